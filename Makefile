@@ -1,0 +1,37 @@
+# Everything a fresh machine with Python 3.11, pip and make needs.
+PYTHON ?= python3
+BIN := .venv/bin
+TIRESIAS_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data))
+export TIRESIAS_DATA
+
+.PHONY: install demo test lint types layers unit bench clean
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -e '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/tiresias demo
+
+test: lint types layers unit
+
+lint: install
+	$(BIN)/ruff check .
+
+types: install
+	$(BIN)/mypy
+
+layers: install
+	$(BIN)/lint-imports
+
+unit: install
+	$(BIN)/pytest -n 2 -rs
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

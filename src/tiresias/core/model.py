@@ -1,0 +1,118 @@
+"""What the core talks about: jobs, demands, nodes, allocations.
+
+Rules: values only, no behaviour that needs a clock. Instants are epoch seconds and end in `_at`,
+durations end in `_s`, attained service is in GPU-seconds and ends in `_gpu_s`.
+Slotted classes that nobody mutates after construction, except where a docstring says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+JobId = NewType("JobId", int)
+RunId = NewType("RunId", int)
+Rank = tuple[float, ...]
+"""A policy's order: smaller runs first. Ties go by submission, then id."""
+
+INFINITY = float("inf")
+
+
+class Phase(StrEnum):
+    """Where a job is in its life; everything finer is a reason."""
+
+    PENDING = "PENDING"
+    HELD = "HELD"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    SUSPENDED = "SUSPENDED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class Priority(StrEnum):
+    """A class above the policy's order: every high job ranks before every normal one."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+PRIORITY_ORDER = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+
+
+@dataclass(slots=True)
+class Demand:
+    """A gang's all-or-nothing need. Only `gpus` is used so far."""
+
+    gpus: int
+    max_gpus: int | None = None
+    gpu_type: str | None = None
+    cpus: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left for the ranks behind; never grows along the ranks."""
+
+    gpus: int
+
+    def fits(self, demand: Demand) -> bool:
+        return demand.gpus <= self.gpus
+
+    def take(self, demand: Demand) -> Room:
+        return Room(self.gpus - demand.gpus)
+
+
+@dataclass(slots=True)
+class Job:
+    """What a user submitted.
+
+    `duration_s` is the work of the whole job at full speed. It is known only where a trace tells it;
+    only the World and the policies that say they are oracles may look at it.
+    `preemption_cost_s` is one preemption's total cost (saving plus loading), where the trace tells it.
+    """
+
+    id: JobId
+    demand: Demand
+    submitted_at: float
+    user: str = ""
+    tenant: str = ""
+    name: str = ""
+    group: str = ""
+    priority: Priority = Priority.NORMAL
+    preemptible: bool = True
+    model: str = ""
+    duration_s: float | None = None
+    preemption_cost_s: float | None = None
+
+
+@dataclass(slots=True)
+class Node:
+    """A machine with `gpus` slots, indexed from 0."""
+
+    name: str
+    gpus: int
+    rack: str = ""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """All that one manager schedules."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def gpus(self) -> int:
+        return sum(node.gpus for node in self.nodes)
+
+    @classmethod
+    def of(cls, nodes: int, gpus: int, racks: int = 1) -> Cluster:
+        """`racks` racks of `nodes` nodes of `gpus` GPUs each."""
+        return cls(
+            [Node(f"n{r * nodes + i}", gpus, rack=f"r{r}") for r in range(racks) for i in range(nodes)]
+        )
