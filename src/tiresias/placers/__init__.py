@@ -1,0 +1,5 @@
+"""Where gangs run. Importing this package registers every placer."""
+
+from tiresias.placers import count, packed
+
+__all__ = ["count", "packed"]

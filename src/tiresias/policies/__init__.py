@@ -1,0 +1,5 @@
+"""Who runs. Importing this package registers every policy."""
+
+from tiresias.policies import fifo, las, oracle, tiresias
+
+__all__ = ["fifo", "las", "oracle", "tiresias"]

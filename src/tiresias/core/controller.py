@@ -1,0 +1,268 @@
+"""Facts in, decisions and commands out. The one thing that the simulator and the live manager both run.
+
+`handle` applies the facts of one instant, then plans once: whoever fell out of the target is told to
+stop, members of the target that do not run yet start in rank order as slots are physically free. A run
+that is saving counts as waiting, and its slots are used only after its exit. Being in the target is the
+reservation, so a victim cannot steal back what it was preempted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from operator import attrgetter
+
+from tiresias.core import facts as f
+from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.lifecycle import ENDED, HELD
+from tiresias.core.model import INFINITY, JobId, Phase, RunId
+from tiresias.core.plan import Reason, explain
+from tiresias.core.plugins import Placer, Policy
+from tiresias.core.resort import SortedTarget
+from tiresias.core.state import EVOLVE, JobState, Key, Run, State
+from tiresias.core.target import Target
+from tiresias.core.view import View
+
+STOPPING = Phase.STOPPING
+BY_KEY = attrgetter("key")
+SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change nobody's standing
+
+
+class Step:
+    """What handling brought about; the driver owns the lists and empties them."""
+
+    __slots__ = ("commands", "ended", "facts")
+
+    def __init__(self) -> None:
+        self.facts: list[f.Fact] = []  # decisions, in order
+        self.commands: list[Command] = []
+        self.ended: list[JobState] = []  # jobs that left the State
+
+
+class Controller:
+    def __init__(self, state: State, policy: Policy, placer: Placer):
+        self.state = state
+        self.policy = policy
+        self.placer = placer
+        if state.memory is None:
+            state.memory = policy.new_memory()
+        self.target: Target | SortedTarget = self._new_target(state.ledger.capacity)
+        self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
+        self._wakes: list[tuple[float, JobId]] = []
+        self._timer_at = INFINITY
+        self._stale = False  # all ranks must be worked out anew
+        self._rebuild(state.at)
+
+    @property
+    def view(self) -> View:
+        return View(self.state, self.target)
+
+    def why(self, job_id: JobId) -> Reason | None:
+        """Why this job is not running; None if it is not active."""
+        job = self.state.jobs.get(job_id)
+        if job is None:
+            return None
+        return explain(job, self.target, self.state.ledger, strict=self.policy.strict)
+
+    # --- facts -----------------------------------------------------------------------------------------
+
+    def handle(self, facts: Iterable[f.Fact], step: Step) -> None:
+        """Apply what happened at one instant, then decide."""
+        planned = False
+        for fact in facts:
+            self._apply(fact, step)
+            planned = planned or type(fact) not in SILENT
+        if not planned:
+            return
+        at = self.state.at
+        if self._wakes:
+            self._wake(at, step)
+        if self._stale:
+            self._rebuild(at)
+        self._plan(at, step)
+        self._set_timer(at, step)
+
+    def _apply(self, fact: f.Fact, step: Step) -> None:
+        state = self.state
+        assert fact.at >= state.at, ("time went back", state.at, fact)
+        at = state.at = fact.at
+        kind = type(fact)
+        job = EVOLVE[kind](state, fact)
+        policy = self.policy
+        if kind in policy.learns and policy.learn(state.memory, fact, job):
+            self._stale = True
+        if job is None:
+            if kind is not f.TimerFired:
+                self._stale = True  # a node came or went
+        elif kind not in SILENT:
+            self._sync(job, at)
+            if job.phase in ENDED:
+                step.ended.append(job)
+
+    def _wake(self, at: float, step: Step) -> None:
+        """Rank anew whose time has come."""
+        wakes, jobs = self._wakes, self.state.jobs
+        while wakes and wakes[0][0] <= at:
+            due_at, id = heappop(wakes)
+            job = jobs.get(id)
+            if job is None or job.wakes_at != due_at:
+                continue
+            decision = self.policy.due(job, self.state.memory, at)
+            if decision is None:
+                self._sync(job, at)
+            else:
+                step.facts.append(decision)
+                self._apply(decision, step)
+
+    # --- standing --------------------------------------------------------------------------------------
+
+    def _key(self, job: JobState, at: float) -> Key:
+        return (job.priority, self.policy.rank(job, self.state.memory, at), job.submitted_at, job.id)
+
+    def _sync(self, job: JobState, at: float) -> None:
+        """Bring the target in line with what the job has become."""
+        if job.phase in ENDED or job.phase is HELD or job.cancelled:
+            self._unrank(job)
+            return
+        run = job.run
+        if run is not None and job.phase is not STOPPING:
+            until = self._pinned_until(job, run)
+            if until > at:
+                self._pin(job)
+                self._wake_at(job, until)
+                return
+        if job.pinned:
+            self._unpin(job)
+        rank, until = self.policy.standing(job, self.state.memory, at)
+        key = (job.priority, rank, job.submitted_at, job.id)
+        if job.key is None:
+            self.target.add(job, key)
+        else:
+            self.target.move(job, key)
+        if until != job.wakes_at:
+            self._wake_at(job, until)
+
+    def _pinned_until(self, job: JobState, run: Run) -> float:
+        """Until when nobody may stop this run."""
+        if not self.policy.preempts or not job.job.preemptible:
+            return INFINITY
+        ledger = self.state.ledger
+        if ledger.capacity != ledger.gpus and any(not ledger.in_service[node] for node, _ in run.allocation):
+            return INFINITY  # its slots would serve nobody else
+        return run.granted_at + self.policy.min_run_s
+
+    def _pin(self, job: JobState) -> None:
+        if job.pinned:
+            return
+        if job.admitted:
+            self.target.pin(job)
+        else:
+            if job.key is not None:
+                self.target.drop(job)
+            self.target.resize(self.target.capacity - job.gpus)
+        job.pinned = True
+
+    def _unpin(self, job: JobState) -> None:
+        job.pinned = False
+        self.target.resize(self.target.capacity + job.gpus)
+
+    def _unrank(self, job: JobState) -> None:
+        if job.pinned:
+            self._unpin(job)
+        if job.key is not None:
+            self.target.drop(job)
+        self._ready.pop(job.id, None)
+        job.wakes_at = INFINITY
+
+    def _wake_at(self, job: JobState, at: float) -> None:
+        job.wakes_at = at
+        if at != INFINITY:
+            heappush(self._wakes, (at, job.id))
+
+    def _new_target(self, capacity: int) -> Target | SortedTarget:
+        if self.policy.moves or self.policy.strict:
+            return SortedTarget(capacity, self._key, strict=self.policy.strict)
+        return Target(capacity)
+
+    def _rebuild(self, at: float) -> None:
+        """Work out every standing from the State alone: at the start, and when all ranks change."""
+        self._stale = False
+        self._ready.clear()
+        self.target = self._new_target(self.state.ledger.capacity)
+        jobs = list(self.state.jobs.values())
+        for job in jobs:
+            job.key, job.admitted, job.pinned, job.wakes_at = None, False, False, INFINITY
+        self._wakes.clear()
+        for job in jobs:
+            self._sync(job, at)
+
+    # --- the plan --------------------------------------------------------------------------------------
+
+    def _plan(self, at: float, step: Step) -> None:
+        self.target.settle(at)
+        while True:
+            if self.target.flips:
+                self._revoke(at, step)
+            if self._ready and self.state.ledger.free:
+                self._start(at, step)
+            if not self.target.flips:
+                return
+
+    def _revoke(self, at: float, step: Step) -> None:
+        """Tell those who fell out of the target to stop; note who came in."""
+        flips, ready = self.target.flips, self._ready
+        victims = []
+        for job in flips.values():
+            if job.admitted:
+                if job.run is None or job.phase is STOPPING:
+                    ready[job.id] = job
+            else:
+                ready.pop(job.id, None)
+                if job.run is not None and job.phase is not STOPPING:
+                    victims.append(job)
+        flips.clear()
+        if len(victims) > 1:
+            victims.sort(key=BY_KEY)
+        for job in reversed(victims):
+            assert job.run is not None
+            run_id = job.run.id
+            decision = f.RunRevoked(at, run_id)
+            step.facts.append(decision)
+            self._apply(decision, step)
+            step.commands.append(StopRun(run_id))
+
+    def _start(self, at: float, step: Step) -> None:
+        """Start whoever is in the target, in rank order, as far as slots are free."""
+        state, ready = self.state, self._ready
+        ledger = state.ledger
+        for job in sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values()):
+            if job.run is not None or job.gpus > ledger.free:
+                continue  # still saving, or its victims are
+            allocation = self.placer.place(job.job.demand, ledger)
+            if allocation is None:
+                continue
+            del ready[job.id]
+            run_id = RunId(state.next_run_id)
+            resumes = job.runs > 0
+            decision = f.RunGranted(at, run_id, job.id, allocation)
+            step.facts.append(decision)
+            self._apply(decision, step)
+            step.commands.append(StartRun(run_id, job.id, allocation, resumes))
+            if not ledger.free:
+                return
+
+    def _set_timer(self, at: float, step: Step) -> None:
+        """Wish to be woken at the next instant at which a rank changes by itself."""
+        wakes, jobs = self._wakes, self.state.jobs
+        while wakes:
+            due_at, id = wakes[0]
+            job = jobs.get(id)
+            if job is not None and job.wakes_at == due_at:
+                break
+            heappop(wakes)
+        next_at = wakes[0][0] if wakes else INFINITY
+        if self.target.refused:
+            next_at = min(next_at, self.policy.next_tick(at))
+        if next_at != self._timer_at:
+            self._timer_at = next_at
+            step.commands.append(SetTimer(next_at))

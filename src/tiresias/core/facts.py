@@ -1,0 +1,147 @@
+"""What happened: the only input of the Controller, stored for ever.
+
+Rules: past tense; `at` is epoch seconds and never decreases; nobody mutates a fact. They are slotted but
+not frozen, because a frozen one costs three times as much to make. A fact's kind is its class name; a
+change of its fields raises VERSION. Outside facts come from a driver; decisions are what the Controller
+answers. Replay applies both and asks no policy again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tiresias.core.model import Job, JobId, Node, RunId
+
+VERSION = 1
+
+Allocation = tuple[tuple[int, int], ...]
+"""The slots a run holds: (node position in the cluster, bit mask of slot indices), one pair a node."""
+
+
+class ExitCause(StrEnum):
+    FINISHED = "finished"  # the job's work is done
+    PREEMPTED = "preempted"  # stopped because we said so (or asked to be run again)
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class JobSubmitted:
+    at: float
+    job: Job
+
+
+@dataclass(slots=True)
+class JobHeld:
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class JobReleased:
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class JobCancelled:
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class JobPromoted:
+    """Decision: a starving job goes back to the first queue; its service and waiting count from now."""
+
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class RunGranted:
+    """Decision: the job gets these slots now."""
+
+    at: float
+    run_id: RunId
+    job_id: JobId
+    allocation: Allocation
+
+
+@dataclass(slots=True)
+class RunRevoked:
+    """Decision: the run must stop; its slots stay taken until its exit is known."""
+
+    at: float
+    run_id: RunId
+
+
+@dataclass(slots=True)
+class RunStarted:
+    """The run makes progress from now on, `speed` seconds of work a second."""
+
+    at: float
+    run_id: RunId
+    speed: float = 1.0
+
+
+@dataclass(slots=True)
+class RunProgressed:
+    """The job has done `progress_s` of work in all, and goes on at `speed`."""
+
+    at: float
+    run_id: RunId
+    progress_s: float
+    speed: float
+
+
+@dataclass(slots=True)
+class RunExited:
+    """The run's slots are free; the job has saved `progress_s` of work in all."""
+
+    at: float
+    run_id: RunId
+    cause: ExitCause
+    progress_s: float
+
+
+@dataclass(slots=True)
+class NodeAdded:
+    at: float
+    node: Node
+
+
+@dataclass(slots=True)
+class NodeDrained:
+    """Nothing new starts on the node; what runs there may go on."""
+
+    at: float
+    node: str
+
+
+@dataclass(slots=True)
+class NodeRestored:
+    at: float
+    node: str
+
+
+@dataclass(slots=True)
+class TimerFired:
+    at: float
+
+
+Fact = (
+    JobSubmitted
+    | JobHeld
+    | JobReleased
+    | JobCancelled
+    | JobPromoted
+    | RunGranted
+    | RunRevoked
+    | RunStarted
+    | RunProgressed
+    | RunExited
+    | NodeAdded
+    | NodeDrained
+    | NodeRestored
+    | TimerFired
+)

@@ -1,0 +1,89 @@
+"""Re-derive every counter from what it counts. On in tests, and whenever a driver asks for it."""
+
+from __future__ import annotations
+
+from tiresias.core.controller import Controller
+from tiresias.core.lifecycle import ENDED, HELD, HOLDING
+from tiresias.core.model import Phase, Room
+from tiresias.core.plan import plain_target
+from tiresias.core.state import State
+from tiresias.core.target import Target
+
+
+def check(state: State) -> None:
+    """Nothing in the State contradicts anything else in it."""
+    _check_ledger(state)
+    for id, job in state.jobs.items():
+        assert job.id == id, (id, job.id)
+        assert job.phase not in ENDED, ("an ended job is active", id, job.phase)
+        assert (job.run is not None) == (job.phase in HOLDING), (id, job.phase, job.run)
+        if job.run is not None:
+            assert state.runs.get(job.run.id) is job.run, ("unknown run", id, job.run.id)
+            assert sum(slots.bit_count() for _, slots in job.run.allocation) == job.gpus, ("partial gang", id)
+            assert job.run.granted_at <= state.at, (id, job.run.granted_at, state.at)
+        assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
+        assert abs(job.service_gpu_s - job.held_s * job.gpus) <= 1e-6 * (1 + job.service_gpu_s), id
+    holders = {job.run.id for job in state.jobs.values() if job.run is not None}
+    assert holders == state.runs.keys() == state.ledger.held.keys(), (holders, state.runs.keys())
+
+
+def _check_ledger(state: State) -> None:
+    ledger = state.ledger
+    taken = [0] * len(ledger.nodes)
+    for run_id, allocation in ledger.held.items():
+        for node, slots in allocation:
+            assert slots and not taken[node] & slots, ("slots held twice or none", run_id, node, slots)
+            taken[node] |= slots
+    buckets = [0] * len(ledger.buckets)
+    free = gpus = capacity = 0
+    for node, (spec, slots) in enumerate(zip(ledger.nodes, ledger.free_slots, strict=True)):
+        everything = (1 << spec.gpus) - 1
+        assert taken[node] | slots == everything and not taken[node] & slots, (spec.name, taken[node], slots)
+        assert ledger.free_counts[node] == slots.bit_count(), (spec.name, ledger.free_counts[node])
+        if ledger.in_service[node]:
+            buckets[slots.bit_count()] |= 1 << node
+            free += slots.bit_count()
+            gpus += spec.gpus
+            capacity += spec.gpus
+        else:
+            capacity += taken[node].bit_count()
+    assert buckets == ledger.buckets, (buckets, ledger.buckets)
+    assert (free, gpus, capacity) == (ledger.free, ledger.gpus, ledger.capacity)
+
+
+def check_plan(controller: Controller) -> None:
+    """The State is sound, and the target is what a plain walk over the ranks would choose."""
+    state, target = controller.state, controller.target
+    check(state)
+    ranked = list(target)
+    keys = [job.key for job in ranked]
+    assert None not in keys and keys == sorted(keys), ("ranks out of order", keys)  # type: ignore[type-var]
+    pinned = [job for job in state.jobs.values() if job.pinned]
+    assert target.capacity == state.ledger.capacity - sum(job.gpus for job in pinned)
+    expected = {j.id for j in state.jobs.values() if not j.pinned and j.phase is not HELD and not j.cancelled}
+    assert {job.id for job in ranked} == expected, "a job lost from the ranking"
+    chosen = plain_target(ranked, Room(target.capacity), strict=controller.policy.strict)
+    assert {job.id for job in ranked if job.admitted} == chosen, ("not the plain target", chosen)
+    assert target.used == sum(job.gpus for job in ranked if job.admitted), target.used
+    assert target.refused == len(ranked) - len(chosen), target.refused
+    if isinstance(target, Target):
+        _check_chunks(target)
+    assert not target.flips, ("a change that the plan has not seen", target.flips)
+    for job in ranked:
+        if job.phase in (Phase.STARTING, Phase.RUNNING):
+            assert job.admitted, ("runs, but is not in the target", job.id)
+        elif job.admitted and job.run is None:
+            assert job.gpus > state.ledger.free, ("in the target, fits, and was not started", job.id)
+
+
+def _check_chunks(target: Target) -> None:
+    room = target.capacity
+    for jobs, total, need in zip(target._jobs, target._sums, target._needs, strict=True):
+        assert total == sum(job.gpus for job in jobs if job.admitted), (total, jobs)
+        for job in jobs:
+            if job.admitted:
+                room -= job.gpus
+            else:
+                assert need <= job.gpus - room, ("not a bound", need, job.gpus, room)
+
+

@@ -1,0 +1,49 @@
+"""Which fact takes a job from which phase to which: the one table of legal transitions.
+
+A pair that is not here is a broken promise of a driver or a bug of ours: `IllegalTransition` stops everything.
+"""
+
+from __future__ import annotations
+
+from tiresias.core.facts import ExitCause
+from tiresias.core.model import Phase
+
+PENDING, HELD, STARTING, RUNNING = Phase.PENDING, Phase.HELD, Phase.STARTING, Phase.RUNNING
+STOPPING, SUSPENDED = Phase.STOPPING, Phase.SUSPENDED
+SUCCEEDED, FAILED, CANCELLED = Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED
+
+HOLDING = frozenset({STARTING, RUNNING, STOPPING})
+"""Phases in which a run holds slots."""
+
+ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED})
+
+TRANSITIONS: dict[str, dict[Phase, Phase]] = {
+    "RunGranted": {PENDING: STARTING, SUSPENDED: STARTING},
+    "RunStarted": {STARTING: RUNNING, STOPPING: STOPPING},
+    "RunRevoked": {STARTING: STOPPING, RUNNING: STOPPING},
+    "JobHeld": {PENDING: HELD, SUSPENDED: HELD, HELD: HELD},
+    "JobReleased": {HELD: PENDING},
+    "JobReleased, has run": {HELD: SUSPENDED},
+    "JobCancelled": {
+        PENDING: CANCELLED,
+        HELD: CANCELLED,
+        SUSPENDED: CANCELLED,
+        STARTING: STOPPING,
+        RUNNING: STOPPING,
+        STOPPING: STOPPING,
+    },
+    ExitCause.FINISHED: dict.fromkeys(HOLDING, SUCCEEDED),
+    ExitCause.PREEMPTED: dict.fromkeys(HOLDING, SUSPENDED),
+    ExitCause.FAILED: dict.fromkeys(HOLDING, FAILED),
+}
+
+class IllegalTransition(AssertionError):
+    """A fact that cannot follow what is known."""
+
+
+def after(phase: Phase, cause: str) -> Phase:
+    """The phase that follows `phase` when `cause` (a fact's kind or an exit's cause) happens."""
+    try:
+        return TRANSITIONS[cause][phase]
+    except KeyError:
+        raise IllegalTransition(f"{cause} cannot happen to a job that is {phase}") from None

@@ -1,0 +1,67 @@
+"""Why a job is where it is, and the target worked out the plain way.
+
+`plain_target` is the definition that the incremental target must equal; it serves tests and explanations
+and is never on the hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tiresias.core.ledger import Ledger
+from tiresias.core.model import JobId, Phase, Room
+from tiresias.core.state import JobState
+
+
+def plain_target(ranked: Iterable[JobState], room: Room, *, strict: bool = False) -> set[JobId]:
+    """Whom a walk in rank order admits into the room."""
+    chosen: set[JobId] = set()
+    for job in ranked:
+        if room.fits(job.job.demand):
+            room = room.take(job.job.demand)
+            chosen.add(job.id)
+        elif strict:
+            break
+    return chosen
+
+
+@dataclass(slots=True)
+class Reason:
+    """The one dominant reason, its evidence, and what the user can do about it."""
+
+    code: str
+    text: str
+    ahead_jobs: int = 0
+    ahead_gpus: int = 0
+    free_gpus: int = 0
+    best_hole: int = 0
+
+
+def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict: bool = False) -> Reason:
+    """Why this job is not running, in strict precedence; costs nothing until it is asked."""
+    if job.phase in (Phase.STARTING, Phase.RUNNING):
+        return Reason("Running", "it is running")
+    if job.phase is Phase.STOPPING:
+        return Reason("Stopping", "it was told to stop and is saving its work")
+    if job.gpus > ledger.gpus:
+        return Reason("Impossible", f"needs {job.gpus} GPUs, the cluster has {ledger.gpus}; ask for fewer")
+    if job.phase is Phase.HELD:
+        return Reason("Held", "it is held; release it")
+    free, hole = ledger.free, ledger.best_hole()
+    if job.admitted:
+        text = f"its turn has come; waiting for slots to be handed over ({free} free, needs {job.gpus})"
+        return Reason("WaitingForVictimsToExit", text, free_gpus=free, best_hole=hole)
+    jobs = gpus = 0
+    for other in ranked:
+        if other is job:
+            break
+        if other.admitted:
+            jobs += 1
+            gpus += other.gpus
+        elif strict:
+            text = f"job {other.id} ({other.gpus} GPUs) is ahead and does not fit; this policy lets nobody pass"
+            return Reason("BehindBlockedHead", text, jobs, gpus, free, hole)
+    room = ledger.gpus - gpus
+    text = f"{jobs} jobs ahead hold or get {gpus} of {ledger.gpus} GPUs; {max(room, 0)} left, needs {job.gpus}"
+    return Reason("BehindHigherRank", text, jobs, gpus, free, hole)

@@ -1,0 +1,173 @@
+"""What plugs into the core: policies (who), placers (where), speed models (how fast), each found by name.
+
+A policy is one small class. It ranks one job at a time and remembers nothing: what it learns lives in
+`State.memory`, a value it makes (`new_memory`) and updates (`learn`). The smallest policy has a name and
+a `rank`:
+
+    @policies.register
+    class SmallestFirst(Policy):
+        name = "smallest-first"
+
+        def rank(self, job, memory, at):
+            return (job.gpus,)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from tiresias.core.facts import Allocation, Fact
+from tiresias.core.ledger import Ledger
+from tiresias.core.model import INFINITY, Demand, Rank, RunId
+from tiresias.core.state import JobState
+
+
+class OptionError(ValueError):
+    """A name or an option that the user got wrong; the message says what is accepted."""
+
+
+def option(default: Any, help: str, parse: Callable[[str], Any] | None = None) -> Any:
+    """A field of an Options class: its default, what it does, and how a string becomes its value."""
+    return field(default=default, metadata={"help": help, "parse": parse})
+
+
+class Policy(ABC):
+    """Who runs: an order over jobs, smaller ranks first."""
+
+    name: ClassVar[str]
+    preempts: ClassVar[bool] = True
+    strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
+    moves: ClassVar[bool] = False  # the rank of a job that holds slots changes with time, at no known instant
+    learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
+
+    @dataclass(slots=True)
+    class Options:
+        pass
+
+    def __init__(self, options: Any = None):
+        self.options = self.Options() if options is None else options
+        self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
+
+    @abstractmethod
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        """Where the job stands at this instant."""
+
+    def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
+        """Its rank, and the instant until which that holds if no fact touches the job."""
+        return self.rank(job, memory, at), INFINITY
+
+    def due(self, job: JobState, memory: Any, at: float) -> Fact | None:
+        """What to decide for a job whose rank has just run out, beyond ranking it anew."""
+        return None
+
+    def next_tick(self, at: float) -> float:
+        """When to plan again although nothing happens, while somebody waits."""
+        return INFINITY
+
+    def new_memory(self) -> Any:
+        return None
+
+    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool:
+        """Take a fact in; True if the ranks of all jobs may have changed."""
+        return False
+
+
+class Placer(ABC):
+    """Where a gang runs: the slots it gets of those that are free."""
+
+    name: ClassVar[str]
+
+    @dataclass(slots=True)
+    class Options:
+        pass
+
+    def __init__(self, options: Any = None):
+        self.options = self.Options() if options is None else options
+
+    @abstractmethod
+    def place(self, demand: Demand, ledger: Ledger) -> Allocation | None:
+        """Slots for the whole gang, or None; takes nothing itself."""
+
+
+class SpeedModel(Protocol):
+    """How fast runs go where they are: the seam for topology and contention."""
+
+    def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> Mapping[RunId, float]:
+        """The speed (work seconds a second) of every run that the start or end of `changed` touches."""
+        ...
+
+
+T = TypeVar("T", bound=type)
+
+
+class Registry(Generic[T]):
+    """Plug-ins of one kind by name."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._classes: dict[str, T] = {}
+
+    def register(self, cls: T) -> T:
+        name: str = cls.name  # type: ignore[attr-defined]
+        known = self._classes.get(name)
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise OptionError(f"two {self.kind} classes are named {name!r}: {known!r} and {cls!r}")
+        self._classes[name] = cls
+        return cls
+
+    def names(self) -> list[str]:
+        return sorted(self._classes)
+
+    def get(self, name: str) -> T:
+        try:
+            return self._classes[name]
+        except KeyError:
+            raise OptionError(f"no {self.kind} {name!r}{_near(name, self.names())}") from None
+
+    def make(self, name: str, options: Mapping[str, Any] | None = None) -> Any:
+        """An instance of the named class with these options."""
+        cls = self.get(name)
+        return cls(parse_options(cls, options or {}))
+
+
+policies: Registry[type[Policy]] = Registry("policy")
+placers: Registry[type[Placer]] = Registry("placer")
+
+
+def parse_options(cls: Any, given: Mapping[str, Any]) -> Any:
+    """The class's Options from strings or values, or an OptionError that names key, value and what is accepted."""
+    known = {f.name: f for f in fields(cls.Options)}
+    values = {}
+    for key, value in given.items():
+        if key not in known:
+            what = f"no option {key!r}"
+            raise OptionError(f"{cls.name} has {what}{_near(key, sorted(known)) if known else ': it takes none'}")
+        values[key] = _value(cls.name, known[key], value)
+    try:
+        return cls.Options(**values)
+    except ValueError as error:
+        raise OptionError(f"{cls.name}: {error}") from None
+
+
+def _value(owner: str, known: Field[Any], value: Any) -> Any:
+    parse = known.metadata.get("parse")
+    if parse is None:
+        kind = type(known.default)
+        parse = kind if kind in (int, float, str) else str
+    if not isinstance(value, str) and known.metadata.get("parse") is None and parse is not str:
+        value = str(value)
+    try:
+        return parse(value)
+    except (TypeError, ValueError) as error:
+        wanted = known.metadata["help"]
+        raise OptionError(f"{owner}: {known.name}={value!r} is not understood ({error}); {known.name}: {wanted}") from None
+
+
+def _near(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{hint} (known: {', '.join(known)})"

@@ -1,0 +1,264 @@
+"""Everything the Controller knows, and how a fact changes it.
+
+`evolve` applies one fact in place and returns the job it touched. It decides nothing. `state.jobs` holds
+active jobs only: what has ended leaves the State with the fact that ended it, so that no cost grows with
+the number of finished jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tiresias.core import facts as f
+from tiresias.core.facts import Allocation, ExitCause
+from tiresias.core.ledger import Ledger
+from tiresias.core.lifecycle import ENDED, HELD, after
+from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
+
+Key = tuple[int, tuple[float, ...], float, int]
+"""Where a job stands: (priority class, the policy's rank, submission, id)."""
+
+
+class Run:
+    """One attempt of a job, from grant to exit."""
+
+    __slots__ = ("allocation", "granted_at", "id", "job_id", "progress_at", "progress_s", "speed")
+
+    def __init__(self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float):
+        self.id = id
+        self.job_id = job_id
+        self.allocation = allocation
+        self.granted_at = granted_at
+        self.progress_s = progress_s  # work known to be done at progress_at
+        self.progress_at = granted_at
+        self.speed = 0.0  # 0 until RunStarted: loading makes no progress
+
+
+class JobState:
+    """An active job and what has become of it so far."""
+
+    __slots__ = (
+        "admitted",
+        "cancelled",
+        "ended_at",
+        "first_started_at",
+        "gpus",
+        "held_s",
+        "id",
+        "job",
+        "key",
+        "last_preempted_at",
+        "phase",
+        "pinned",
+        "preemptions",
+        "priority",
+        "progress_s",
+        "run",
+        "runs",
+        "service_gpu_s",
+        "submitted_at",
+        "waiting_since",
+        "wakes_at",
+    )
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.id = job.id
+        self.gpus = job.demand.gpus
+        self.submitted_at = job.submitted_at
+        self.priority = PRIORITY_ORDER[job.priority]
+        self.phase = Phase.PENDING
+        self.run: Run | None = None
+        self.runs = 0
+        self.preemptions = 0
+        self.first_started_at = INFINITY  # first grant
+        self.last_preempted_at = -INFINITY  # last revocation by policy
+        self.waiting_since = job.submitted_at
+        self.held_s = 0.0  # seconds of the closed runs
+        self.service_gpu_s = 0.0  # GPU-seconds of the closed runs
+        self.progress_s = 0.0  # work saved by the closed runs
+        self.ended_at = INFINITY
+        self.cancelled = False
+        # The planner's bookkeeping.
+        self.key: Key | None = None  # where it stands in the ranking; None: not ranked
+        self.admitted = False  # in the plan's target
+        self.pinned = False  # holds slots that no plan may take
+        self.wakes_at = INFINITY  # when its rank or its pin changes by itself
+
+    def service_at(self, at: float) -> float:
+        """Attained service in GPU-seconds: every second its runs held their slots."""
+        run = self.run
+        if run is None:
+            return self.service_gpu_s
+        return self.service_gpu_s + self.gpus * (at - run.granted_at)
+
+    def executed_at(self, at: float) -> float:
+        """Seconds its runs have held slots."""
+        return self.held_s if self.run is None else self.held_s + at - self.run.granted_at
+
+    def progress_at(self, at: float) -> float:
+        """Seconds of work done, as far as the facts tell."""
+        run = self.run
+        if run is None:
+            return self.progress_s
+        return run.progress_s + run.speed * (at - run.progress_at)
+
+
+class State:
+    """What is known at `at`."""
+
+    def __init__(self, cluster: Cluster, memory: Any = None):
+        self.at = -INFINITY
+        self.ledger = Ledger(cluster)
+        self.jobs: dict[JobId, JobState] = {}
+        self.runs: dict[RunId, Run] = {}
+        self.next_run_id = 1
+        self.memory = memory  # the policy's: a serialisable value
+
+    @property
+    def waiting(self) -> int:
+        return len(self.jobs) - len(self.runs)
+
+
+def _submitted(state: State, fact: f.JobSubmitted) -> JobState:
+    job = fact.job
+    assert job.id not in state.jobs, ("submitted twice", job.id)
+    state.jobs[job.id] = touched = JobState(job)
+    return touched
+
+
+def _held(state: State, fact: f.JobHeld) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobHeld")
+    return job
+
+
+def _released(state: State, fact: f.JobReleased) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobReleased, has run" if job.runs else "JobReleased")
+    return job
+
+
+def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobCancelled")
+    job.cancelled = True
+    if job.phase in ENDED:
+        _end(state, job, fact.at)
+    return job
+
+
+def _promoted(state: State, fact: f.JobPromoted) -> JobState:
+    return state.jobs[fact.job_id]
+
+
+def _granted(state: State, fact: f.RunGranted) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "RunGranted")
+    state.ledger.take(fact.run_id, fact.allocation)
+    job.run = state.runs[fact.run_id] = Run(fact.run_id, job.id, fact.allocation, fact.at, job.progress_s)
+    job.runs += 1
+    if job.runs == 1:
+        job.first_started_at = fact.at
+    state.next_run_id = max(state.next_run_id, fact.run_id + 1)
+    return job
+
+
+def _started(state: State, fact: f.RunStarted) -> JobState:
+    run = state.runs[fact.run_id]
+    job = state.jobs[run.job_id]
+    job.phase = after(job.phase, "RunStarted")
+    run.progress_at = fact.at
+    run.speed = fact.speed
+    return job
+
+
+def _progressed(state: State, fact: f.RunProgressed) -> JobState:
+    run = state.runs[fact.run_id]
+    run.progress_s = fact.progress_s
+    run.progress_at = fact.at
+    run.speed = fact.speed
+    return state.jobs[run.job_id]
+
+
+def _revoked(state: State, fact: f.RunRevoked) -> JobState:
+    run = state.runs[fact.run_id]
+    job = state.jobs[run.job_id]
+    job.phase = after(job.phase, "RunRevoked")
+    job.preemptions += 1
+    job.last_preempted_at = fact.at
+    run.progress_s = job.progress_at(fact.at)
+    run.progress_at = fact.at
+    run.speed = 0.0
+    return job
+
+
+def _exited(state: State, fact: f.RunExited) -> JobState:
+    run = state.runs.pop(fact.run_id)
+    job = state.jobs[run.job_id]
+    state.ledger.release(fact.run_id)
+    held_s = fact.at - run.granted_at
+    job.held_s += held_s
+    job.service_gpu_s += held_s * job.gpus
+    job.progress_s = fact.progress_s
+    job.waiting_since = fact.at
+    job.run = None
+    job.phase = after(job.phase, fact.cause)
+    if job.cancelled and fact.cause is not ExitCause.FINISHED:
+        job.phase = Phase.CANCELLED
+    if job.phase in ENDED:
+        _end(state, job, fact.at)
+    return job
+
+
+def _end(state: State, job: JobState, at: float) -> None:
+    job.ended_at = at
+    del state.jobs[job.id]
+
+
+def _node_added(state: State, fact: f.NodeAdded) -> None:
+    state.ledger.add_node(fact.node)
+
+
+def _node_drained(state: State, fact: f.NodeDrained) -> None:
+    state.ledger.withdraw(fact.node)
+
+
+def _node_restored(state: State, fact: f.NodeRestored) -> None:
+    state.ledger.restore(fact.node)
+
+
+def _nothing(state: State, fact: f.TimerFired) -> None:
+    return None
+
+
+EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
+    f.JobSubmitted: _submitted,
+    f.JobHeld: _held,
+    f.JobReleased: _released,
+    f.JobCancelled: _cancelled,
+    f.JobPromoted: _promoted,
+    f.RunGranted: _granted,
+    f.RunStarted: _started,
+    f.RunProgressed: _progressed,
+    f.RunRevoked: _revoked,
+    f.RunExited: _exited,
+    f.NodeAdded: _node_added,
+    f.NodeDrained: _node_drained,
+    f.NodeRestored: _node_restored,
+    f.TimerFired: _nothing,
+}
+
+
+def evolve(state: State, fact: f.Fact) -> JobState | None:
+    """Apply one fact in place; the job it touched, if any."""
+    at = fact.at
+    assert at >= state.at, ("time went back", state.at, at)
+    state.at = at
+    return EVOLVE[type(fact)](state, fact)
+
+
+def is_schedulable(job: JobState) -> bool:
+    """Whether a plan may consider it at all."""
+    return job.phase is not HELD and not job.cancelled

@@ -1,0 +1,48 @@
+"""A read-only picture of the State, for plug-ins, the CLI and explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tiresias.core.model import JobId, Node
+from tiresias.core.state import JobState, State
+
+
+class View:
+    """What is known now. Looks, never touches; `ranked` are the jobs in the order of the last plan."""
+
+    __slots__ = ("_ranked", "_state")
+
+    def __init__(self, state: State, ranked: Iterable[JobState]):
+        self._state = state
+        self._ranked = ranked
+
+    @property
+    def at(self) -> float:
+        return self._state.at
+
+    @property
+    def gpus(self) -> int:
+        return self._state.ledger.gpus
+
+    @property
+    def free_gpus(self) -> int:
+        return self._state.ledger.free
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return tuple(self._state.ledger.nodes)
+
+    def job(self, id: JobId) -> JobState | None:
+        """The active job of this id."""
+        return self._state.jobs.get(id)
+
+    def running(self) -> Iterator[JobState]:
+        return (job for job in self._state.jobs.values() if job.run is not None)
+
+    def waiting(self) -> Iterator[JobState]:
+        return (job for job in self._state.jobs.values() if job.run is None)
+
+    def ranked(self) -> Iterator[JobState]:
+        """Every job that is neither pinned nor held, best first."""
+        return iter(self._ranked)

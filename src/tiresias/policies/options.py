@@ -1,0 +1,36 @@
+"""Options that several policies share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.core.plugins import option
+
+
+def seconds(text: str) -> float:
+    """A non-negative number of seconds."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError("must be a number of seconds, 0 or more")
+    return value
+
+
+def positive_seconds(text: str) -> float:
+    value = seconds(text)
+    if value == 0:
+        raise ValueError("must be more than 0 seconds")
+    return value
+
+
+def one_of(*choices: str):  # type: ignore[no-untyped-def]
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"choose one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+@dataclass(slots=True)
+class PreemptiveOptions:
+    min_run_s: float = option(0.0, "seconds a run may not be preempted after it got its slots", seconds)

@@ -1,0 +1,53 @@
+"""Policies that know what nobody knows: how long each job will take. Bounds to measure others by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiresias.core.model import Rank
+from tiresias.core.plugins import OptionError, Policy, policies
+from tiresias.core.state import JobState
+from tiresias.policies.options import PreemptiveOptions
+
+
+def known_duration_s(job: JobState, policy: str) -> float:
+    """The whole job's time at full speed, or an error that says who can have no oracle."""
+    duration_s = job.job.duration_s
+    if duration_s is None:
+        raise OptionError(f"{policy} needs every job's duration, and job {job.id} has none: only traces tell it")
+    return duration_s
+
+
+@policies.register
+class Sjf(Policy):
+    """Shortest job first by total duration, known in advance; never preempts."""
+
+    name = "sjf"
+    preempts = False
+
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        return (known_duration_s(job, self.name),)
+
+
+@policies.register
+class Srtf(Policy):
+    """Shortest remaining time first, known in advance."""
+
+    name = "srtf"
+    moves = True
+    Options = PreemptiveOptions
+
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        return (known_duration_s(job, self.name) - job.progress_at(at),)
+
+
+@policies.register
+class Srsf(Policy):
+    """Shortest remaining service (time x GPUs) first, known in advance: the oracle."""
+
+    name = "srsf"
+    moves = True
+    Options = PreemptiveOptions
+
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        return ((known_duration_s(job, self.name) - job.progress_at(at)) * job.gpus,)

@@ -1,0 +1,148 @@
+"""The simulated driver: virtual time jumps from instant to instant, the Controller decides at each.
+
+At one instant everything that happens is handed over together, who leaves first, then arrivals, then the
+timer; commands are carried out by the World, whose answers at the same instant are handed over at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heappop
+
+from tiresias.core import facts as f
+from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.controller import Controller, Step
+from tiresias.core.model import INFINITY, Job, RunId
+from tiresias.core.plugins import SpeedModel
+from tiresias.core.state import JobState
+from tiresias.sim.world import World
+
+REPORT_EVERY = 4096  # instants between two calls of `watch`
+
+Journal = Callable[[f.Fact], None]
+Watch = Callable[[float], None]
+
+
+class Engine:
+    """Drives a Controller over a World. `jobs` come in order of submission."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        world: World,
+        jobs: Iterator[Job],
+        on_end: Callable[[JobState], None],
+        *,
+        speed_model: SpeedModel | None = None,
+        journal: Journal | None = None,
+        on_instant: Callable[[float], None] | None = None,
+    ):
+        self.controller = controller
+        self.world = world
+        self.events = 0  # distinct instants at which the Controller planned
+        self.at = -INFINITY
+        self._jobs = jobs
+        self._next_job = next(jobs, None)
+        self._timer_at = INFINITY
+        self._on_end = on_end
+        self._on_instant = on_instant
+        self._speed_model = speed_model
+        self._journal = journal
+        self._step = Step()
+
+    def run(self, watch: Watch | None = None) -> None:
+        """Until nothing is left to happen."""
+        countdown = REPORT_EVERY
+        while self._instant():
+            countdown -= 1
+            if not countdown:
+                countdown = REPORT_EVERY
+                if watch is not None:
+                    watch(self.at)
+
+    def _instant(self) -> bool:
+        """Everything that happens at the next instant; False if there is none."""
+        heap = self.world.heap
+        at = heap[0][0] if heap else INFINITY
+        if self._next_job is not None and self._next_job.submitted_at < at:
+            at = self._next_job.submitted_at
+        if self._timer_at < at:
+            at = self._timer_at
+        if at == INFINITY:
+            return False
+        facts: list[f.Fact] = []
+        while heap and heap[0][0] <= at:
+            fact = self.world.happen(heappop(heap))
+            if fact is not None:
+                facts.append(fact)
+        job = self._next_job
+        if job is not None and job.submitted_at <= at:
+            self._arrivals(at, facts)
+        if self._timer_at <= at:
+            self._timer_at = INFINITY
+            facts.append(f.TimerFired(at))
+        if not facts:
+            return True
+        if at > self.at:
+            self.events += 1
+            self.at = at
+        self._handle(facts, at)
+        if self._on_instant is not None:
+            self._on_instant(at)
+        return True
+
+    def _arrivals(self, at: float, facts: list[f.Fact]) -> None:
+        job = self._next_job
+        while job is not None and job.submitted_at <= at:
+            self.world.jobs[job.id] = job
+            facts.append(f.JobSubmitted(at, job))
+            job = next(self._jobs, None)
+        self._next_job = job
+
+    def _handle(self, facts: list[f.Fact], at: float) -> None:
+        """Hand facts over, carry commands out, hand the answers over."""
+        step = self._step
+        while facts:
+            self.controller.handle(facts, step)
+            if self._journal is not None:
+                self._record(facts)
+            changed = self._changed(facts) if self._speed_model is not None else None
+            for job in step.ended:
+                self._on_end(job)
+            facts = []
+            for command in step.commands:
+                kind = type(command)
+                if kind is StartRun:
+                    fact = self.world.start(command, at)  # type: ignore[arg-type]
+                    if fact is not None:
+                        facts.append(fact)
+                elif kind is StopRun:
+                    self.world.stop(command, at)  # type: ignore[arg-type]
+                else:
+                    assert isinstance(command, SetTimer)
+                    self._timer_at = command.at
+            step.facts.clear()
+            step.commands.clear()
+            step.ended.clear()
+            if changed:
+                facts.extend(self._retime(changed, at))
+
+    def _record(self, facts: list[f.Fact]) -> None:
+        assert self._journal is not None
+        for fact in facts:
+            self._journal(fact)
+        for fact in self._step.facts:
+            self._journal(fact)
+
+    def _changed(self, facts: list[f.Fact]) -> list[RunId]:
+        """Runs that just came or went."""
+        both = (*facts, *self._step.facts)
+        return [fact.run_id for fact in both if isinstance(fact, (f.RunGranted, f.RunExited))]
+
+    def _retime(self, changed: list[RunId], at: float) -> Iterator[f.Fact]:
+        assert self._speed_model is not None
+        speeds = self._speed_model.speeds(changed, self.controller.state.ledger)
+        for run_id, speed in speeds.items():
+            fact = self.world.set_speed(run_id, speed, at)
+            if fact is not None:
+                yield fact

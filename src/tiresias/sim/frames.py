@@ -1,0 +1,43 @@
+"""A trace from a data frame that a person made."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tiresias.sim.errors import InputError
+from tiresias.sim.trace import SCHEMA, Trace
+
+REQUIRED = ("submitted_at", "gpus", "duration_s")
+DEFAULTS: dict[str, str | None] = {"priority": "normal", "preemption_cost_s": None}
+
+
+def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
+    """Check it, fill in the columns it lacks, and sort it by submission, then by the order it has."""
+    for column in REQUIRED:
+        if column not in frame.columns:
+            raise InputError(f"{name}: no column {column!r}; it needs {', '.join(REQUIRED)}")
+    unknown = sorted(set(frame.columns) - set(SCHEMA))
+    if unknown:
+        raise InputError(f"{name}: unknown column {unknown[0]!r}; known: {', '.join(SCHEMA)}")
+    if "id" not in frame.columns:
+        frame = frame.with_columns(id=pl.int_range(pl.len()).cast(pl.String))
+    missing = [column for column in SCHEMA if column not in frame.columns]
+    frame = frame.with_columns(pl.lit(DEFAULTS.get(column, "")).alias(column) for column in missing)
+    try:
+        frame = frame.select(pl.col(column).cast(kind, strict=True) for column, kind in SCHEMA.items())
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{name}: {error}") from None
+    wrong = frame.filter(
+        (pl.col("gpus") < 1)
+        | ~(pl.col("duration_s") > 0)
+        | pl.col("duration_s").is_infinite()
+        | ~pl.col("submitted_at").is_finite()
+        | pl.any_horizontal(pl.col(*REQUIRED).is_null())
+        | ~pl.col("priority").is_in(["high", "normal", "low"])
+    )
+    if wrong.height:
+        raise InputError(f"{name}: job {wrong['id'][0]!r} is not a job: {wrong.row(0, named=True)}")
+    twice = frame.filter(pl.col("id").is_duplicated())
+    if twice.height:
+        raise InputError(f"{name}: two jobs have the id {twice['id'][0]!r}")
+    return Trace(name, frame.sort("submitted_at", maintain_order=True), format="frame")

@@ -1,0 +1,159 @@
+"""What a simulation measured."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from tiresias.core.model import Cluster
+from tiresias.core.state import JobState
+
+TIMELINE_ROWS = 1 << 20  # beyond this every second row is dropped
+
+
+class Recorder:
+    """Collects one row an ended job and one row a change of the cluster's use."""
+
+    def __init__(self) -> None:
+        self.rows = array("q")  # position of the job in the trace
+        self.counts = array("q")  # runs, preemptions by turns
+        self.times = array("d")  # first start, end, seconds held, service by turns
+        self.at = array("d")
+        self.use = array("q")  # busy GPUs, running, waiting by turns
+        self._last = (-1, -1, -1)
+        self._stride = 1
+        self._skipped = 0
+
+    def end(self, job: JobState) -> None:
+        self.rows.append(job.id)
+        self.counts.extend((job.runs, job.preemptions))
+        self.times.extend((job.first_started_at, job.ended_at, job.held_s, job.service_gpu_s))
+
+    def use_at(self, at: float, busy: int, running: int, waiting: int) -> None:
+        """Note the cluster's use; at one instant the last word counts."""
+        now = (busy, running, waiting)
+        if now == self._last:
+            return
+        self._last = now
+        if self.at and self.at[-1] == at:
+            self.use[-3:] = array("q", now)
+            return
+        self._skipped += 1
+        if self._skipped < self._stride:
+            return
+        self._skipped = 0
+        self.at.append(at)
+        self.use.extend(now)
+        if len(self.at) >= TIMELINE_ROWS:
+            self._thin()
+
+    def _thin(self) -> None:
+        self.at = self.at[::2]
+        kept = array("q")
+        for row in range(0, len(self.use), 6):
+            kept.extend(self.use[row : row + 3])
+        self.use = kept
+        self._stride *= 2
+
+    def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:
+        """A row a finished job, in the trace's order."""
+        measured = pl.DataFrame(
+            {
+                "row": pl.Series(self.rows, dtype=pl.Int64),
+                "runs": pl.Series(self.counts[0::2], dtype=pl.Int64),
+                "preemptions": pl.Series(self.counts[1::2], dtype=pl.Int64),
+                "first_started_at": pl.Series(self.times[0::4], dtype=pl.Float64),
+                "finished_at": pl.Series(self.times[1::4], dtype=pl.Float64),
+                "held_s": pl.Series(self.times[2::4], dtype=pl.Float64),
+                "service_gpu_s": pl.Series(self.times[3::4], dtype=pl.Float64),
+            }
+        )
+        told = trace.select("id", "gpus", "submitted_at", "duration_s", "user", "tenant", "model")
+        told = told.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+        joined = told.join(measured, on="row", how="inner", maintain_order="left")
+        jct_s = pl.col("finished_at") - pl.col("submitted_at")
+        joined = joined.with_columns(jct_s=jct_s)
+        joined = joined.with_columns(wait_s=(pl.col("jct_s") - pl.col("held_s")).clip(lower_bound=0.0))
+        return joined.select(JOB_COLUMNS)
+
+    def timeline(self) -> pl.DataFrame:
+        return pl.DataFrame(
+            {
+                "at": pl.Series(self.at, dtype=pl.Float64),
+                "busy_gpus": pl.Series(self.use[0::3], dtype=pl.Int64),
+                "running": pl.Series(self.use[1::3], dtype=pl.Int64),
+                "waiting": pl.Series(self.use[2::3], dtype=pl.Int64),
+            }
+        )
+
+
+JOB_COLUMNS = [
+    "id",
+    "gpus",
+    "submitted_at",
+    "first_started_at",
+    "finished_at",
+    "jct_s",
+    "wait_s",
+    "runs",
+    "preemptions",
+    "service_gpu_s",
+    "duration_s",
+    "user",
+    "tenant",
+    "model",
+]
+
+
+@dataclass(slots=True)
+class Result:
+    """One policy on one trace on one cluster."""
+
+    policy: str
+    placer: str
+    options: dict[str, Any]
+    cluster: Cluster
+    preemption_cost_s: float
+    trace_name: str
+    jobs: pl.DataFrame
+    timeline: pl.DataFrame
+    rejected_jobs: int
+    events: int
+    wall_s: float
+    lost_gpu_s: float
+    progress_gpu_s: float  # GPU-seconds that made progress, unfinished jobs included
+    interrupted: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of `--json`, in its order; null where nothing finished."""
+        jobs = self.jobs
+        jct, wait = jobs["jct_s"], jobs["wait_s"]
+        makespan_s = None
+        if jobs.height:
+            makespan_s = float(jobs["finished_at"].max() - jobs["submitted_at"].min())  # type: ignore[operator,arg-type]
+        gpus = self.cluster.gpus
+        used = self.progress_gpu_s / (gpus * makespan_s) if makespan_s else None
+        return {
+            "policy": self.policy,
+            "placer": self.placer,
+            "jobs": jobs.height,
+            "rejected_jobs": self.rejected_jobs,
+            "gpus": gpus,
+            "avg_jct_s": jct.mean(),
+            "p50_jct_s": jct.quantile(0.5, "linear"),
+            "p95_jct_s": jct.quantile(0.95, "linear"),
+            "p99_jct_s": jct.quantile(0.99, "linear"),
+            "max_jct_s": jct.max(),
+            "avg_wait_s": wait.mean(),
+            "p95_wait_s": wait.quantile(0.95, "linear"),
+            "makespan_s": makespan_s,
+            "preemptions": int(jobs["preemptions"].sum()),
+            "lost_gpu_s": self.lost_gpu_s,
+            "gpu_utilization": used,
+            "events": self.events,
+            "wall_s": self.wall_s,
+        }

@@ -1,0 +1,154 @@
+"""`simulate`: one call from a trace to a Result."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import tiresias.placers
+import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core.controller import Controller
+from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
+from tiresias.core.plugins import Placer, Policy, SpeedModel, placers, policies
+from tiresias.core.state import State
+from tiresias.sim import clusters, traces
+from tiresias.sim.engine import Engine
+from tiresias.sim.errors import InputError
+from tiresias.sim.frames import from_frame
+from tiresias.sim.journal import journal_to
+from tiresias.sim.result import Recorder, Result
+from tiresias.sim.trace import Trace
+from tiresias.sim.world import World
+
+__all__ = ["simulate"]
+
+Progress = Callable[[int, int, float], None]
+SECONDS_BETWEEN_REPORTS = 0.2
+
+
+def simulate(
+    trace: Trace | str | Path | pl.DataFrame,
+    cluster: Cluster | str,
+    policy: str | Policy = "tiresias-l",
+    *,
+    options: Mapping[str, Any] | None = None,
+    placer: str | Placer = "packed",
+    preemption_cost_s: float = 60.0,
+    progress: Progress | None = None,
+    journal: Path | None = None,
+    speed_model: SpeedModel | None = None,
+) -> Result:
+    """Replay a trace on a cluster under a policy.
+
+    `trace` is a path, a `builtin:` name, a Trace or a data frame with at least submitted_at, gpus and
+    duration_s; `cluster` a Cluster or a description such as "64x8". Interrupted by Ctrl-C it returns what
+    was measured so far.
+    """
+    cluster = clusters.parse(cluster) if isinstance(cluster, str) else cluster
+    if isinstance(trace, pl.DataFrame):
+        trace = from_frame(trace)
+    elif not isinstance(trace, Trace):
+        trace = traces.load(trace)
+    who: Policy = policies.make(policy, options) if isinstance(policy, str) else policy
+    where: Placer = placers.make(placer) if isinstance(placer, str) else placer
+    if not 0 <= preemption_cost_s < float("inf"):
+        raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
+    controller = Controller(State(cluster), who, where)
+    world = World(preemption_cost_s)
+    recorder = Recorder()
+    fits = trace.jobs["gpus"] <= cluster.gpus
+    rejected = len(trace) - int(fits.sum())
+    ledger, state = controller.state.ledger, controller.state
+
+    def note_use(at: float) -> None:
+        recorder.use_at(at, cluster.gpus - ledger.free, len(state.runs), len(state.jobs) - len(state.runs))
+
+    with ExitStack() as stack:
+        write = stack.enter_context(journal_to(journal)) if journal is not None else None
+        engine = Engine(
+            controller,
+            world,
+            jobs_of(trace, cluster.gpus),
+            recorder.end,
+            speed_model=speed_model,
+            journal=write,
+            on_instant=note_use,
+        )
+        wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
+    jobs = recorder.jobs(trace.jobs)
+    return Result(
+        policy=who.name,
+        placer=where.name,
+        options=asdict(who.options),
+        cluster=cluster,
+        preemption_cost_s=preemption_cost_s,
+        trace_name=trace.name,
+        jobs=jobs,
+        timeline=recorder.timeline(),
+        rejected_jobs=rejected,
+        events=engine.events,
+        wall_s=wall_s,
+        lost_gpu_s=world.lost_gpu_s,
+        progress_gpu_s=progress_gpu_s(controller, jobs),
+        interrupted=interrupted,
+    )
+
+
+def _run(engine: Engine, recorder: Recorder, total: int, progress: Progress | None) -> tuple[float, bool]:
+    """Run to the end or to Ctrl-C: (seconds it took, whether it was interrupted)."""
+    reported = start = time.perf_counter()
+
+    def watch(at: float) -> None:
+        nonlocal reported
+        now = time.perf_counter()
+        if progress is not None and now - reported >= SECONDS_BETWEEN_REPORTS:
+            reported = now
+            progress(len(recorder.rows), total, at)
+
+    interrupted = False
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here is cyclic garbage, and looking for some costs a fifth of the time
+    try:
+        engine.run(watch)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        if collecting:
+            gc.enable()
+    return time.perf_counter() - start, interrupted
+
+
+def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
+    """GPU-seconds of work done, by the jobs that finished and by those still under way."""
+    state = controller.state
+    done = (finished["duration_s"] * finished["gpus"]).sum()
+    return float(done) + sum(job.progress_at(state.at) * job.gpus for job in state.jobs.values())
+
+
+def jobs_of(trace: Trace, max_gpus: int) -> Iterator[Job]:
+    """The trace's jobs in order of submission, made as they are needed; ids are positions in the trace."""
+    columns = ("submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model")
+    rows = trace.jobs.select(*columns, "preemption_cost_s").iter_rows()
+    priorities = {str(p): p for p in Priority}
+    for id, (at, gpus, duration_s, user, tenant, name, group, priority, model, cost_s) in enumerate(rows):
+        if gpus <= max_gpus:
+            yield Job(
+                JobId(id),
+                Demand(gpus),
+                at,
+                user=user,
+                tenant=tenant,
+                name=name,
+                group=group,
+                priority=priorities[priority],
+                model=model,
+                duration_s=duration_s,
+                preemption_cost_s=cost_s,
+            )
