@@ -1,0 +1,54 @@
+"""Our own CSV: the columns of a Trace by their own names."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tiresias.core.model import Priority
+from tiresias.sim.trace import SCHEMA
+from tiresias.sim.traces.delimited import split
+from tiresias.sim.traces.draft import Draft
+from tiresias.sim.traces.readers.base import Format
+from tiresias.sim.traces.sheet import Sheet
+from tiresias.sim.traces.source import Source
+
+REQUIRED = ("submitted_at", "gpus", "duration_s")
+TEXTS = ("user", "tenant", "name", "group", "model")
+
+
+def read(source: Source) -> Draft:
+    sheet = split(source)
+    sheet.need(*REQUIRED)
+    unknown = [name for name in sheet.columns if name and name not in SCHEMA]
+    if unknown:
+        sheet.notes.append(f"ignored {'column' if len(unknown) == 1 else 'columns'} {', '.join(unknown)}")
+    return sheet.draft(
+        FORMAT.name,
+        id=_ids(sheet),
+        submitted_at=sheet.instant("submitted_at"),
+        gpus=sheet.gpus("gpus"),
+        duration_s=sheet.duration("duration_s"),
+        priority=_priority(sheet),
+        preemption_cost_s=_cost(sheet),
+        **{name: sheet.text(name) for name in TEXTS},
+    )
+
+
+def _ids(sheet: Sheet) -> pl.Series:
+    if "id" not in sheet.columns:
+        return sheet.row_numbers()
+    return sheet.identity("id")
+
+
+def _priority(sheet: Sheet) -> pl.Series:
+    cells = sheet.trimmed("priority").str.to_lowercase().replace("", Priority.NORMAL.value)
+    known = [priority.value for priority in Priority]
+    sheet.refuse(~cells.is_in(known), "priority", f"is no priority ({', '.join(known)})")
+    return cells
+
+
+def _cost(sheet: Sheet) -> pl.Series:
+    return sheet.number("preemption_cost_s", least=0.0, optional=True)
+
+
+FORMAT = Format("tiresias", "Tiresias trace CSV (our own)", REQUIRED, read)
