@@ -19,7 +19,7 @@ from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import Placer, Policy
 from tiresias.core.resort import SortedTarget
-from tiresias.core.state import EVOLVE, JobState, Key, Run, State
+from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
 from tiresias.core.view import View
 
@@ -46,7 +46,7 @@ class Controller:
         self.placer = placer
         if state.memory is None:
             state.memory = policy.new_memory()
-        self.target: Target | SortedTarget = self._new_target(state.ledger.capacity)
+        self.target: Target | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
         self._wakes: list[tuple[float, JobId]] = []
         self._timer_at = INFINITY
@@ -94,7 +94,7 @@ class Controller:
         if job is None:
             if kind is not f.TimerFired:
                 self._stale = True  # a node came or went
-        elif kind not in SILENT:
+        elif kind not in SILENT or policy.moves:
             self._sync(job, at)
             if job.phase in ENDED:
                 step.ended.append(job)
@@ -115,9 +115,6 @@ class Controller:
                 self._apply(decision, step)
 
     # --- standing --------------------------------------------------------------------------------------
-
-    def _key(self, job: JobState, at: float) -> Key:
-        return (job.priority, self.policy.rank(job, self.state.memory, at), job.submitted_at, job.id)
 
     def _sync(self, job: JobState, at: float) -> None:
         """Bring the target in line with what the job has become."""
@@ -179,16 +176,17 @@ class Controller:
         if at != INFINITY:
             heappush(self._wakes, (at, job.id))
 
-    def _new_target(self, capacity: int) -> Target | SortedTarget:
+    def _new_target(self) -> Target | SortedTarget:
         if self.policy.moves or self.policy.strict:
-            return SortedTarget(capacity, self._key, strict=self.policy.strict)
-        return Target(capacity)
+            drift = self.policy.drift if self.policy.moves else None
+            return SortedTarget(self.state, drift, strict=self.policy.strict)
+        return Target(self.state.ledger.capacity)
 
     def _rebuild(self, at: float) -> None:
         """Work out every standing from the State alone: at the start, and when all ranks change."""
         self._stale = False
         self._ready.clear()
-        self.target = self._new_target(self.state.ledger.capacity)
+        self.target = self._new_target()
         jobs = list(self.state.jobs.values())
         for job in jobs:
             job.key, job.admitted, job.pinned, job.wakes_at = None, False, False, INFINITY

@@ -41,7 +41,7 @@ class Policy(ABC):
     name: ClassVar[str]
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
-    moves: ClassVar[bool] = False  # the rank of a job that holds slots changes with time, at no known instant
+    moves: ClassVar[bool] = False  # the rank of a job that holds slots changes all the time (see drift)
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
     @dataclass(slots=True)
@@ -59,6 +59,10 @@ class Policy(ABC):
     def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
         """Its rank, and the instant until which that holds if no fact touches the job."""
         return self.rank(job, memory, at), INFINITY
+
+    def drift(self, job: JobState) -> float:
+        """How much the (one) number of a moving rank changes a second while the job holds its slots."""
+        return 0.0
 
     def due(self, job: JobState, memory: Any, at: float) -> Fact | None:
         """What to decide for a job whose rank has just run out, beyond ranking it anew."""

@@ -67,7 +67,7 @@ class Target:
         job.admitted = True
         self._sums[chunk] += gpus
         self.used += gpus
-        self._walk(chunk, place + 1, room - gpus, room)
+        self._walk_from(chunk, place + 1, -gpus)
 
     def drop(self, job: JobState) -> None:
         """Forget a ranked job."""
@@ -113,22 +113,19 @@ class Target:
         """The GPUs to share are now so many."""
         old, self.capacity = self.capacity, capacity
         if capacity > old and self.refused or capacity < self.used:
-            self._walk(0, 0, capacity, old)
+            self._walk(0, capacity, old)
 
     def settle(self, at: float) -> None:
         """Nothing to do: the target is exact after every change."""
 
     # --- the walk --------------------------------------------------------------------------------------
 
-    def _walk(self, chunk: int, place: int, new: int, old: int, through: int = -1) -> None:
-        """From a place on, admit and refuse anew: the room there was `old` and is `new`.
+    def _walk(self, chunk: int, new: int, old: int, through: int = -1) -> None:
+        """From a chunk on, admit and refuse anew: the room there was `old` and is `new`.
 
         Up to chunk `through` the walk does not stop early, and that chunk is looked at job by job.
         """
         sums, needs = self._sums, self._needs
-        if place:
-            new, old = self._walk_chunk(chunk, place, new, old, chunk <= through)
-            chunk += 1
         for c in range(chunk, len(sums)):
             shift = new - old
             if c != through:
@@ -141,34 +138,49 @@ class Target:
                     new -= sums[c]
                     old = new - shift
                     continue
-            new, old = self._walk_chunk(c, 0, new, old, c <= through)
+            new, old = self._walk_chunk(c, self._jobs[c], new, old, NEVER, c <= through)
 
-    def _walk_chunk(self, chunk: int, place: int, new: int, old: int, to_the_end: bool) -> tuple[int, int]:
-        """The room behind the chunk, new and old; every job from `place` on is looked at until they agree."""
-        need = self._needs[chunk] if place else NEVER
+    def _walk_from(self, chunk: int, place: int, shift: int, through: int = -1) -> None:
+        """The same from inside a chunk on, where the room is now `shift` more than it was."""
+        room = self.capacity - sum(self._sums[:chunk])
         jobs = self._jobs[chunk]
+        need = NEVER
+        for job in jobs[:place]:
+            if job.admitted:
+                room -= job.gpus
+            elif job.gpus - room < need:
+                need = job.gpus - room
+        new, old = self._walk_chunk(chunk, jobs[place:], room, room - shift, need, chunk <= through)
+        if new != old or chunk < through:
+            self._walk(chunk + 1, new, old, through)
+
+    def _walk_chunk(
+        self, chunk: int, jobs: list[JobState], new: int, old: int, need: int, to_the_end: bool
+    ) -> tuple[int, int]:
+        """The rooms behind these last jobs of a chunk; each is looked at until the two rooms agree."""
         total = 0
-        for job in jobs[place:] if place else jobs:
+        for job in jobs:
             gpus = job.gpus
             if job.admitted:
                 old -= gpus
                 if gpus <= new:
                     new -= gpus
-                else:
-                    job.admitted = False
-                    self.refused += 1
-                    total -= gpus
-                    if gpus - new < need:
-                        need = gpus - new
-                    self.flips[job.id] = job
+                    continue
+                job.admitted = False
+                self.refused += 1
+                total -= gpus
+                if gpus - new < need:
+                    need = gpus - new
             elif gpus <= new:
                 new -= gpus
                 job.admitted = True
                 self.refused -= 1
                 total += gpus
-                self.flips[job.id] = job
-            elif gpus - new < need:
-                need = gpus - new
+            else:
+                if gpus - new < need:
+                    need = gpus - new
+                continue
+            self.flips[job.id] = job
             if new == old and not to_the_end:
                 need = min(need, self._needs[chunk])  # still a bound for those not looked at
                 break
@@ -190,15 +202,14 @@ class Target:
         needs = self._needs
         if place:
             if needs[chunk] <= gpus:
-                room = self._room(chunk, place)
-                self._walk(chunk, place, room, room - gpus)
+                self._walk_from(chunk, place, gpus)
                 return
             needs[chunk] -= gpus
             chunk += 1
         for c in range(chunk, len(needs)):
             if needs[c] <= gpus:
-                room = self._room(c, 0)
-                self._walk(c, 0, room, room - gpus)
+                room = self.capacity - sum(self._sums[:c])
+                self._walk(c, room, room - gpus)
                 return
             needs[c] -= gpus
 
@@ -213,16 +224,23 @@ class Target:
             self._sums[chunk] -= gpus
         self.used -= gpus
         job.admitted = False
-        self.refused += 1
-        self.flips[job.id] = job
         chunks = len(self._sums)
         to_chunk, to_place = self._insert(job, key)
         if len(self._sums) > chunks and to_chunk - 1 <= chunk and place >= CHUNK:
             chunk, place = chunk + 1, place - CHUNK  # the chunk it left has split
         if to_chunk < chunk:  # it left the last chunk, which went with it, for the end of the one before
             chunk, place = to_chunk, to_place
-        room = self._room(chunk, place)
-        self._walk(chunk, place, room, room - gpus, through=to_chunk)
+        needs = self._needs
+        if min(needs[chunk : to_chunk + 1]) > gpus:  # nobody in between can use what it leaves: it fits again
+            for c in range(chunk, to_chunk + 1):
+                needs[c] -= gpus
+            job.admitted = True
+            self._sums[to_chunk] += gpus
+            self.used += gpus
+            return
+        self.refused += 1
+        self.flips[job.id] = job
+        self._walk_from(chunk, place, gpus, through=to_chunk)
 
     # --- chunks ----------------------------------------------------------------------------------------
 

@@ -26,6 +26,9 @@ class Las(Policy):
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return (job.service_at(at),)
 
+    def drift(self, job: JobState) -> float:
+        return job.gpus
+
     def next_tick(self, at: float) -> float:
         quantum_s: float = self.options.quantum_s
         return (floor(at / quantum_s + 1e-9) + 1) * quantum_s

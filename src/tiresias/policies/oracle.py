@@ -40,6 +40,9 @@ class Srtf(Policy):
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return (known_duration_s(job, self.name) - job.progress_at(at),)
 
+    def drift(self, job: JobState) -> float:
+        return -job.run.speed if job.run is not None else 0.0
+
 
 @policies.register
 class Srsf(Policy):
@@ -51,3 +54,6 @@ class Srsf(Policy):
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return ((known_duration_s(job, self.name) - job.progress_at(at)) * job.gpus,)
+
+    def drift(self, job: JobState) -> float:
+        return -job.run.speed * job.gpus if job.run is not None else 0.0

@@ -65,10 +65,10 @@ def simulate(
     recorder = Recorder()
     fits = trace.jobs["gpus"] <= cluster.gpus
     rejected = len(trace) - int(fits.sum())
-    ledger, state = controller.state.ledger, controller.state
+    ledger, state, gpus = controller.state.ledger, controller.state, cluster.gpus
 
     def note_use(at: float) -> None:
-        recorder.use_at(at, cluster.gpus - ledger.free, len(state.runs), len(state.jobs) - len(state.runs))
+        recorder.use_at(at, gpus - ledger.free, len(state.runs), len(state.jobs) - len(state.runs))
 
     with ExitStack() as stack:
         write = stack.enter_context(journal_to(journal)) if journal is not None else None
