@@ -25,6 +25,9 @@ SHAPE = re.compile(r"(?:(\d+)\s*\*\s*)?(\d+)\s*[xX×]\s*(\d+)", re.ASCII)
 CSV_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 CSV_OTHERS = ("num_cpu_p_node", "mem_p_node")  # read by the authors' simulator, not used here
 
+Racks = tuple[int, list[tuple[int, int]]]
+"""How many racks are alike, and the nodes of each: (GPUs of a node, how many such nodes)."""
+
 __all__ = ["ClusterError", "parse"]
 
 
@@ -32,10 +35,8 @@ def parse(text: str) -> Cluster:
     """The cluster a person described; ClusterError says what is wrong and what is accepted."""
     shape = SHAPE.fullmatch(text.strip())
     if shape:
-        racks, nodes, gpus = (number or "1" for number in shape.groups())
-        return _cluster(
-            [[(_count(gpus, text), _count(nodes, text))] for _ in range(_count(racks, text))], text
-        )
+        racks, nodes, gpus = (_count(number or "1", text[:40]) for number in shape.groups())
+        return _cluster([(racks, [(gpus, nodes)])], text)
     path = Path(text)
     if path.suffix.lower() in (".yaml", ".yml"):
         return _cluster(_yaml(text, _read(path)), text)
@@ -44,16 +45,16 @@ def parse(text: str) -> Cluster:
     raise ClusterError(f"{text!r} is no cluster. {ACCEPTED}")
 
 
-def _cluster(racks: list[list[tuple[int, int]]], place: str) -> Cluster:
-    """A cluster of racks, each a list of (GPUs a node, how many such nodes)."""
-    total = sum(gpus * count for rack in racks for gpus, count in rack)
+def _cluster(racks: list[Racks], place: str) -> Cluster:
+    total = sum(count * gpus * nodes for count, rack in racks for gpus, nodes in rack)
     if not 1 <= total <= MOST_GPUS:
         raise ClusterError(f"{place}: {total:,} GPUs in all; a cluster has from 1 to {MOST_GPUS:,}.")
     cluster = Cluster()
-    for number, rack in enumerate(racks):
-        for gpus, count in rack:
+    each = (rack for count, rack in racks for _ in range(count))
+    for number, rack in enumerate(each):
+        for gpus, nodes in rack:
             begin = len(cluster.nodes)
-            cluster.nodes += [Node(f"n{begin + i}", gpus, rack=f"r{number}") for i in range(count)]
+            cluster.nodes += [Node(f"n{begin + i}", gpus, rack=f"r{number}") for i in range(nodes)]
     return cluster
 
 
@@ -77,23 +78,23 @@ def _read(path: Path) -> str:
         raise ClusterError(f"{path}: cannot be read: {error}. {ACCEPTED}") from None
 
 
-def _yaml(name: str, text: str) -> list[list[tuple[int, int]]]:
+def _yaml(name: str, text: str) -> list[Racks]:
     """`racks:` (each with `nodes:`) or, for one rack, `nodes:`; see docs/reference/clusters.md."""
     try:
         tree = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that is none
         raise ClusterError(f"{name}: not YAML: {' '.join(str(error).split())}.") from None
     top = _mapping(tree, name, ("racks", "nodes"))
     if ("racks" in top) == ("nodes" in top):
         raise ClusterError(f"{name}: needs either racks or nodes. See docs/reference/clusters.md.")
     if "nodes" in top:
-        return [_nodes(top["nodes"], f"{name}: nodes")]
+        return [(1, _nodes(top["nodes"], f"{name}: nodes"))]
     racks = []
     for index, item in enumerate(_list(top["racks"], f"{name}: racks")):
         place = f"{name}: racks[{index}]"
         rack = _mapping(item, place, ("nodes", "count"))
         nodes = _nodes(rack.get("nodes"), f"{place}.nodes")
-        racks += [nodes] * _count(rack.get("count", 1), f"{place}.count")
+        racks.append((_count(rack.get("count", 1), f"{place}.count"), nodes))
     return racks
 
 
@@ -123,9 +124,12 @@ def _mapping(value: Any, place: str, known: tuple[str, ...]) -> dict[str, Any]:
     return value
 
 
-def _csv(name: str, text: str) -> list[list[tuple[int, int]]]:
+def _csv(name: str, text: str) -> list[Racks]:
     """The cluster file of the Tiresias authors' simulator: a header and one row."""
-    rows = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ClusterError(f"{name}: not CSV: {error}.") from None
     header = [cell.strip() for cell in rows[0]] if rows else []
     missing = [column for column in CSV_COLUMNS if column not in header]
     if missing:
@@ -135,4 +139,4 @@ def _csv(name: str, text: str) -> list[list[tuple[int, int]]]:
         raise ClusterError(f"{name}: needs exactly one row of {len(header)} values below its header.")
     values = dict(zip(header, rows[1], strict=True))
     racks, nodes, gpus = (_count(values[column], f"{name}, column {column}") for column in CSV_COLUMNS)
-    return [[(gpus, nodes)] for _ in range(racks)]
+    return [(racks, [(gpus, nodes)])]

@@ -29,30 +29,35 @@ def _by_columns(source: Source, separator: str) -> Sheet:
     rows = pl.DataFrame({"line": pl.int_range(1, len(text) + 1, eager=True), "text": text})
     rows = rows.filter(pl.col("text").str.strip_chars() != "")
     header = _header(source, rows["text"][0].split(separator))
-    rows = rows[1:].with_columns(fields=pl.col("text").str.count_matches(separator, literal=True) + 1)
+    rows = rows.with_row_index("number")[1:].with_columns(
+        pl.col("number").cast(pl.Int64),
+        fields=pl.col("text").str.count_matches(separator, literal=True) + 1,
+    )
     wrong = rows.filter(pl.col("fields") != len(header))
     rows = rows.filter(pl.col("fields") == len(header))
     cells = rows["text"].str.split_exact(separator, len(header) - 1).struct.unnest()
     cells.columns = header
-    return Sheet(source, cells, rows["line"], _ragged(wrong, len(header)))
+    return Sheet(source, cells, rows.select("number", "line"), _ragged(wrong, len(header)))
 
 
 def _by_rows(source: Source, separator: str) -> Sheet:
     """For text with quotes, where a field may hold separators and line ends."""
     records = _records(source, separator)
     header = _header(source, records[0][1])
-    right = [record for record in records[1:] if len(record[1]) == len(header)]
-    wrong = [record for record in records[1:] if len(record[1]) != len(header)]
-    columns = {name: [row[place] for _, row in right] for place, name in enumerate(header)}
+    numbered = [(number, line, cells) for number, (line, cells) in enumerate(records) if number]
+    right = [row for row in numbered if len(row[2]) == len(header)]
+    wrong = [row for row in numbered if len(row[2]) != len(header)]
+    columns = {name: [cells[place] for _, _, cells in right] for place, name in enumerate(header)}
+    rows = {"number": [row[0] for row in right], "line": [row[1] for row in right]}
     ragged = pl.DataFrame(
-        [(line, separator.join(row), len(row)) for line, row in wrong],
-        schema={"line": pl.Int64(), "text": pl.String(), "fields": pl.Int64()},
+        [(number, line, separator.join(cells), len(cells)) for number, line, cells in wrong],
+        schema={"number": pl.Int64(), "line": pl.Int64(), "text": pl.String(), "fields": pl.Int64()},
         orient="row",
     )
     return Sheet(
         source,
         pl.DataFrame(columns, schema={name: pl.String() for name in header}),
-        pl.Series("line", [line for line, _ in right], dtype=pl.Int64),
+        pl.DataFrame(rows, schema={"number": pl.Int64(), "line": pl.Int64()}),
         _ragged(ragged, len(header)),
     )
 
@@ -84,6 +89,7 @@ def _header(source: Source, names: list[str]) -> list[str]:
 
 def _ragged(rows: pl.DataFrame, width: int) -> pl.DataFrame:
     return rows.select(
+        "number",
         "line",
         pl.lit("").alias("column"),
         pl.col("text").alias("value"),

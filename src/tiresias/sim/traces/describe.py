@@ -7,6 +7,7 @@ from typing import TypedDict
 import polars as pl
 
 from tiresias.sim.trace import Trace
+from tiresias.sim.traces.draft import jobs as count_of_jobs
 
 LEVELS = {"p5": 0.05, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
@@ -95,14 +96,18 @@ def table(found: Description) -> list[tuple[str, str]]:
         ("tenants", f"{found['tenants']:,}" if found["tenants"] else "unknown"),
     ]
     for size in found["sizes"]:
-        jobs = f"{size['jobs']:,} jobs ({size['jobs_share']:.1%})"
+        share = f"{count_of_jobs(size['jobs'])} ({size['jobs_share']:.2%})"
         label = f"{size['gpus']} GPU{'' if size['gpus'] == 1 else 's'}"
-        rows.append((label, f"{jobs}, {size['service_share']:.1%} of the GPU-time"))
+        rows.append((label, f"{share}, {size['service_share']:.2%} of the GPU-time"))
     for label, values in (("duration, s", found["duration_s"]), ("service, GPU-s", found["service_gpu_s"])):
-        rows.append((label, "  ".join(f"{name} {value:,.0f}" for name, value in values.items())))
+        rows.append((label, "  ".join(f"{name} {_short(value)}" for name, value in values.items())))
     if found["skipped_rows"]:
         rows.append(("bad rows skipped", f"{found['skipped_rows']:,}"))
     return rows + [("note", note) for note in found["notes"]]
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def span_text(seconds: float) -> str:

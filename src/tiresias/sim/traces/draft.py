@@ -11,24 +11,31 @@ from tiresias.sim.errors import TraceError
 from tiresias.sim.trace import SCHEMA, Trace
 from tiresias.sim.traces.order import in_order
 
-PROBLEM = {"line": pl.Int64(), "column": pl.String(), "value": pl.String(), "why": pl.String()}
+PROBLEM = {
+    "number": pl.Int64(),
+    "line": pl.Int64(),
+    "column": pl.String(),
+    "value": pl.String(),
+    "why": pl.String(),
+}
 SHOWN = 3
 DEFAULTS = {"priority": "normal"}
 
 
 @dataclass(slots=True)
 class Draft:
-    """Jobs as read (the columns of SCHEMA and `line`, cells of bad rows null), with what was found wrong."""
+    """Jobs as read, with what was found wrong.
+
+    `jobs` has the columns of SCHEMA (null where a cell is bad) and tells of each row its `number`, which is
+    unique, and the `line` it begins on; so do the problems.
+    """
 
     name: str
     format: str
     jobs: pl.DataFrame
     problems: pl.DataFrame
     notes: list[str] = field(default_factory=list)
-
-
-def no_problems() -> pl.DataFrame:
-    return pl.DataFrame(schema=PROBLEM)
+    id_column: str = "id"
 
 
 def complete(table: pl.DataFrame) -> pl.DataFrame:
@@ -39,39 +46,44 @@ def complete(table: pl.DataFrame) -> pl.DataFrame:
         if name not in table.columns
     ]
     columns = [pl.col(name).cast(kind) for name, kind in SCHEMA.items()]
-    extra = [pl.col(name) for name in ("line",) if name in table.columns]
+    extra = [pl.col(name) for name in ("number", "line") if name in table.columns]
     return table.with_columns(missing).select(columns + extra)
 
 
 def finish(draft: Draft, *, skip_bad_rows: bool) -> Trace:
     """The draft as a trace; stops at the first bad row unless bad rows are to be left out."""
-    problems = pl.concat([draft.problems, _doubles(draft)]).sort("line", maintain_order=True)
-    problems = problems.unique("line", keep="first", maintain_order=True)  # one complaint a row
+    bad = draft.problems.unique("number", keep="first", maintain_order=True)  # one complaint a row
+    problems = pl.concat([bad, _doubles(draft, _without(draft.jobs, bad))]).sort("number")
     if problems.height and not skip_bad_rows:
         raise TraceError(_first(draft.name, problems))
-    kept = draft.jobs.join(problems.select("line"), on="line", how="anti") if problems.height else draft.jobs
+    kept = _without(draft.jobs, problems)
     notes = list(draft.notes)
     if problems.height:
         notes.append(_skipped(draft.name, problems))
     if not kept.height:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise TraceError(f"{draft.name}: the trace holds no job that can be replayed{why}.")
-    ordered = in_order(complete(kept).drop("line"))
+    ordered = in_order(kept.drop("number", "line"))
     return Trace(Path(draft.name).name, ordered, draft.format, skipped_rows=problems.height, notes=notes)
 
 
-def _doubles(draft: Draft) -> pl.DataFrame:
-    """Every row whose id an earlier row has already."""
-    ids = draft.jobs.select("line", "id").drop_nulls()
+def _without(jobs: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
+    return jobs.join(problems.select("number"), on="number", how="anti") if problems.height else jobs
+
+
+def _doubles(draft: Draft, good: pl.DataFrame) -> pl.DataFrame:
+    """Every good row whose id an earlier one has already."""
+    ids = good.select("number", "line", "id")
     if not ids["id"].is_duplicated().any():
-        return no_problems()
-    first = ids.group_by("id").agg(pl.col("line").min().alias("first"))
-    again = ids.join(first, on="id", how="left").filter(pl.col("line") > pl.col("first"))
+        return pl.DataFrame(schema=PROBLEM)
+    first = ids.unique("id", keep="first", maintain_order=True).select("id", first="number", at="line")
+    again = ids.join(first, on="id", how="left").filter(pl.col("number") > pl.col("first"))
     return again.select(
+        "number",
         "line",
-        pl.lit("id").alias("column"),
+        pl.lit(draft.id_column).alias("column"),
         pl.col("id").alias("value"),
-        ("is also the id on line " + pl.col("first").cast(pl.String)).alias("why"),
+        pl.format("is also the id on line {}", "at").alias("why"),
     )
 
 

@@ -23,14 +23,17 @@ NOTHING = ["", "none", "null", "nan", "na", "n/a", "unknown"]
 class Sheet:
     """Cells of a delimited text file, and the problems found in them so far."""
 
-    def __init__(self, source: Source, cells: pl.DataFrame, lines: pl.Series, problems: pl.DataFrame) -> None:
+    def __init__(
+        self, source: Source, cells: pl.DataFrame, rows: pl.DataFrame, problems: pl.DataFrame
+    ) -> None:
+        """`rows` tells of each row of cells its `number` and its `line` in the file."""
         self.source = source
         self.columns = cells.columns
         self.cells = cells
-        self.lines = lines
-        self.numbers = pl.int_range(1, cells.height + 1, eager=True)
+        self.rows = rows
         self.problems = [problems]
         self.notes: list[str] = []
+        self.id_column = ""
 
     def need(self, *columns: str) -> None:
         """Stop unless the file has these columns."""
@@ -45,8 +48,7 @@ class Sheet:
     def keep(self, rows: pl.Series) -> None:
         """Drop all other rows. Before reading any column."""
         self.cells = self.cells.filter(rows)
-        self.lines = self.lines.filter(rows)
-        self.numbers = self.numbers.filter(rows)
+        self.rows = self.rows.filter(rows)
 
     def leave_out(self, rows: pl.Series, why: str) -> None:
         """Drop rows that are right but no use here, and say how many. Before reading any column."""
@@ -78,6 +80,7 @@ class Sheet:
 
     def identity(self, column: str) -> pl.Series:
         """Ids: any text but nothing; that each is unique is checked at the end, over all rows."""
+        self.id_column = column
         ids = self.text(column)
         empty = ids.str.strip_chars() == ""
         self.refuse(empty, column, "is empty")
@@ -85,7 +88,7 @@ class Sheet:
 
     def row_numbers(self) -> pl.Series:
         """Ids for a file that has none: the row's number, from 1, blank lines and the header not counted."""
-        return self.numbers.cast(pl.String)
+        return self.rows["number"].cast(pl.String)
 
     def number(
         self,
@@ -131,7 +134,7 @@ class Sheet:
     def refuse(self, rows: pl.Series, column: str, why: str) -> None:
         """Note these rows as bad."""
         if rows.any():
-            bad = pl.DataFrame({"line": self.lines.filter(rows), "value": self.text(column).filter(rows)})
+            bad = self.rows.filter(rows).with_columns(self.text(column).filter(rows).alias("value"))
             bad = bad.with_columns(column=pl.lit(column), why=pl.lit(why))
             self.problems.append(bad.select([pl.col(name).cast(kind) for name, kind in PROBLEM.items()]))
 
@@ -141,7 +144,7 @@ class Sheet:
         """The values, null where they break a bound (a bad row is never a number to reckon with)."""
         finite = values.is_finite().fill_null(False)
         self.refuse(values.is_not_null() & ~finite, column, "is not a finite number")
-        late = "; is it in milliseconds?" if most == LATEST_AT else ""
+        late = " (in milliseconds, perhaps)" if most == LATEST_AT else ""
         bounds = [(values > most, f"is above {most:,.0f}{late}")]
         if above is not None:
             bounds.append((values <= above, f"is not above {above:g}"))
@@ -155,5 +158,6 @@ class Sheet:
 
     def draft(self, format: str, **columns: pl.Series) -> Draft:
         """These columns, with the lines they came from, as a draft."""
-        table = pl.DataFrame({"line": self.lines, **columns})
-        return Draft(self.source.name, format, complete(table), pl.concat(self.problems), self.notes)
+        table = complete(self.rows.with_columns(**columns))
+        problems = pl.concat(self.problems)
+        return Draft(self.source.name, format, table, problems, self.notes, self.id_column)

@@ -20,7 +20,7 @@ def read(source: Source) -> Draft:
     sheet.leave_out(sheet.is_zero("gpu_num"), "that asked for no GPU")
     sheet.leave_out(sheet.is_unknown("start_time"), "that never started")
     sheet.leave_out(sheet.is_unknown("end_time"), "without an end")
-    sheet.leave_out(sheet.is_same("start_time", "end_time"), "that ended as they started")
+    sheet.leave_out(sheet.is_same("start_time", "end_time"), "of no length")
     return sheet.draft(
         FORMAT.name,
         id=sheet.identity("job_id"),

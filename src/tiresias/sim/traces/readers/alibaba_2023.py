@@ -21,10 +21,10 @@ def read(source: Source) -> Draft:
     sheet.leave_out(sheet.is_zero("num_gpu"), "that asked for no GPU")
     sheet.leave_out(sheet.is_unknown("scheduled_time"), "that never started")
     sheet.leave_out(sheet.is_unknown("deletion_time"), "without an end")
-    sheet.leave_out(sheet.is_same("scheduled_time", "deletion_time"), "that ended as they started")
+    sheet.leave_out(sheet.is_same("scheduled_time", "deletion_time"), "of no length")
     shares = int((sheet.trimmed("gpu_milli").cast(pl.Float64, strict=False) < 1000).sum())
     if shares:
-        sheet.notes.append(f"counted {jobs(shares)} with a share of a GPU as 1 GPU each")
+        sheet.notes.append(f"counted {jobs(shares)} with a share of a GPU as if with a whole one")
     return sheet.draft(
         FORMAT.name,
         id=sheet.identity("name"),

@@ -20,6 +20,7 @@ from tiresias.sim.traces.readers.base import Format
 from tiresias.sim.traces.source import Source
 
 COLUMNS = {
+    "number": pl.Int64(),
     "line": pl.Int64(),
     "id": pl.String(),
     "submitted_at": pl.Float64(),
@@ -30,8 +31,8 @@ COLUMNS = {
 }
 NOTES = {
     "unusable": "left out {} without any attempt that has a start, a later end and GPUs",
-    "partial": "{} had attempts without a start, a later end or GPUs: only their other attempts count",
-    "resized": "{} changed their number of GPUs between attempts: the last number counts",
+    "partial": "{} with some attempts that lack a start, a later end or GPUs: only the others count",
+    "resized": "{} with attempts of different numbers of GPUs: the last number counts",
 }
 
 
@@ -41,17 +42,17 @@ class _Bad(Exception):
 
 def read(source: Source) -> Draft:
     rows: list[tuple[object, ...]] = []
-    problems: list[tuple[int, str, str, str]] = []
+    problems: list[tuple[object, ...]] = []
     counts: Counter[str] = Counter()
-    for line, entry in _entries(source):
+    for number, (line, entry) in enumerate(_entries(source), start=1):
         try:
             job = _job(entry, counts)
         except _Bad as bad:
             column, value, why = bad.args
-            problems.append((line, column, str(value), why))
+            problems.append((number, line, column, str(value), why))
             continue
         if job is not None:
-            rows.append((line, *job))
+            rows.append((number, line, *job))
     if not rows and not problems and not counts:
         raise TraceError(f"{source.name}: the list of jobs is empty.")
     return Draft(
@@ -60,6 +61,7 @@ def read(source: Source) -> Draft:
         complete(pl.DataFrame(rows, schema=COLUMNS, orient="row")),
         pl.DataFrame(problems, schema=PROBLEM, orient="row"),
         [text.format(jobs(counts[key])) for key, text in NOTES.items() if counts[key]],
+        "jobid",
     )
 
 

@@ -28,7 +28,7 @@ def read(source: Source) -> Draft:
     sheet.keep(~sheet.text("JobID").str.contains(".", literal=True))  # the others are steps
     sheet.leave_out(_gpus(sheet) == 0, "without GPUs")
     sheet.leave_out(_state(sheet).is_in(WAITING) | _unknown(sheet, "Start"), "that never started")
-    sheet.leave_out(_state(sheet).is_in(UNFINISHED) | _unknown(sheet, "End"), "that were still running")
+    sheet.leave_out(_state(sheet).is_in(UNFINISHED) | _unknown(sheet, "End"), "still running")
     sheet.leave_out(_unknown(sheet, "Submit"), "without a time of submission")
     sheet.leave_out((_elapsed(sheet)[1] == 0).fill_null(False), "that ran for less than a second")
     ids = sheet.identity("JobID")

@@ -1,0 +1,168 @@
+"""Clusters as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiresias.core.model import Cluster, Node
+from tiresias.sim.clusters import ClusterError, parse
+from tiresias.sim.errors import InputError
+
+HEADER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "racks", "nodes", "gpus"),
+    [
+        ("64x8", 1, 64, 512),
+        ("1x1", 1, 1, 1),
+        ("2*28x8", 2, 56, 448),
+        (" 15 X 4 ", 1, 15, 60),
+        ("2 * 3×4", 2, 6, 24),
+        ("1000000x1", 1, 1_000_000, 1_000_000),
+    ],
+)
+def test_a_shape(text, racks, nodes, gpus):
+    cluster = parse(text)
+    assert len({node.rack for node in cluster.nodes}) == racks
+    assert len(cluster.nodes) == nodes
+    assert cluster.gpus == gpus
+
+
+def test_names_are_stable():
+    assert parse("2*2x4").nodes == [
+        Node("n0", 4, "r0"),
+        Node("n1", 4, "r0"),
+        Node("n2", 4, "r1"),
+        Node("n3", 4, "r1"),
+    ]
+    assert parse("2*28x8") == Cluster.of(28, 8, racks=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("0x8", "0 must be from 1 to 1,000,000"),
+        ("8x0", "0 must be from 1 to 1,000,000"),
+        ("0*8x8", "0 must be from 1"),
+        ("9999x9999", "99,980,001 GPUs in all"),
+        ("1000001x1", "1000001 must be from 1"),
+        ("9" * 5000 + "x8", "must be from 1 to 1,000,000"),
+        ("1000000*1000000x1000000", "GPUs in all"),
+        ("-4x8", "'-4x8' is no cluster"),
+        ("8", "'8' is no cluster"),
+        ("", "'' is no cluster"),
+        ("1.5x8", "is no cluster"),
+        ("8x8x8", "is no cluster"),
+        ("big", "'big' is no cluster"),
+        ("none.yaml", "none.yaml: no such file"),
+    ],
+)
+def test_what_is_no_cluster(text, told):
+    with pytest.raises(ClusterError) as caught:
+        parse(text)
+    message = str(caught.value)
+    assert told in message
+    assert len(message) < 300
+    assert "NODESxGPUS (64x8)" in message or "GPUs in all" in message
+
+
+def test_yaml_with_racks(tmp_path):
+    path = tmp_path / "lab.yaml"
+    path.write_text(
+        "racks:\n"
+        "  - count: 2\n"
+        "    nodes:\n"
+        "      - {gpus: 8, count: 2}\n"
+        "      - {gpus: 4}\n"
+        "  - nodes: [{gpus: 2, count: 1}]\n"
+    )
+    cluster = parse(str(path))
+    assert [(node.name, node.gpus, node.rack) for node in cluster.nodes] == [
+        ("n0", 8, "r0"),
+        ("n1", 8, "r0"),
+        ("n2", 4, "r0"),
+        ("n3", 8, "r1"),
+        ("n4", 8, "r1"),
+        ("n5", 4, "r1"),
+        ("n6", 2, "r2"),
+    ]
+
+
+def test_yaml_with_nodes_is_one_rack(tmp_path):
+    path = tmp_path / "lab.yml"
+    path.write_text("nodes:\n  - gpus: 8\n    count: 3\n")
+    assert parse(str(path)) == Cluster.of(3, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nodes:\n  - gpu: 8\n", "nodes[0]: unknown key 'gpu'; known keys: gpus, count"),
+        ("nodes:\n  - gpus: 8\nspeed: 1\n", "unknown key 'speed'"),
+        ("racks:\n  - nodes: [{gpus: 8}]\n    name: a\n", "racks[0]: unknown key 'name'"),
+        ("nodes:\n  - count: 8\n", "nodes[0]: missing key gpus"),
+        ("nodes:\n  - gpus: eight\n", "nodes[0].gpus: 'eight' is not a whole number"),
+        ("nodes:\n  - gpus: 2.5\n", "nodes[0].gpus: 2.5 is not a whole number"),
+        ("nodes:\n  - gpus: true\n", "nodes[0].gpus: True is not a whole number"),
+        ("nodes:\n  - gpus: 0\n", "nodes[0].gpus: 0 must be from 1"),
+        ("nodes:\n  - {gpus: 8, count: -1}\n", "nodes[0].count: -1 is not a whole number"),
+        ("nodes: []\n", "must be a list with at least one entry"),
+        ("racks:\n  - count: 3\n", "racks[0].nodes: must be a list"),
+        ("nodes: [{gpus: 1}]\nracks: []\n", "needs either racks or nodes"),
+        ("{}", "needs either racks or nodes"),
+        ("", "must have the keys racks or nodes"),
+        ("- 1\n", "must have the keys racks or nodes"),
+        ("nodes: [8]\n", "nodes[0]: must have the keys gpus or count, not 8"),
+        ("nodes: [\n", "not YAML"),
+        ("nodes: 2020-13-45\n", "not YAML: month must be in 1..12"),
+        ("racks:\n  - {count: 1000000, nodes: [{gpus: 1000000, count: 1000000}]}\n", "GPUs in all"),
+    ],
+)
+def test_yaml_that_is_wrong_names_file_and_place(tmp_path, text, told):
+    path = tmp_path / "lab.yaml"
+    path.write_text(text)
+    with pytest.raises(ClusterError) as caught:
+        parse(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert told in str(caught.value)
+
+
+def test_the_tiresias_simulators_cluster_file(tmp_path):
+    path = tmp_path / "cluster.csv"
+    path.write_text(HEADER.replace("\n", "\r\n") + "2,4,8,64,256\r\n\r\n")
+    assert parse(str(path)) == Cluster.of(4, 8, racks=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "missing column num_switch, num_node_p_switch, num_gpu_p_node"),
+        ("num_switch,num_gpu_p_node\n1,8\n", "missing column num_node_p_switch"),
+        (HEADER, "exactly one row"),
+        (HEADER + "1,2,8,64,256\n1,2,8,64,256\n", "exactly one row"),
+        (HEADER + "1,2\n", "exactly one row of 5 values"),
+        (HEADER + "1,2,x,64,256\n", "column num_gpu_p_node: 'x' is not a whole number"),
+        (HEADER + "1,0,8,64,256\n", "column num_node_p_switch: 0 must be from 1"),
+        (HEADER + '"' + "x" * 200_000 + '",1,1,1,1\n', "not CSV"),
+    ],
+)
+def test_a_cluster_file_that_is_wrong(tmp_path, text, told):
+    path = tmp_path / "cluster.csv"
+    path.write_text(text)
+    with pytest.raises(ClusterError) as caught:
+        parse(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert told in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    (tmp_path / "dir.yaml").mkdir()
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
+    for name in ("dir.yaml", "bytes.csv"):
+        with pytest.raises(ClusterError, match="cannot be read"):
+            parse(str(tmp_path / name))
+
+
+def test_it_is_an_input_error():
+    assert issubclass(ClusterError, InputError)
