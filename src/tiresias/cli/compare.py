@@ -1,0 +1,93 @@
+"""`tiresias compare`: one trace, one cluster, several policies at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiresias.cli import inputs
+from tiresias.cli.console import bars, notify, show
+from tiresias.cli.settings import assign, names_in, parse_settings
+from tiresias.cli.units import count
+
+if TYPE_CHECKING:
+    from tiresias.sim.experiment import Comparison
+
+
+def compare(
+    trace: inputs.TraceName,
+    cluster: inputs.ClusterName,
+    policies: inputs.PolicyNames,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[POLICY.]KEY=VALUE",
+            help="An option of one policy, or of all that have it; may be repeated.",
+        ),
+    ] = None,
+    placer: inputs.PlacerName = "packed",
+    preemption_cost: inputs.PreemptionCost = 60.0,
+    as_json: inputs.Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write a directory a policy, and one plot of them all."),
+    ] = None,
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    seed: inputs.Seed = None,
+    workers: inputs.Workers = None,
+) -> None:
+    """Replay a trace under several policies.
+
+    In parallel; shows how far each is from the best and from the oracle.
+    """
+    from tiresias.sim import clusters, experiment, report
+
+    inputs.require_finite(preemption_cost)
+    inputs.require_placer(placer)
+    names = names_in(policies, "--policies")
+    assigned = assign(parse_settings(settings or []), names)
+    options = assigned.single()
+    machines = clusters.parse(cluster)
+    if out is not None:
+        report.make_directory(out)
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    notify([*assigned.notes, *jobs.notes])
+    with bars(names, inputs.began_at(jobs)) as watch:
+        compared = experiment.compare(
+            jobs,
+            machines,
+            names,
+            options=options,
+            placer=placer,
+            preemption_cost_s=preemption_cost,
+            workers=workers,
+            progress=watch,
+        )
+    _tell(compared, cluster, jobs.name, machines.gpus, as_json)
+    if out is not None and compared.results:
+        report.write_comparison(compared.results, out)
+        notify([f"wrote {count(len(compared.results), 'directory', 'directories')} and jct-cdf.png to {out}"])
+    if compared.unfinished:
+        raise typer.Exit(130)
+
+
+def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bool) -> None:
+    from tiresias.cli.tables import comparison
+    from tiresias.sim import report
+
+    results = compared.results
+    rejected = results[0].rejected_jobs if results else 0
+    if rejected:
+        notify([f"{count(rejected, 'job')} rejected: larger than the cluster's {gpus:,} GPUs"])
+    if compared.unfinished:
+        notify([f"interrupted: not finished: {', '.join(compared.unfinished)}"])
+    summaries = [result.summary() for result in results]
+    if as_json:
+        typer.echo(report.to_json(summaries))
+    elif summaries:
+        show(f"{count(summaries[0]['jobs'], 'job')} of {trace} on {cluster} ({gpus:,} GPUs)\n")
+        show(comparison(summaries))

@@ -1,0 +1,116 @@
+"""Where output goes: figures to stdout, notes and progress to stderr."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
+
+PIPED_WIDTH = 120
+DAY_S = 86400.0
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for what is written now; nothing in a name is taken for markup."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = PIPED_WIDTH
+    return made
+
+
+def show(what: RenderableType) -> None:
+    """Print on stdout; without the blanks that fill lines up where it goes to a file or a pipe."""
+    screen = console()
+    if screen.is_terminal:
+        screen.print(what)
+        return
+    with screen.capture() as captured:
+        screen.print(what)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().removesuffix("\n").split("\n")))
+
+
+def notify(notes: Sequence[str]) -> None:
+    """Tell a person on stderr what the figures do not."""
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+@contextmanager
+def one_bar(label: str, began_at: float) -> Iterator[Callable[[int, int, float], None] | None]:
+    """A bar for one simulation whose virtual time begins at `began_at`; None where stderr is no terminal."""
+    with bars([label], began_at) as show:
+        if show is None:
+            yield None
+        else:
+            yield lambda done, total, at: show(0, done, total, at)
+
+
+@contextmanager
+def bars(labels: Sequence[str], began_at: float) -> Iterator[Callable[[int, int, int, float], None] | None]:
+    """A bar for each of several simulations, as they start; None where stderr is no terminal."""
+    with _progress() as progress:
+        if progress is None:
+            yield None
+            return
+        tasks: dict[int, int] = {}
+
+        def show(number: int, done: int, total: int, at: float) -> None:
+            if number not in tasks:
+                tasks[number] = progress.add_task(labels[number], total=total, day="")
+            day = f"day {(at - began_at) / DAY_S:.1f}"
+            progress.update(tasks[number], completed=done, total=total, day=day)  # type: ignore[arg-type]
+
+        yield show
+
+
+@contextmanager
+def cell_bar(total: int) -> Iterator[Callable[[], None]]:
+    """A bar that counts finished cells; silent where stderr is no terminal."""
+    with _progress(unit="cells") as progress:
+        if progress is None:
+            yield lambda: None
+        else:
+            task = progress.add_task("sweep", total=total, day="")
+            progress.update(task, completed=0)
+            yield lambda: progress.advance(task)
+
+
+@contextmanager
+def _progress(unit: str = "jobs") -> Iterator[Progress | None]:
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TextColumn("{task.fields[day]}"),
+        _rate(unit),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=screen, transient=True) as progress:
+        yield progress
+
+
+def _rate(unit: str):  # type: ignore[no-untyped-def]
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed and task.speed >= 1 else "")
+
+    return Rate()

@@ -1,0 +1,102 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tiresias.sim.trace import Trace
+
+TraceName = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A file, also gzipped, or builtin:NAME (see: trace formats).")
+]
+ClusterName = Annotated[
+    str,
+    typer.Option("--cluster", metavar="NxG", help="Nodes x GPUs a node (64x8), or a file that describes it."),
+]
+PolicyNames = Annotated[
+    str, typer.Option("--policies", metavar="A,B,…", help="Policies (see: tiresias policies).")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+]
+PlacerName = Annotated[str, typer.Option("--placer", help="Where gangs run (see: tiresias placers).")]
+PreemptionCost = Annotated[
+    float,
+    typer.Option(
+        "--preemption-cost",
+        min=0,
+        metavar="SECONDS",
+        help="What one preemption costs a job, saving plus loading, unless the trace tells it.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, nothing else.")]
+FormatName = Annotated[
+    str | None, typer.Option("--format", help="The trace's format, where it is not recognised.")
+]
+SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be used, and count them.")
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", metavar="N", help="The seed of a builtin trace (default 0).")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", "-j", min=1, metavar="N", help="Processes (default: one a processor)."),
+]
+
+
+def read_trace(source: str, format: str | None, skip_bad_rows: bool, seed: int | None) -> Trace:
+    """The trace in a file, or a builtin one."""
+    from tiresias.sim import traces
+
+    if seed is not None:
+        require_builtin(source, "--seed")
+    return traces.load(source, format=format, skip_bad_rows=skip_bad_rows, seed=seed or 0)
+
+
+def began_at(trace: Trace) -> float:
+    """The first submission, from which virtual time is shown."""
+    first = trace.jobs["submitted_at"].min()
+    return float(first) if isinstance(first, int | float) else 0.0
+
+
+def require_builtin(source: str, option: str) -> None:
+    """A seed changes what is generated; a file's jobs are what they are."""
+    from tiresias.sim.errors import InputError
+
+    if not source.startswith("builtin:"):
+        raise InputError(
+            f"{option} varies generated traces only, and {source} is a file: its jobs are the same for "
+            f"every seed. Leave {option} out, or use a builtin: trace."
+        )
+
+
+def require_finite(seconds: float) -> None:
+    """`nan` and `inf` are numbers to Python, not costs."""
+    from tiresias.sim.errors import InputError
+
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"--preemption-cost {seconds}: give a number of seconds, 0 or more")
+
+
+def require_placer(name: str) -> None:
+    """Fail before time is spent."""
+    import tiresias.placers  # noqa: F401  (for what it registers)
+    from tiresias.core.plugins import placers
+
+    placers.get(name)
+
+
+def require_directory_of(path: Path, option: str) -> None:
+    """A file can be written only where there is a directory."""
+    from tiresias.sim.errors import InputError
+
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a directory; name a file")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no directory {path.parent}; make it first")

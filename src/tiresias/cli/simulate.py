@@ -1,0 +1,95 @@
+"""`tiresias simulate`: one trace, one cluster, one policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiresias.cli import inputs
+from tiresias.cli.console import notify, one_bar, show
+from tiresias.cli.settings import assign, parse_settings
+from tiresias.cli.units import count
+
+if TYPE_CHECKING:
+    from tiresias.sim import Result
+    from tiresias.sim.trace import Trace
+
+
+def simulate(
+    trace: inputs.TraceName,
+    cluster: inputs.ClusterName,
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="NAME", help="Who runs (see: tiresias policies).")
+    ] = "tiresias-l",
+    settings: inputs.Settings = None,
+    placer: inputs.PlacerName = "packed",
+    preemption_cost: inputs.PreemptionCost = 60.0,
+    as_json: inputs.Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write jobs.csv, timeline.csv, summary.json and plots."),
+    ] = None,
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    seed: inputs.Seed = None,
+    journal: Annotated[
+        Path | None, typer.Option("--journal", metavar="FILE", help="Write every fact of the simulation.")
+    ] = None,
+) -> None:
+    """Replay a trace under one policy.
+
+    Measures completion times (JCT), waiting, preemptions and GPU utilisation.
+    """
+    from tiresias.sim import clusters, report
+    from tiresias.sim import simulate as run
+
+    inputs.require_finite(preemption_cost)
+    inputs.require_placer(placer)
+    options = assign(parse_settings(settings or []), [policy]).single()[policy]
+    machines = clusters.parse(cluster)
+    if out is not None:
+        report.make_directory(out)
+    if journal is not None:
+        inputs.require_directory_of(journal, "--journal")
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    with one_bar(policy, inputs.began_at(jobs)) as watch:
+        result = run(
+            jobs,
+            machines,
+            policy,
+            options=options,
+            placer=placer,
+            preemption_cost_s=preemption_cost,
+            progress=watch,
+            journal=journal,
+        )
+    notify([*jobs.notes, *result.notes, *_warnings(result, jobs)])
+    if as_json:
+        typer.echo(report.to_json(result.summary()))
+    else:
+        from tiresias.cli.tables import one_result
+
+        show(one_result(result, cluster, jobs.skipped_rows))
+    if result.interrupted:
+        if out is not None:
+            notify([f"nothing is written to {out}: the figures are not complete"])
+        raise typer.Exit(130)
+    if out is not None:
+        report.write_result(result, out)
+        notify([f"wrote jobs.csv, timeline.csv, summary.json and two plots to {out}"])
+
+
+def _warnings(result: Result, trace: Trace) -> list[str]:
+    """What a person must know to read the figures."""
+    warnings = []
+    if result.interrupted:
+        done = result.jobs.height
+        warnings.append(f"interrupted: {done:,} of {len(trace) - result.rejected_jobs:,} jobs had finished")
+    if result.rejected_jobs:
+        warnings.append(
+            f"{count(result.rejected_jobs, 'job')} rejected: "
+            f"larger than the cluster's {result.cluster.gpus:,} GPUs"
+        )
+    return warnings

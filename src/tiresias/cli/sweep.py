@@ -1,0 +1,123 @@
+"""`tiresias sweep`: how many GPUs, which policy, which setting? A grid of simulations that can be resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiresias.cli import inputs
+from tiresias.cli.console import cell_bar, notify, show
+from tiresias.cli.settings import assign, names_in, parse_settings
+from tiresias.cli.units import count
+
+if TYPE_CHECKING:
+    from tiresias.sim.experiment import Sweep
+    from tiresias.sim.report import Point
+    from tiresias.sim.trace import Trace
+
+
+def sweep(
+    trace: inputs.TraceName,
+    clusters: Annotated[
+        str, typer.Option("--clusters", metavar="NxG,…", help="Cluster sizes, for example 48x8,64x8.")
+    ],
+    policies: inputs.PolicyNames,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[POLICY.]KEY=VALUE",
+            help="A value of an option; repeat a key to span the grid over its values.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", metavar="N,…", help="Seeds of a builtin trace (default 0).")
+    ] = None,
+    placer: inputs.PlacerName = "packed",
+    preemption_cost: inputs.PreemptionCost = 60.0,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE.csv", help="The grid's table; finished cells are kept.")
+    ] = Path("sweep.csv"),
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    workers: inputs.Workers = None,
+) -> None:
+    """Find the cluster size, policy and settings.
+
+    Simulates every combination of cluster, policy, setting and seed and shows the best of each size.
+    Cells that the table holds already are not run again: stop at any time and repeat the command.
+    """
+    from tiresias.sim import experiment
+
+    inputs.require_finite(preemption_cost)
+    inputs.require_placer(placer)
+    inputs.require_directory_of(out, "--out")
+    names = names_in(policies, "--policies")
+    assigned = assign(parse_settings(settings or []), names)
+    sizes = names_in(clusters, "--clusters")
+    given = _numbers(seeds)
+    cells = experiment.grid(
+        sizes,
+        names,
+        options=assigned.spans,
+        seeds=given or [None],
+        placer=placer,
+        preemption_cost_s=preemption_cost,
+    )
+    for cell in cells:
+        experiment.check(cell)
+    replayed = _traces(trace, given, format, skip_bad_rows)
+    notify([*assigned.notes, *(note for each in replayed.values() for note in each.notes)])
+    with cell_bar(len(cells)) as advance:
+        swept = experiment.sweep(cells, replayed, out, workers=workers, on_row=lambda _: advance())
+    _tell(swept, out)
+
+
+def _tell(swept: Sweep, out: Path) -> None:
+    from tiresias.cli.tables import sweep_frontier
+    from tiresias.sim import report
+
+    points = report.frontier(swept.rows)
+    if points:
+        show(sweep_frontier(points))
+    ran = len(swept.rows) - swept.reused
+    notify([f"{count(ran, 'cell')} simulated, {swept.reused:,} taken from {out}", *_caveats(points)])
+    if swept.unfinished:
+        notify([f"interrupted: {count(swept.unfinished, 'cell')} to go; repeat the command to go on"])
+        raise typer.Exit(130)
+
+
+def _caveats(points: list[Point]) -> list[str]:
+    """What the frontier leaves out."""
+    rejected = [int(point.means["rejected_jobs"]) for point in points]
+    if not rejected or min(rejected) == max(rejected):
+        return []
+    sizes = sorted({point.cluster for point in points if point.means["rejected_jobs"] > min(rejected)})
+    return [
+        f"{', '.join(sizes)} rejected more jobs than the other clusters (larger than all their GPUs): "
+        "their figures are in the table on disk, but not compared here"
+    ]
+
+
+def _traces(
+    source: str, seeds: list[int], format: str | None, skip_bad_rows: bool
+) -> dict[int | None, Trace]:
+    if not seeds:
+        return {None: inputs.read_trace(source, format, skip_bad_rows, None)}
+    inputs.require_builtin(source, "--seeds")
+    return {seed: inputs.read_trace(source, format, skip_bad_rows, seed) for seed in seeds}
+
+
+def _numbers(seeds: str | None) -> list[int]:
+    from tiresias.sim.errors import InputError
+
+    if seeds is None:
+        return []
+    try:
+        return [int(seed) for seed in names_in(seeds, "--seeds")]
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"--seeds {seeds!r}: give whole numbers separated by commas, as in 1,2,3") from None

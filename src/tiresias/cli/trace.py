@@ -1,0 +1,105 @@
+"""`tiresias trace …`: look at traces, convert them, generate them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiresias.cli import inputs
+from tiresias.cli.console import notify, show
+from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.units import count
+
+app = typer.Typer(no_args_is_help=True, help="Look at traces, convert them, generate them.")
+
+OutFile = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it (.csv or .csv.gz).")
+]
+
+
+@app.command()
+def describe(
+    trace: inputs.TraceName,
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    seed: inputs.Seed = None,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Show a trace in numbers: jobs, span, load, sizes, durations."""
+    from tiresias.sim import traces
+    from tiresias.sim.report import to_json
+
+    told = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
+    if output is Output.JSON:
+        typer.echo(to_json(told))
+        return
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for what, value in traces.table(told):
+        table.add_row(what, value)
+    show(table)
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A trace in any known format.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The same jobs in Tiresias' own format.")],
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    seed: inputs.Seed = None,
+) -> None:
+    """Write a trace in Tiresias' own format."""
+    from tiresias.sim import traces
+    from tiresias.sim.errors import InputError
+
+    inputs.require_directory_of(out, "OUT")
+    if out.exists() and Path(source).exists() and out.samefile(source):
+        raise InputError(f"{out} is the trace itself; name another file to write to")
+    trace = inputs.read_trace(source, format, skip_bad_rows, seed)
+    traces.write(trace, out)
+    notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
+
+
+@app.command()
+def generate(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A builtin trace (see: trace formats).")],
+    out: OutFile,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, metavar="N", help="How many jobs (philly-like).")
+    ] = None,
+    load: Annotated[
+        float | None,
+        typer.Option("--load", metavar="SHARE", help="Share of the cluster the jobs ask for (philly-like)."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NxG", help="The cluster that --load is of (philly-like)."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same jobs.")] = 0,
+) -> None:
+    """Generate a trace and write it in Tiresias' own format."""
+    from tiresias.sim import clusters, traces
+
+    inputs.require_directory_of(out, "--out")
+    gpus = clusters.parse(cluster).gpus if cluster is not None else None
+    trace = traces.generate(name, jobs=jobs, load=load, cluster_gpus=gpus, seed=seed)
+    traces.write(trace, out)
+    notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
+
+
+@app.command()
+def formats() -> None:
+    """List the formats that can be read, and the builtin traces."""
+    from rich.table import Table
+
+    from tiresias.sim import traces
+
+    table = Table.grid(padding=(0, 2))
+    for name, form in traces.FORMATS.items():
+        table.add_row(name, form.title)
+    for name, title in traces.BUILTINS.items():
+        table.add_row(f"builtin:{name}", title)
+    show(table)

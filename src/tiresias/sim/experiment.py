@@ -1,0 +1,361 @@
+"""Many simulations at once: policies compared on one trace, and grids for capacity planning.
+
+Rules: a Cell and the content of its trace determine a simulation's figures. Cells run in processes of
+their own; results come in the order of the cells, whichever finished first. Whatever happens, leaving
+`run_cells` ends every worker, and a worker whose parent is gone ends by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+
+import tiresias
+from tiresias.core.model import Cluster
+from tiresias.core.plugins import OptionError, parse_options, policies
+from tiresias.sim import Result, clusters, simulate, traces
+from tiresias.sim.errors import InputError
+from tiresias.sim.report import SweepFile, SweepRow
+from tiresias.sim.report import Value as Figure
+from tiresias.sim.trace import SCHEMA, Trace
+
+Value = str | int | float
+Replayed = Trace | pl.DataFrame
+Progress = Callable[[int, int, int, float], None]
+"""Called with (number of the cell, jobs done, jobs in all, virtual instant) a few times a second."""
+
+T = TypeVar("T")
+
+
+class WorkerDied(RuntimeError):
+    """A worker process ended without a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Everything that determines one simulation, but for the trace's content."""
+
+    policy: str
+    cluster: Cluster | str
+    options: tuple[tuple[str, Value], ...] = ()
+    seed: int | None = None
+    placer: str = "packed"
+    preemption_cost_s: float = 60.0
+
+    def __str__(self) -> str:
+        where = self.cluster if isinstance(self.cluster, str) else f"{self.cluster.gpus} GPUs"
+        settings = "".join(f" {key}={value}" for key, value in self.options)
+        return f"{self.policy}{settings} on {where}" + ("" if self.seed is None else f", seed {self.seed}")
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The results of the policies that finished, in the order asked for."""
+
+    results: list[Result] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Sweep:
+    """The rows of a grid's finished cells, in the grid's order."""
+
+    rows: list[SweepRow]
+    reused: int  # how many were in the file already
+    unfinished: int  # how many an interrupt left out
+
+
+def compare(
+    trace: Replayed | str | Path,
+    cluster: Cluster | str,
+    names: Sequence[str],
+    *,
+    options: Mapping[str, Mapping[str, Value]] | None = None,
+    placer: str = "packed",
+    preemption_cost_s: float = 60.0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Replay one trace under each of the policies, in parallel; `options` maps a policy to its own.
+
+    An interrupt ends the workers and returns what has finished.
+    """
+    replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
+    given = options or {}
+    cells = [
+        Cell(name, cluster, tuple(given.get(name, {}).items()), None, placer, preemption_cost_s)
+        for name in names
+    ]
+    for cell in cells:
+        check(cell)
+    finished: dict[int, Result] = {}
+    try:
+        with closing(run_cells(cells, {None: replayed}, whole, workers=workers, progress=progress)) as done:
+            for number, result in done:
+                finished[number] = result
+    except KeyboardInterrupt:
+        pass
+    return Comparison(
+        [finished[number] for number in sorted(finished)],
+        [name for number, name in enumerate(names) if number not in finished],
+    )
+
+
+def grid(
+    sizes: Sequence[str],
+    names: Sequence[str],
+    *,
+    options: Mapping[str, Mapping[str, Sequence[Value]]] | None = None,
+    seeds: Sequence[int | None] = (None,),
+    placer: str = "packed",
+    preemption_cost_s: float = 60.0,
+) -> list[Cell]:
+    """Every combination of seed, cluster, policy and the values of the policy's options."""
+    cells = []
+    for seed, size, name in itertools.product(seeds, sizes, names):
+        spans = (options or {}).get(name, {})
+        for values in itertools.product(*spans.values()):
+            settings = tuple(zip(spans, values, strict=True))
+            cells.append(Cell(name, size, settings, seed, placer, preemption_cost_s))
+    return cells
+
+
+def sweep(
+    cells: Sequence[Cell],
+    replayed: Mapping[int | None, Trace],
+    path: Path,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    on_row: Callable[[SweepRow], None] | None = None,
+) -> Sweep:
+    """Run the cells that `path` does not hold yet, each on the trace of its seed; append as they finish."""
+    digests = {seed: trace_digest(trace) for seed, trace in replayed.items()}
+    keyed = {key(cell, digests[cell.seed]): cell for cell in cells}
+    with SweepFile(path) as file:
+        reused = sum(name in file.rows for name in keyed)
+        todo = [(name, cell) for name, cell in keyed.items() if name not in file.rows]
+        run = run_cells([cell for _, cell in todo], replayed, figures, workers=workers, progress=progress)
+        try:
+            with closing(run):
+                for number, measured in run:
+                    name, cell = todo[number]
+                    row = _row(name, cell, replayed[cell.seed].name, measured)
+                    file.append(row)
+                    if on_row is not None:
+                        on_row(row)
+        except KeyboardInterrupt:
+            pass
+        rows = [file.rows[name] for name in keyed if name in file.rows]
+    return Sweep(rows, reused, len(keyed) - len(rows))
+
+
+def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> SweepRow:
+    settings = " ".join(f"{option}={value}" for option, value in cell.options)
+    return SweepRow(
+        key=name,
+        version=tiresias.__version__,
+        trace=trace,
+        seed=cell.seed,
+        cluster=str(cell.cluster),
+        policy=cell.policy,
+        options=settings,
+        preemption_cost_s=cell.preemption_cost_s,
+        figures={column: value for column, value in measured.items() if column != "policy"},
+    )
+
+
+def check(cell: Cell) -> None:
+    """Raise where the cell's policy, options or cluster cannot be used, before any time is spent."""
+    parse_options(policies.get(cell.policy), dict(cell.options))
+    if isinstance(cell.cluster, str):
+        clusters.parse(cell.cluster)
+
+
+def key(cell: Cell, digest: str) -> str:
+    """What names a cell for ever: a digest of all that its figures depend on."""
+    cluster = clusters.parse(cell.cluster) if isinstance(cell.cluster, str) else cell.cluster
+    settings = parse_options(policies.get(cell.policy), dict(cell.options))
+    parts = {
+        "version": tiresias.__version__,
+        "trace": digest,
+        "policy": cell.policy,
+        "options": {each.name: repr(getattr(settings, each.name)) for each in dataclasses.fields(settings)},
+        "nodes": [[node.name, node.gpus, node.rack] for node in cluster.nodes],
+        "placer": cell.placer,
+        "preemption_cost_s": float(cell.preemption_cost_s),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def trace_digest(trace: Trace) -> str:
+    """A digest of the jobs themselves: two files with the same jobs have the same."""
+    return hashlib.sha256(trace.jobs.select(list(SCHEMA)).write_csv().encode()).hexdigest()
+
+
+def whole(result: Result) -> Result:
+    """What `compare` keeps of a result."""
+    return result
+
+
+def figures(result: Result) -> dict[str, Figure]:
+    """What a sweep keeps of a result."""
+    return dict(result.summary())
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    replayed: Mapping[int | None, Replayed],
+    keep: Callable[[Result], T],
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Generator[tuple[int, T], None, None]:
+    """Simulate the cells in up to `workers` processes; yield (number, what `keep` returns) as they finish."""
+    waiting = deque(range(len(cells)))
+    crew: list[_Worker] = []
+    try:
+        for _ in range(min(workers or usable_cores(), len(cells))):
+            crew.append(_started(keep))
+        for worker in crew:
+            worker.take(waiting.popleft(), cells, replayed)
+        while busy := [worker for worker in crew if worker.number is not None]:
+            for worker in _ready(busy):
+                number, (kind, *what) = worker.report(cells)
+                if kind == "progress" and progress is not None:
+                    progress(number, *what)
+                elif kind == "failed":
+                    raise InputError(what[0])
+                elif kind == "done":
+                    worker.number = None
+                    if waiting:
+                        worker.take(waiting.popleft(), cells, replayed)
+                    yield number, what[0]
+    finally:
+        _end(crew)
+
+
+def usable_cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Worker:
+    """A process that simulates one cell after another; a mutable record of what it is at."""
+
+    __slots__ = ("number", "pipe", "process", "seed")
+
+    def __init__(self, process: SpawnProcess, pipe: Connection) -> None:
+        self.process = process
+        self.pipe = pipe
+        self.number: int | None = None  # of the cell it simulates, None while idle
+        self.seed: int | str | None = "none yet"  # of the trace it holds
+
+    def take(self, number: int, cells: Sequence[Cell], replayed: Mapping[int | None, Replayed]) -> None:
+        cell = cells[number]
+        self.number = number
+        fresh = None if self.seed == cell.seed else replayed[cell.seed]
+        try:
+            self.pipe.send((cell, fresh))
+        except OSError as error:
+            raise self._died(cell) from error
+        self.seed = cell.seed
+
+    def report(self, cells: Sequence[Cell]) -> tuple[int, tuple[Any, ...]]:
+        assert self.number is not None, self.process.pid
+        try:
+            return self.number, self.pipe.recv()
+        except (EOFError, OSError) as error:
+            raise self._died(cells[self.number]) from error
+
+    def _died(self, cell: Cell) -> WorkerDied:
+        self.process.join()
+        code = self.process.exitcode or 0
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return WorkerDied(
+            f"the process simulating {cell} {how}; if memory ran out, run fewer at once (--workers 1)"
+        )
+
+
+def _started(keep: Callable[[Result], T]) -> _Worker:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, keep), daemon=True)
+    with _interrupts_held():
+        process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started in here never sees Ctrl-C: it inherits the block, its parent decides for it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it later would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _ready(busy: Sequence[_Worker]) -> list[_Worker]:
+    reporting = connection.wait([worker.pipe for worker in busy])
+    return [worker for worker in busy if worker.pipe in reporting]
+
+
+def _end(crew: Iterable[_Worker]) -> None:
+    """They hold nothing that is worth saving."""
+    for worker in crew:
+        worker.process.kill()
+    for worker in crew:
+        worker.process.join()
+        worker.pipe.close()
+
+
+def _work(pipe: Connection, keep: Callable[[Result], object]) -> None:
+    """A worker's life: cells come in, reports go out, until the parent closes the pipe or is gone."""
+    replayed: Replayed | None = None
+    try:
+        while True:
+            cell, fresh = pipe.recv()
+            replayed = replayed if fresh is None else fresh
+            pipe.send(_simulated(cell, replayed, keep, pipe))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _simulated(
+    cell: Cell, replayed: Replayed | None, keep: Callable[[Result], object], pipe: Connection
+) -> tuple[str, object]:
+    assert replayed is not None, cell
+    try:
+        result = simulate(
+            replayed,
+            cell.cluster,
+            cell.policy,
+            options=dict(cell.options),
+            placer=cell.placer,
+            preemption_cost_s=cell.preemption_cost_s,
+            progress=lambda done, total, at: pipe.send(("progress", done, total, at)),
+        )
+    except (InputError, OptionError) as error:
+        return "failed", str(error)
+    return "done", keep(result)
