@@ -6,7 +6,10 @@ Text without quotes is split a column at a time; only a file with quotes goes ro
 from __future__ import annotations
 
 import csv
+import gc
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import polars as pl
 
@@ -28,7 +31,7 @@ def _by_columns(source: Source, separator: str) -> Sheet:
     text = pl.Series("text", [source.text]).str.split("\n").explode().str.strip_chars_end("\r")
     rows = pl.DataFrame({"line": pl.int_range(1, len(text) + 1, eager=True), "text": text})
     rows = rows.filter(pl.col("text").str.strip_chars() != "")
-    header = _header(source, rows["text"][0].split(separator))
+    header = _header(source, rows["text"][0].split(separator) if rows.height else [])
     rows = rows.with_row_index("number")[1:].with_columns(
         pl.col("number").cast(pl.Int64),
         fields=pl.col("text").str.count_matches(separator, literal=True) + 1,
@@ -42,45 +45,60 @@ def _by_columns(source: Source, separator: str) -> Sheet:
 
 def _by_rows(source: Source, separator: str) -> Sheet:
     """For text with quotes, where a field may hold separators and line ends."""
-    records = _records(source, separator)
-    header = _header(source, records[0][1])
-    numbered = [(number, line, cells) for number, (line, cells) in enumerate(records) if number]
-    right = [row for row in numbered if len(row[2]) == len(header)]
-    wrong = [row for row in numbered if len(row[2]) != len(header)]
-    columns = {name: [cells[place] for _, _, cells in right] for place, name in enumerate(header)}
-    rows = {"number": [row[0] for row in right], "line": [row[1] for row in right]}
-    ragged = pl.DataFrame(
-        [(number, line, separator.join(cells), len(cells)) for number, line, cells in wrong],
-        schema={"number": pl.Int64(), "line": pl.Int64(), "text": pl.String(), "fields": pl.Int64()},
-        orient="row",
-    )
-    return Sheet(
-        source,
-        pl.DataFrame(columns, schema={name: pl.String() for name in header}),
-        pl.DataFrame(rows, schema={"number": pl.Int64(), "line": pl.Int64()}),
-        _ragged(ragged, len(header)),
-    )
+    with _no_collector():
+        lines, records = _records(source, separator)
+        header = _header(source, records[0] if records else [])
+        places = pl.DataFrame(
+            {"number": range(len(records)), "line": lines, "fields": [len(cells) for cells in records]},
+            schema={"number": pl.Int64(), "line": pl.Int64(), "fields": pl.Int64()},
+        )[1:]
+        odd = places.filter(pl.col("fields") != len(header))
+        odd = odd.with_columns(
+            pl.Series("text", [separator.join(records[i]) for i in odd["number"]], dtype=pl.String)
+        )
+        rows = places.filter(pl.col("fields") == len(header))
+        kept = records[1:] if not odd.height else [records[i] for i in rows["number"]]
+        columns = list(zip(*kept, strict=True)) or [()] * len(header)
+        cells = pl.DataFrame(
+            [pl.Series(name, values, dtype=pl.String) for name, values in zip(header, columns, strict=True)]
+        )
+    return Sheet(source, cells, rows.select("number", "line"), _ragged(odd, len(header)))
 
 
-def _records(source: Source, separator: str) -> list[tuple[int, list[str]]]:
-    """Rows with the line each begins on."""
+def _records(source: Source, separator: str) -> tuple[list[int], list[list[str]]]:
+    """The line each row begins on, and the rows, the header first."""
     reader = csv.reader(io.StringIO(source.text, newline=""), delimiter=separator, strict=True)
-    records, begins = [], 1
+    lines, records, begins = [], [], 1
     try:
         for row in reader:
             if row and (len(row) > 1 or row[0].strip()):
-                records.append((begins, row))
+                lines.append(begins)
+                records.append(row)
             begins = reader.line_num + 1
     except csv.Error as error:
         raise TraceError(
             f'{source.name}, line {begins}: quotes (") do not match from here on ({error}). '
             "Close the quote, or double it where it belongs to the text."
         ) from None
-    return records
+    return lines, records
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Millions of small lists, none of them garbage: looking for it takes longer than reading them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _header(source: Source, names: list[str]) -> list[str]:
     names = [name.strip() for name in names]
+    if not any(names):
+        raise TraceError(f"{source.name}: the file has no header. A trace needs one, and at least one job.")
     for name in names:
         if names.count(name) > 1:
             raise TraceError(f"{source.name}: the header has column {shortened(name)} twice. Rename one.")
