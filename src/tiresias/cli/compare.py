@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiresias.cli import inputs
-from tiresias.cli.console import bars, notify, show
+from tiresias.cli.console import bars, console, notify, show
 from tiresias.cli.settings import assign, names_in, parse_settings
 from tiresias.cli.units import count
 
@@ -90,4 +90,4 @@ def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bo
         typer.echo(report.to_json(summaries))
     elif summaries:
         show(f"{count(summaries[0]['jobs'], 'job')} of {trace} on {cluster} ({gpus:,} GPUs)\n")
-        show(comparison(summaries))
+        show(comparison(summaries, console().width))

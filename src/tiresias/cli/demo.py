@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiresias.cli.console import bars, console, show
-from tiresias.cli.units import duration
+from tiresias.cli.units import common_unit, significant
 
 TRACE, SEED, CLUSTER = "builtin:testbed-480", 1, "15x4"
 POLICIES = ("fifo", "srtf", "srsf", "tiresias-l", "tiresias-g")
@@ -31,7 +31,7 @@ def demo() -> None:
     screen = console()
     show(f"{len(trace)} jobs of {TRACE} (seed {SEED}) on {CLUSTER}: 60 GPUs\n")
     summaries = [result.summary() for result in compared.results]
-    show(comparison(summaries))
+    show(comparison(summaries, screen.width))
     show("\nshare of jobs completed within a time (log scale)\n")
     show(
         terminal.cdf(
@@ -49,19 +49,13 @@ def meaning(summaries: Sequence[Mapping[str, Any]]) -> str:
     average = {each["policy"]: float(each["avg_jct_s"]) for each in summaries}
     best = min(OURS, key=lambda name: (average[name], name))
     ours_s, fifo_s, oracle_s = average[best], average["fifo"], average["srsf"]
+    size, unit = common_unit(average.values())
+    ours, fifo, oracle = (f"{significant(each / size)} {unit}" for each in (ours_s, fifo_s, oracle_s))
     gain = fifo_s / ours_s
-    if gain >= 1:
-        against = f"{gain:.1f} times as fast as fifo ({duration(fifo_s)})"
-    else:
-        against = f"slower than fifo ({duration(fifo_s)})"
-    excess = ours_s / oracle_s - 1
-    if excess >= 0.005:
-        distance = f"only {duration(oracle_s)}: knowing them all would save {1 - oracle_s / ours_s:.0%} more"
-    else:
-        distance = f"{duration(oracle_s)}: here, knowing them would save nothing more"
-    if excess > 1:
-        distance = distance.removeprefix("only ")
+    against = f"{gain:.1f} times as fast as" if gain > 1 else "no faster than"
+    saving = 1 - oracle_s / ours_s
+    worth = f"would save {saving:.0%} more" if saving >= 0.005 else "would save nothing more here"
     return (
-        f"Without knowing how long any job runs, {best} completes a job in {duration(ours_s)} on average, "
-        f"{against}; srsf, which is told every duration, takes {distance}."
+        f"Without knowing how long any job runs, {best} completes a job in {ours} on average, {against} "
+        f"fifo ({fifo}); srsf, which is told every duration, takes {oracle}: knowing them {worth}."
     )

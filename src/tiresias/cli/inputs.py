@@ -10,6 +10,14 @@ import typer
 if TYPE_CHECKING:
     from tiresias.sim.trace import Trace
 
+
+def from_one_up(number: int | None) -> int | None:
+    """What a count may be."""
+    if number is not None and number < 1:
+        raise typer.BadParameter(f"{number}: give a whole number from 1 up")
+    return number
+
+
 TraceName = Annotated[
     str, typer.Argument(metavar="TRACE", help="A file, also gzipped, or builtin:NAME (see: trace formats).")
 ]
@@ -29,7 +37,6 @@ PreemptionCost = Annotated[
     float,
     typer.Option(
         "--preemption-cost",
-        min=0,
         metavar="SECONDS",
         help="What one preemption costs a job, saving plus loading, unless the trace tells it.",
     ),
@@ -46,7 +53,13 @@ Seed = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", "-j", min=1, metavar="N", help="Processes (default: one a processor)."),
+    typer.Option(
+        "--workers",
+        "-j",
+        metavar="N",
+        callback=from_one_up,
+        help="Processes (default: one a processor).",
+    ),
 ]
 
 

@@ -22,8 +22,9 @@ from tiresias.cli.simulate import simulate
 from tiresias.cli.sweep import sweep
 from tiresias.cli.trace import app as trace
 
-INTERRUPTED = 130
+FAILED = 1
 USAGE = 2
+INTERRUPTED = 130
 
 
 class Commands(TyperGroup):
@@ -39,10 +40,10 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             forget_stdout()
-            raise typer.Exit(1) from None
+            raise typer.Exit(FAILED) from None
         except OSError as error:
             complain(_told(error))
-            raise typer.Exit(USAGE) from None
+            raise typer.Exit(FAILED if isinstance(error, ChildProcessError) else USAGE) from None
         except ValueError as error:
             if not is_about_input(error):
                 raise
@@ -117,7 +118,7 @@ def run() -> None:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         forget_stdout()
-        sys.exit(1)
+        sys.exit(FAILED)
 
 
 if __name__ == "__main__":

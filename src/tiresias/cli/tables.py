@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
 ORACLE = "srsf"
 HOUR_S = 3600.0
-DURATIONS = ("avg_jct_s", "p50_jct_s", "p95_jct_s", "avg_wait_s")
+GAP = 2
+DURATIONS = ("avg_jct_s", "p50_jct_s", "p95_jct_s")
 
 
 def plain_table(*headers: str, left: int = 1) -> Table:
     """A table with a line under its head; the first `left` columns are words, the others numbers."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False
+    )
     for number, header in enumerate(headers):
         table.add_column(header, justify="left" if number < left else "right", no_wrap=number >= left)
     return table
@@ -50,40 +54,60 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
     return Group(title, Text(), times, Text(), lines)
 
 
-def comparison(summaries: Sequence[dict[str, Any]]) -> RenderableType:
+def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableType:
     """Policies side by side, each with its ratio to the best and to the oracle."""
-    size, unit = common_unit(each[name] for each in summaries for name in DURATIONS[:3])
-    table = plain_table(
-        "policy",
-        f"avg\nJCT, {unit}",
-        f"median\nJCT, {unit}",
-        f"p95\nJCT, {unit}",
-        f"avg\nwait, {unit}",
-        "preemp-\ntions",
-        "lost\nGPU-h",
-        "utili-\nsation",
-        "vs\nbest",
-        f"vs\n{ORACLE}",
-    )
+    size, unit = common_unit(each[name] for each in summaries for name in DURATIONS)
     averages = {each["policy"]: each["avg_jct_s"] for each in summaries}
     best = min((value for value in averages.values() if value is not None), default=None)
-    for each in summaries:
-        times = [None if each[name] is None else each[name] / size for name in DURATIONS]
-        table.add_row(
-            each["policy"],
-            *map(significant, times),
-            f"{each['preemptions']:,}",
-            significant(each["lost_gpu_s"] / HOUR_S),
-            percent(each["gpu_utilization"]),
-            ratio(each["avg_jct_s"], best),
-            ratio(each["avg_jct_s"], averages.get(ORACLE)),
-            style="bold" if best is not None and each["avg_jct_s"] == best else "",
-        )
-    if ORACLE in averages:
-        return table
-    return Group(
-        table, Text(f"\n{ORACLE}, the oracle, is not among the policies: add it to see the distance to it.")
-    )
+
+    def time(name: str) -> list[str]:
+        return [significant(None if each[name] is None else each[name] / size) for each in summaries]
+
+    columns = [
+        Column("policy", [each["policy"] for each in summaries], 9),
+        Column("avg\nJCT", time("avg_jct_s"), 9),
+        Column("median\nJCT", time("p50_jct_s"), 5),
+        Column("p95\nJCT", time("p95_jct_s"), 6),
+        Column("avg\nwait", time("avg_wait_s"), 3),
+        Column("preemp-\ntions", [f"{each['preemptions']:,}" for each in summaries], 4),
+        Column("lost\nGPU-h", [significant(each["lost_gpu_s"] / HOUR_S) for each in summaries], 1),
+        Column("utili-\nsation", [percent(each["gpu_utilization"]) for each in summaries], 2),
+        Column("vs\nbest", [ratio(each["avg_jct_s"], best) for each in summaries], 8),
+        Column(f"vs\n{ORACLE}", [ratio(each["avg_jct_s"], averages.get(ORACLE)) for each in summaries], 7),
+    ]
+    shown = fitting(columns, width)
+    table = plain_table(*(column.header for column in shown))
+    for number, each in enumerate(summaries):
+        is_best = best is not None and each["avg_jct_s"] == best
+        table.add_row(*(column.cells[number] for column in shown), style="bold" if is_best else "")
+    remarks = [f"Times are in {unit}; waiting includes the time between runs."]
+    if ORACLE not in averages:
+        remarks.append(f"{ORACLE}, the oracle, is not among the policies: add it to see the distance to it.")
+    if len(shown) < len(columns):
+        left_out = count(len(columns) - len(shown), "column")
+        remarks.append(f"{left_out} left out: the terminal is narrow.")
+    return Group(table, Text(), *map(Text, remarks))
+
+
+@dataclass(slots=True)
+class Column:
+    """A column, and how much it matters where there is no room for all."""
+
+    header: str
+    cells: list[str]
+    weight: int
+
+    @property
+    def width(self) -> int:
+        return max(len(line) for line in [*self.header.split("\n"), *self.cells])
+
+
+def fitting(columns: Sequence[Column], width: int) -> list[Column]:
+    """The columns that fit, those that matter least left out first."""
+    shown = list(columns)
+    while len(shown) > 2 and sum(column.width + GAP for column in shown) - GAP > width:
+        shown.remove(min(shown, key=lambda column: column.weight))
+    return shown
 
 
 def sweep_frontier(points: Sequence[Point]) -> RenderableType:
@@ -95,9 +119,9 @@ def sweep_frontier(points: Sequence[Point]) -> RenderableType:
         "best policy",
         "setting",
         "GPUs",
-        f"avg\nJCT, {unit}",
-        f"p95\nJCT, {unit}",
-        f"avg\nwait, {unit}",
+        "avg\nJCT",
+        "p95\nJCT",
+        "avg\nwait",
         "utili-\nsation",
         "Pareto-\noptimal",
         left=3,
@@ -113,6 +137,5 @@ def sweep_frontier(points: Sequence[Point]) -> RenderableType:
             "yes" if point.is_pareto else "no",
             style="bold" if point.is_pareto else "",
         )
-    if best and best[0].seeds > 1:
-        return Group(table, Text(f"\nEach figure is the mean over {best[0].seeds} seeds."))
-    return table
+    over = f"; each figure is the mean over {best[0].seeds} seeds" if best and best[0].seeds > 1 else ""
+    return Group(table, Text(), Text(f"Times are in {unit}{over}."))

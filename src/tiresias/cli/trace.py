@@ -68,7 +68,8 @@ def generate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A builtin trace (see: trace formats).")],
     out: OutFile,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, metavar="N", help="How many jobs (philly-like).")
+        int | None,
+        typer.Option("--jobs", metavar="N", callback=inputs.from_one_up, help="How many jobs (philly-like)."),
     ] = None,
     load: Annotated[
         float | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LONG = {"h": "hours", "min": "minutes", "s": "seconds"}
 UNITS_S = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 NOTHING = "–"
 
@@ -19,7 +20,8 @@ def duration(seconds: float | None) -> str:
 def common_unit(values_s: Iterable[float | None]) -> tuple[float, str]:
     """One unit for a column: the largest, up to hours, of which the smallest value has a tenth or more."""
     smallest = min((value for value in values_s if value), default=0.0)
-    return next(((size, unit) for size, unit in UNITS_S[1:] if smallest >= size / 10), UNITS_S[-1])
+    size, unit = next((each for each in UNITS_S[1:] if smallest >= each[0] / 10), UNITS_S[-1])
+    return size, LONG[unit]
 
 
 def significant(value: float | None) -> str:

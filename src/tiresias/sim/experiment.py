@@ -42,7 +42,7 @@ Progress = Callable[[int, int, int, float], None]
 T = TypeVar("T")
 
 
-class WorkerDied(RuntimeError):
+class WorkerDied(ChildProcessError):
     """A worker process ended without a result."""
 
 

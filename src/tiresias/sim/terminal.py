@@ -33,6 +33,16 @@ TICKS: tuple[tuple[float, str], ...] = (
     (8640000, "100d"),
     (86400000, "1000d"),
 )
+MORE_TICKS: tuple[tuple[float, str], ...] = (
+    (120, "2m"),
+    (300, "5m"),
+    (1200, "20m"),
+    (1800, "30m"),
+    (7200, "2h"),
+    (10800, "3h"),
+    (43200, "12h"),
+)
+"""Also shown where fewer than five of TICKS are in sight."""
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille character, by row and column."""
 
@@ -133,9 +143,7 @@ def _axis(low: float, high: float, columns: int, unicode: bool) -> list[Text]:
     axis = [line] * columns
     labels = [" "] * (columns + 7)
     free = 0
-    for value, label in TICKS:
-        if not low <= value <= high:
-            continue
+    for value, label in _ticks(low, high):
         x = round((columns - 1) * float(np.log(value / low) / np.log(high / low)))
         axis[x] = tick
         start = max(0, min(7 + x - len(label) // 2, columns + 7 - len(label)))
@@ -143,6 +151,12 @@ def _axis(low: float, high: float, columns: int, unicode: bool) -> list[Text]:
             labels[start : start + len(label)] = label
             free = start + len(label) + 1
     return [Text(" " * 6 + corner + "".join(axis)), Text("".join(labels).rstrip())]
+
+
+def _ticks(low: float, high: float) -> list[tuple[float, str]]:
+    ticks = [tick for tick in TICKS if low <= tick[0] <= high]
+    more = [tick for tick in MORE_TICKS if low <= tick[0] <= high] if len(ticks) < 5 else []
+    return sorted(ticks + more)
 
 
 def _legend(names: Mapping[str, object], unicode: bool, colour: bool) -> Text:
