@@ -49,6 +49,7 @@ class Controller:
         self.target: Target | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
         self._wakes: list[tuple[float, JobId]] = []
+        self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
         self._stale = False  # all ranks must be worked out anew
         self._rebuild(state.at)
@@ -136,7 +137,10 @@ class Controller:
             self.target.add(job, key)
         else:
             self.target.move(job, key)
-        if until != job.wakes_at:
+        if until <= at:
+            job.wakes_at = INFINITY
+            self._passing.append(job)
+        elif until != job.wakes_at:
             self._wake_at(job, until)
 
     def _pinned_until(self, job: JobState, run: Run) -> float:
@@ -199,11 +203,16 @@ class Controller:
     def _plan(self, at: float, step: Step) -> None:
         self.target.settle(at)
         while True:
+            if self._passing and not self.target.flips:
+                passing, self._passing = self._passing, []
+                for job in passing:
+                    if job.id in self.state.jobs:
+                        self._sync(job, at)
             if self.target.flips:
                 self._revoke(at, step)
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
-            if not self.target.flips:
+            if not self.target.flips and not self._passing:
                 return
 
     def _revoke(self, at: float, step: Step) -> None:

@@ -57,7 +57,11 @@ class Policy(ABC):
         """Where the job stands at this instant."""
 
     def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
-        """Its rank, and the instant until which that holds if no fact touches the job."""
+        """Its rank, and the instant until which that holds if no fact touches the job.
+
+        `at` itself means: for the plan of this instant only; after it the job is ranked anew, with its
+        `wakes_at` at INFINITY (at a wake it is the instant that has come).
+        """
         return self.rank(job, memory, at), INFINITY
 
     def drift(self, job: JobState) -> float:

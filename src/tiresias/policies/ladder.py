@@ -21,6 +21,11 @@ class Histogram:
         self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
         self.count += 1
 
+    def sample(self) -> tuple[list[float], list[float]]:
+        """Rising values and how many jobs stand for each."""
+        buckets = sorted(self.buckets)
+        return [exp(b / STEPS_PER_E) for b in buckets], [float(self.buckets[b]) for b in buckets]
+
     def quantile(self, q: float) -> float:
         """The service that a share q of the ended jobs did not exceed."""
         rank = q * self.count

@@ -22,6 +22,13 @@ def positive_seconds(text: str) -> float:
     return value
 
 
+def count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("must be 0 or more")
+    return value
+
+
 def one_of(*choices: str):  # type: ignore[no-untyped-def]
     def parse(text: str) -> str:
         if text not in choices:

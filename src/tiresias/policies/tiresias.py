@@ -1,4 +1,8 @@
-"""Tiresias' own policies: discretised 2D-LAS and 2D-Gittins (NSDI'19)."""
+"""Tiresias' own policies (NSDI'19): discretised 2D-LAS and discretised 2D-Gittins.
+
+A job's queue follows from its attained service (GPUs x seconds of holding them) and a ladder of
+thresholds; it changes at the exact instant a threshold is crossed. Jobs that do not fit are skipped.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,52 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, JobId, Phase, Rank
-from tiresias.core.plugins import Policy, option, policies
+from tiresias.core.model import INFINITY, JobId, Rank
+from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState
+from tiresias.policies.gittins import IndexTable, queue_table, sup_table
 from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
-from tiresias.policies.options import PreemptiveOptions, one_of, seconds
+from tiresias.policies.options import PreemptiveOptions, count, one_of, seconds
+from tiresias.policies.orders import ENTERING, ORDERS
+from tiresias.policies.samples import parse_distribution, parse_table
 
-STOPPING = Phase.STOPPING
-TOLERANCE_GPU_S = 1e-3  # epoch seconds resolve to 2.4e-7 s; a crossing is never missed for that
+TOLERANCE_GPU_S = 1e-3  # epoch seconds resolve to 2.4e-7 s: no crossing is missed for that
+REFIT_GROWTH = 1.25  # what is learned is fitted anew when so many times as many jobs have ended
+
+Promotion = tuple[float, float, float]
+"""What a job had at its last promotion: (instant, executed seconds, service)."""
 
 
 class Memory:
     """What a Tiresias policy has learned: a serialisable value."""
 
-    __slots__ = ("ladder", "promoted", "refit_at", "seen")
+    __slots__ = ("ladder", "promoted", "refit_at", "seen", "table")
 
-    def __init__(self, ladder: tuple[float, ...]):
+    def __init__(self, ladder: tuple[float, ...], table: IndexTable | None = None):
         self.ladder = ladder
+        self.table = table  # None: no index, as in LAS
         self.seen = Histogram()  # service of the jobs that have ended
-        self.refit_at = 0  # how many must have ended before the ladder is fitted anew
-        self.promoted: dict[JobId, tuple[float, float, float]] = {}  # (at, executed_s, service_gpu_s) then
+        self.refit_at = 1  # how many must have ended for the next fit
+        self.promoted: dict[JobId, Promotion] = {}
 
 
 @dataclass(slots=True)
 class QueueOptions(PreemptiveOptions):
-    queues: Any = option("auto", "thresholds between the queues in GPU-seconds, rising (3250,7200), or auto", parse_queues)
+    queues: Any = option(
+        "auto", "thresholds between queues in GPU-seconds, rising (3250,7200), or auto", parse_queues
+    )
     order: str = option(
         "running-first",
         "inside a queue: first-start (the paper), running-first, last-preempted-first (its authors' code)",
-        one_of("first-start", "running-first", "last-preempted-first"),
+        one_of(*ORDERS),
     )
-    promote_knob: float = option(0.0, "promote a job that waits this many times what it has executed; 0: never", seconds)
+    promote_knob: float = option(
+        0.0, "back to the first queue after waiting this many times what it has executed; 0: never", seconds
+    )
 
 
 @policies.register
@@ -47,15 +64,11 @@ class TiresiasL(Policy):
 
     name = "tiresias-l"
     learns = frozenset({f.RunExited, f.JobPromoted})
-    Options = QueueOptions
+    Options: Any = QueueOptions
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._order = {
-            "first-start": first_start,
-            "running-first": running_first,
-            "last-preempted-first": last_preempted_first,
-        }[self.options.order]
+        self._order = ORDERS[self.options.order]
         self._knob: float = self.options.promote_knob
 
     def new_memory(self) -> Memory:
@@ -66,18 +79,29 @@ class TiresiasL(Policy):
         return self.standing(job, memory, at)[0]
 
     def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
-        service = job.service_at(at)
-        if self._knob and job.id in memory.promoted:
-            service -= memory.promoted[job.id][2]
+        service = self._service(job, memory, at)
         ladder = memory.ladder
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
-        until = INFINITY
-        if job.run is not None:
-            if queue < len(ladder):
-                until = at + (ladder[queue] - service) / job.gpus
-        elif self._knob and queue and job.runs:
-            until = self._starves_at(job, memory)
-        return self._order(job, queue), until
+        run = job.run
+        if run is None:
+            rank = (queue, *self._order(job, 0.0, False))
+            return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
+        since = run.granted_at
+        if queue:
+            since += max(0.0, (ladder[queue - 1] - service) / job.gpus + at - since)
+        entering = queue > 0 and job.wakes_at <= at
+        rank = (queue, *self._order(job, since, entering))
+        if entering and rank[1] == ENTERING:
+            return rank, at
+        if queue == len(ladder):
+            return rank, INFINITY
+        return rank, at + (ladder[queue] - service) / job.gpus
+
+    def _service(self, job: JobState, memory: Memory, at: float) -> float:
+        """Attained service, since the last promotion if there was one."""
+        if self._knob and job.id in memory.promoted:
+            return job.service_at(at) - memory.promoted[job.id][2]
+        return job.service_at(at)
 
     def _starves_at(self, job: JobState, memory: Memory) -> float:
         """When it will have waited knob times as long as it has executed, both since its last promotion."""
@@ -97,39 +121,81 @@ class TiresiasL(Policy):
         if fact.cause is not ExitCause.FINISHED:
             return False
         memory.promoted.pop(job.id, None)
-        if self.options.queues != "auto":
-            return False
         memory.seen.add(job.service_gpu_s)
         if memory.seen.count < memory.refit_at:
             return False
+        memory.refit_at = max(memory.seen.count + 1, int(memory.seen.count * REFIT_GROWTH))
         return self._refit(memory)
 
     def _refit(self, memory: Memory) -> bool:
-        memory.refit_at = max(memory.seen.count + 1, int(memory.seen.count * 1.25))
+        """Fit to what was seen; True if ranks may have changed."""
+        if self.options.queues != "auto":
+            return False
         before, memory.ladder = memory.ladder, auto_ladder(memory.seen)
         return memory.ladder != before
 
 
-def first_start(job: JobState, queue: int) -> Rank:
-    """By first start; who never started comes after, by submission."""
-    if job.runs:
-        return (queue, 0, job.first_started_at)
-    return (queue, 1, job.submitted_at)
+@dataclass(slots=True)
+class GittinsOptions(QueueOptions):
+    index: str = option(
+        "sup",
+        "sup (the printed formula), queue (quantum = the queue's upper limit), or table (see table)",
+        one_of("sup", "queue", "table"),
+    )
+    table: Any = option(
+        None, "the index by attained service, as service:index pairs (0:.25,1:.28) or @FILE", parse_table
+    )
+    distribution: Any = option(
+        "online", "GPU-seconds of past jobs (numbers or @FILE), or online: learned as jobs end", parse_distribution
+    )
+    learn_after: int = option(100, "jobs that must have ended before an online index is used; LAS until then", count)
+
+    def __post_init__(self) -> None:
+        if (self.index == "table") != (self.table is not None):
+            raise OptionError("tiresias-g: index=table and table=… go together")
 
 
-def running_first(job: JobState, queue: int) -> Rank:
-    """Who runs stays ahead of who waits; otherwise by first start."""
-    if job.run is not None and job.phase is not STOPPING:
-        return (queue, 0, job.first_started_at)
-    if job.runs:
-        return (queue, 1, job.first_started_at)
-    return (queue, 2, job.submitted_at)
+@policies.register
+class TiresiasG(TiresiasL):
+    """Discretised 2D-Gittins: the same queues, each but the last sorted by the Gittins index of past services."""
 
+    name = "tiresias-g"
+    Options: Any = GittinsOptions
 
-def last_preempted_first(job: JobState, queue: int) -> Rank:
-    """Who runs, by last start; then who was preempted, the latest first; then who never ran."""
-    if job.run is not None and job.phase is not STOPPING:
-        return (queue, 0, job.run.granted_at)
-    if job.runs:
-        return (queue, 1, -job.last_preempted_at)
-    return (queue, 2, job.submitted_at)
+    def new_memory(self) -> Memory:
+        memory = super().new_memory()
+        if self.options.index == "table":
+            memory.table = self.options.table
+        elif self.options.distribution != "online":
+            values = np.sort(np.asarray(self.options.distribution, dtype=np.float64))
+            memory.table = self._tabulate(values, np.ones_like(values), memory.ladder)
+        return memory
+
+    def _tabulate(self, values: Any, weights: Any, ladder: tuple[float, ...]) -> IndexTable:
+        if self.options.index == "queue":
+            return queue_table(values, weights, ladder)
+        return sup_table(values, weights)
+
+    def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
+        rank, until = super().standing(job, memory, at)
+        if memory.table is None or rank[0] == len(memory.ladder):
+            return rank, until
+        service = self._service(job, memory, at)
+        index, next_step = memory.table.at(service + TOLERANCE_GPU_S)
+        rank = (rank[0], -index, *rank[1:])
+        if job.run is not None and until > at:
+            until = min(until, at + (next_step - service) / job.gpus)
+        return rank, until
+
+    def _refit(self, memory: Memory) -> bool:
+        changed = super()._refit(memory)
+        if self.options.index == "table" or memory.seen.count < self.options.learn_after:
+            return changed
+        if self.options.distribution == "online":
+            values, weights = memory.seen.sample()
+            memory.table = self._tabulate(np.asarray(values), np.asarray(weights), memory.ladder)
+            return True
+        if changed and self.options.index == "queue":
+            values = np.sort(np.asarray(self.options.distribution, dtype=np.float64))
+            memory.table = self._tabulate(values, np.ones_like(values), memory.ladder)
+        return changed

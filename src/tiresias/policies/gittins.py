@@ -1,0 +1,87 @@
+"""The Gittins index of a service distribution, as a step function of attained service.
+
+For a total service S and attained service a the index with quantum D is
+    P(S - a <= D | S > a) / E[min(S - a, D) | S > a],
+the chance to finish inside the quantum over the service it is expected to take. The printed formula of
+the paper takes the best quantum (`sup`); its discretised form takes the upper limit of the job's queue.
+The index is worked out on a fixed grid of service and holds from one step to the next.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiresias.core.model import INFINITY
+
+GRID_FROM_GPU_S = 60.0
+GRID_RATIO = 1.25
+
+Floats = NDArray[np.float64]
+
+
+class IndexTable:
+    """Steps of service (the first is 0) and the index from each on: a serialisable value."""
+
+    __slots__ = ("indices", "steps")
+
+    def __init__(self, steps: Sequence[float], indices: Sequence[float]):
+        assert len(steps) == len(indices) and steps[0] == 0, (steps, indices)
+        self.steps = tuple(float(s) for s in steps)
+        self.indices = tuple(float(i) for i in indices)
+
+    def at(self, service_gpu_s: float) -> tuple[float, float]:
+        """The index there, and the service at which it changes next."""
+        step = bisect_right(self.steps, service_gpu_s)
+        return self.indices[step - 1], self.steps[step] if step < len(self.steps) else INFINITY
+
+
+def sup_index(values: Floats, weights: Floats, attained: float) -> float:
+    """The best quantum's index; `values` rise, each with its weight. Past all of them nothing is known: 0."""
+    left = values - attained
+    keep = left > 0
+    if not keep.any():
+        return 0.0
+    left, weights = left[keep], weights[keep]
+    done = np.cumsum(weights)
+    # For the quantum left[i]: those up to i finish (and take left), all others take the whole quantum.
+    taken = np.cumsum(weights * left) + (done[-1] - done) * left
+    return float(np.max(done / taken))
+
+
+def quantum_index(values: Floats, weights: Floats, attained: float, quantum: float) -> float:
+    """The index for one given quantum."""
+    left = values - attained
+    keep = left > 0
+    if not keep.any():
+        return 0.0
+    left, weights = left[keep], weights[keep]
+    return float(weights[left <= quantum].sum() / (weights * np.minimum(left, quantum)).sum())
+
+
+def grid(up_to: float) -> list[float]:
+    """Steps of service: 0, then each 1.25 times the last, past `up_to`."""
+    steps = [0.0, GRID_FROM_GPU_S]
+    while steps[-1] < up_to:
+        steps.append(steps[-1] * GRID_RATIO)
+    return steps
+
+
+def sup_table(values: Floats, weights: Floats) -> IndexTable:
+    steps = grid(float(values[-1]))
+    return IndexTable(steps, [sup_index(values, weights, a) for a in steps])
+
+
+def queue_table(values: Floats, weights: Floats, ladder: Sequence[float]) -> IndexTable:
+    """Each job's quantum is the upper limit of its queue; the last queue, without limit, has no index."""
+    if not ladder:
+        return IndexTable([0.0], [0.0])
+    steps = sorted({*grid(ladder[-1]), *ladder})
+    indices = []
+    for a in steps:
+        queue = bisect_right(ladder, a)
+        indices.append(quantum_index(values, weights, a, ladder[queue]) if queue < len(ladder) else 0.0)
+    return IndexTable(steps, indices)
