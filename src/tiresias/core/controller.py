@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from tiresias.core import facts as f
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
-from tiresias.core.lifecycle import ENDED, HELD
+from tiresias.core.lifecycle import HELD
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import Placer, Policy
@@ -46,6 +46,8 @@ class Controller:
         self.placer = placer
         if state.memory is None:
             state.memory = policy.new_memory()
+        self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
+        self._may_pin = not policy.preempts or policy.min_run_s > 0
         self.target: Target | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
         self._wakes: list[tuple[float, JobId]] = []
@@ -68,37 +70,46 @@ class Controller:
     # --- facts -----------------------------------------------------------------------------------------
 
     def handle(self, facts: Iterable[f.Fact], step: Step) -> None:
-        """Apply what happened at one instant, then decide."""
-        planned = False
+        """Apply what happened, then decide as of the last of it.
+
+        Facts that change nobody's standing may come along later than they happened; the others are those
+        of one instant.
+        """
+        loud = False
         for fact in facts:
-            self._apply(fact, step)
-            planned = planned or type(fact) not in SILENT
-        if not planned:
+            if self._apply(fact, step):
+                loud = True
+        if not loud:
             return
         at = self.state.at
-        if self._wakes:
+        wakes = self._wakes
+        if wakes and wakes[0][0] <= at:
             self._wake(at, step)
         if self._stale:
             self._rebuild(at)
         self._plan(at, step)
         self._set_timer(at, step)
 
-    def _apply(self, fact: f.Fact, step: Step) -> None:
+    def _apply(self, fact: f.Fact, step: Step) -> bool:
+        """Take one fact in; whether it may change the plan."""
         state = self.state
-        assert fact.at >= state.at, ("time went back", state.at, fact)
-        at = state.at = fact.at
-        kind = type(fact)
-        job = EVOLVE[kind](state, fact)
-        policy = self.policy
-        if kind in policy.learns and policy.learn(state.memory, fact, job):
+        at = fact.at
+        assert at >= state.at, ("time went back", state.at, fact)
+        state.at = at
+        evolve, is_learned, is_silent = self._how[type(fact)]
+        job = evolve(state, fact)
+        if is_learned and self.policy.learn(state.memory, fact, job):
             self._stale = True
         if job is None:
-            if kind is not f.TimerFired:
+            if type(fact) is not f.TimerFired:
                 self._stale = True  # a node came or went
-        elif kind not in SILENT or policy.moves:
+        elif not is_silent:
             self._sync(job, at)
-            if job.phase in ENDED:
+            if job.ended_at == at:
                 step.ended.append(job)
+        elif self.policy.moves:
+            self._sync(job, at)
+        return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:
         """Rank anew whose time has come."""
@@ -119,11 +130,11 @@ class Controller:
 
     def _sync(self, job: JobState, at: float) -> None:
         """Bring the target in line with what the job has become."""
-        if job.phase in ENDED or job.phase is HELD or job.cancelled:
+        phase, run = job.phase, job.run
+        if job.ended_at != INFINITY or phase is HELD or job.cancelled:
             self._unrank(job)
             return
-        run = job.run
-        if run is not None and job.phase is not STOPPING:
+        if run is not None and phase is not STOPPING and self._can_be_pinned(job):
             until = self._pinned_until(job, run)
             if until > at:
                 self._pin(job)
@@ -142,6 +153,11 @@ class Controller:
             self._passing.append(job)
         elif until != job.wakes_at:
             self._wake_at(job, until)
+
+    def _can_be_pinned(self, job: JobState) -> bool:
+        """The quick look: mostly nothing can be."""
+        ledger = self.state.ledger
+        return self._may_pin or ledger.capacity != ledger.gpus or not job.job.preemptible
 
     def _pinned_until(self, job: JobState, run: Run) -> float:
         """Until when nobody may stop this run."""

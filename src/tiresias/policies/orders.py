@@ -1,7 +1,7 @@
 """Orders inside a queue. They decide who gives way when a queue does not fit as a whole.
 
-Each takes the job, since when it has run in this queue, and whether it is just entering it, and gives the
-rank inside the queue: (class, number).
+Each takes the job, its queue, since when it has run in this queue, and whether it is just entering it, and
+gives the rank: (queue, class, number).
 """
 
 from __future__ import annotations
@@ -14,34 +14,35 @@ from tiresias.core.state import JobState
 STOPPING = Phase.STOPPING
 RUNS, STOPPED, NEW, ENTERING = 0, 1, 2, 3
 
-Order = Callable[[JobState, float, bool], Rank]
+Order = Callable[[JobState, int, float, bool], Rank]
 
 
-def first_start(job: JobState, since: float, entering: bool) -> Rank:
+def first_start(job: JobState, queue: int, since: float, entering: bool) -> Rank:
     """By first start; who never started comes after, by submission (the paper)."""
     if job.runs:
-        return (RUNS, job.first_started_at)
-    return (NEW, job.submitted_at)
+        return (queue, RUNS, job.first_started_at)
+    return (queue, NEW, job.submitted_at)
 
 
-def running_first(job: JobState, since: float, entering: bool) -> Rank:
+def running_first(job: JobState, queue: int, since: float, entering: bool) -> Rank:
     """Who runs stays ahead of who waits; otherwise by first start."""
     if job.runs:
-        return (RUNS if job.run is not None and job.phase is not STOPPING else STOPPED, job.first_started_at)
-    return (NEW, job.submitted_at)
+        waits = STOPPED if job.run is None or job.phase is STOPPING else RUNS
+        return (queue, waits, job.first_started_at)
+    return (queue, NEW, job.submitted_at)
 
 
-def last_preempted_first(job: JobState, since: float, entering: bool) -> Rank:
+def last_preempted_first(job: JobState, queue: int, since: float, entering: bool) -> Rank:
     """Who runs, by when it came to run in the queue; then who was preempted, the latest first; then the new.
 
     As in the authors' code a running job enters a lower queue at its end, and moves in front of those who
     wait there if the plan of that instant lets it go on.
     """
     if job.run is not None and job.phase is not STOPPING:
-        return (ENTERING if entering else RUNS, since)
+        return (queue, ENTERING if entering else RUNS, since)
     if job.runs:
-        return (STOPPED, -job.last_preempted_at)
-    return (NEW, job.submitted_at)
+        return (queue, STOPPED, -job.last_preempted_at)
+    return (queue, NEW, job.submitted_at)
 
 
 ORDERS: dict[str, Order] = {

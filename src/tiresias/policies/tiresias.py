@@ -84,13 +84,13 @@ class TiresiasL(Policy):
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
         run = job.run
         if run is None:
-            rank = (queue, *self._order(job, 0.0, False))
+            rank = self._order(job, queue, 0.0, False)
             return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
         since = run.granted_at
         if queue:
             since += max(0.0, (ladder[queue - 1] - service) / job.gpus + at - since)
         entering = queue > 0 and job.wakes_at <= at
-        rank = (queue, *self._order(job, since, entering))
+        rank = self._order(job, queue, since, entering)
         if entering and rank[1] == ENTERING:
             return rank, at
         if queue == len(ladder):

@@ -1,7 +1,8 @@
 """The simulated driver: virtual time jumps from instant to instant, the Controller decides at each.
 
 At one instant everything that happens is handed over together, who leaves first, then arrivals, then the
-timer; commands are carried out by the World, whose answers at the same instant are handed over at once.
+timer. Commands are carried out by the World. That a run has started changes no plan, so the World's answers
+are handed over with whatever happens next.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop
 
 from tiresias.core import facts as f
-from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.commands import SetTimer, StartRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import INFINITY, Job, RunId
 from tiresias.core.plugins import SpeedModel
@@ -49,47 +50,44 @@ class Engine:
         self._speed_model = speed_model
         self._journal = journal
         self._step = Step()
+        self._answers: list[f.Fact] = []  # what the World said at once, not handed over yet
 
     def run(self, watch: Watch | None = None) -> None:
         """Until nothing is left to happen."""
+        world, heap = self.world, self.world.heap
         countdown = REPORT_EVERY
-        while self._instant():
+        while True:
+            at = heap[0][0] if heap else INFINITY
+            job = self._next_job
+            if job is not None and job.submitted_at < at:
+                at = job.submitted_at
+            if self._timer_at < at:
+                at = self._timer_at
+            if at == INFINITY:
+                break
+            facts = self._answers
+            self._answers = []
+            quiet = len(facts)
+            while heap and heap[0][0] == at:
+                fact = world.happen(heappop(heap))
+                if fact is not None:
+                    facts.append(fact)
+            if job is not None and job.submitted_at == at:
+                self._arrivals(at, facts)
+            if self._timer_at == at:
+                self._timer_at = INFINITY
+                facts.append(f.TimerFired(at))
+            if len(facts) == quiet:
+                self._answers = facts
+                continue
+            self._handle(facts, at)
             countdown -= 1
             if not countdown:
                 countdown = REPORT_EVERY
                 if watch is not None:
-                    watch(self.at)
-
-    def _instant(self) -> bool:
-        """Everything that happens at the next instant; False if there is none."""
-        heap = self.world.heap
-        at = heap[0][0] if heap else INFINITY
-        if self._next_job is not None and self._next_job.submitted_at < at:
-            at = self._next_job.submitted_at
-        if self._timer_at < at:
-            at = self._timer_at
-        if at == INFINITY:
-            return False
-        facts: list[f.Fact] = []
-        while heap and heap[0][0] <= at:
-            fact = self.world.happen(heappop(heap))
-            if fact is not None:
-                facts.append(fact)
-        job = self._next_job
-        if job is not None and job.submitted_at <= at:
-            self._arrivals(at, facts)
-        if self._timer_at <= at:
-            self._timer_at = INFINITY
-            facts.append(f.TimerFired(at))
-        if not facts:
-            return True
-        if at > self.at:
-            self.events += 1
-            self.at = at
-        self._handle(facts, at)
-        if self._on_instant is not None:
-            self._on_instant(at)
-        return True
+                    watch(at)
+        if self._answers:
+            self._handle(self._answers, self.at)
 
     def _arrivals(self, at: float, facts: list[f.Fact]) -> None:
         job = self._next_job
@@ -100,32 +98,36 @@ class Engine:
         self._next_job = job
 
     def _handle(self, facts: list[f.Fact], at: float) -> None:
-        """Hand facts over, carry commands out, hand the answers over."""
-        step = self._step
-        while facts:
-            self.controller.handle(facts, step)
-            if self._journal is not None:
-                self._record(facts)
-            changed = self._changed(facts) if self._speed_model is not None else None
+        """Hand facts over and carry the commands out; the answers go with the next facts."""
+        step, world = self._step, self.world
+        if at > self.at:
+            self.events += 1
+            self.at = at
+        self.controller.handle(facts, step)
+        if self._journal is not None:
+            self._record(facts)
+        changed = self._changed(facts) if self._speed_model is not None else None
+        if step.ended:
             for job in step.ended:
                 self._on_end(job)
-            facts = []
+            step.ended.clear()
+        if step.commands:
             for command in step.commands:
                 kind = type(command)
-                if kind is StartRun:
-                    fact = self.world.start(command, at)  # type: ignore[arg-type]
+                if kind is SetTimer:
+                    self._timer_at = command.at  # type: ignore[union-attr]
+                elif kind is StartRun:
+                    fact = world.start(command, at)  # type: ignore[arg-type]
                     if fact is not None:
-                        facts.append(fact)
-                elif kind is StopRun:
-                    self.world.stop(command, at)  # type: ignore[arg-type]
+                        self._answers.append(fact)
                 else:
-                    assert isinstance(command, SetTimer)
-                    self._timer_at = command.at
+                    world.stop(command, at)  # type: ignore[arg-type]
             step.facts.clear()
             step.commands.clear()
-            step.ended.clear()
-            if changed:
-                facts.extend(self._retime(changed, at))
+        if changed:
+            self._answers.extend(self._retime(changed, at))
+        if self._on_instant is not None:
+            self._on_instant(at)
 
     def _record(self, facts: list[f.Fact]) -> None:
         assert self._journal is not None

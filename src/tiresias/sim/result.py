@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from tiresias.core.model import Cluster
-from tiresias.core.state import JobState
+from tiresias.core.model import INFINITY, Cluster
+from tiresias.core.state import JobState, State
 
 TIMELINE_ROWS = 1 << 20  # beyond this every second row is dropped
 
@@ -23,7 +24,7 @@ class Recorder:
         self.times = array("d")  # first start, end, seconds held, service by turns
         self.at = array("d")
         self.use = array("q")  # busy GPUs, running, waiting by turns
-        self._last = (-1, -1, -1)
+        self._noted_at = -INFINITY
         self._stride = 1
         self._skipped = 0
 
@@ -32,23 +33,32 @@ class Recorder:
         self.counts.extend((job.runs, job.preemptions))
         self.times.extend((job.first_started_at, job.ended_at, job.held_s, job.service_gpu_s))
 
-    def use_at(self, at: float, busy: int, running: int, waiting: int) -> None:
-        """Note the cluster's use; at one instant the last word counts."""
-        now = (busy, running, waiting)
-        if now == self._last:
-            return
-        self._last = now
-        if self.at and self.at[-1] == at:
-            self.use[-3:] = array("q", now)
-            return
-        self._skipped += 1
-        if self._skipped < self._stride:
-            return
-        self._skipped = 0
-        self.at.append(at)
-        self.use.extend(now)
-        if len(self.at) >= TIMELINE_ROWS:
-            self._thin()
+    def watch(self, state: State) -> Callable[[float], None]:
+        """A function that notes the cluster's use at an instant; at one instant the last word counts."""
+        ledger, runs, jobs = state.ledger, state.runs, state.jobs
+        gpus = ledger.gpus
+        last = (0, 0, 0)
+
+        def note(at: float) -> None:
+            nonlocal last
+            running = len(runs)
+            now = (gpus - ledger.free, running, len(jobs) - running)
+            if now == last:
+                return
+            last = now
+            if self._noted_at == at:
+                self.use[-3:] = array("q", now)
+                return
+            self._skipped += 1
+            if self._skipped >= self._stride:
+                self._skipped = 0
+                self._noted_at = at
+                self.at.append(at)
+                self.use.extend(now)
+                if len(self.at) >= TIMELINE_ROWS:
+                    self._thin()
+
+        return note
 
     def _thin(self) -> None:
         self.at = self.at[::2]

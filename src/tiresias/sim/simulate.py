@@ -65,11 +65,6 @@ def simulate(
     recorder = Recorder()
     fits = trace.jobs["gpus"] <= cluster.gpus
     rejected = len(trace) - int(fits.sum())
-    ledger, state, gpus = controller.state.ledger, controller.state, cluster.gpus
-
-    def note_use(at: float) -> None:
-        recorder.use_at(at, gpus - ledger.free, len(state.runs), len(state.jobs) - len(state.runs))
-
     with ExitStack() as stack:
         write = stack.enter_context(journal_to(journal)) if journal is not None else None
         engine = Engine(
@@ -79,7 +74,7 @@ def simulate(
             recorder.end,
             speed_model=speed_model,
             journal=write,
-            on_instant=note_use,
+            on_instant=recorder.watch(controller.state),
         )
         wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
     jobs = recorder.jobs(trace.jobs)
