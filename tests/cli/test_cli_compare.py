@@ -1,0 +1,84 @@
+"""`tiresias compare`: several policies at once, each against the best and the oracle."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tiresias.sim.report import SUMMARY_KEYS
+
+ON = ("--cluster", "1x4")
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    """The table's cells by policy."""
+    body = table.split("──\n")[1].split("\n\n")[0]
+    return {line.split()[0]: line.split()[1:] for line in body.splitlines()}
+
+
+def test_policies_come_in_the_order_asked_for_with_their_ratios(tiresias, two_jobs):
+    told = tiresias("compare", two_jobs, *ON, "--policies", "srsf,fifo", "--preemption-cost", 0)
+    assert told.code == 0
+    assert list(rows(told.out)) == ["srsf", "fifo"]
+    # srsf: the short job runs at once (20 s), the long one takes 120 s, average 70 s; fifo: 105 s.
+    srsf, fifo = rows(told.out).values()
+    assert srsf[0] == "1.17"
+    assert srsf[-2:] == ["1.00x", "1.00x"]
+    assert fifo[0] == "1.75"
+    assert fifo[-2:] == ["1.50x", "1.50x"]
+    assert "Times are in minutes" in told.out
+    assert "not among the policies" not in told.out
+
+
+def test_a_missing_oracle_is_said_and_not_added(tiresias, two_jobs):
+    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo")
+    assert rows(told.out)["fifo"][-2:] == ["1.00x", "–"]
+    assert "srsf, the oracle, is not among the policies" in told.out
+
+
+def test_json_is_a_list_of_summaries(tiresias, two_jobs):
+    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json")
+    assert [each["policy"] for each in told.json] == ["fifo", "srsf"]
+    assert list(told.json[0]) == list(SUMMARY_KEYS)
+    assert told.json[0]["avg_jct_s"] == 105.0
+
+
+def test_out_has_a_directory_a_policy_and_a_common_plot(tiresias, two_jobs, tmp_path):
+    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json", "--out", "o")
+    assert (tmp_path / "o/jct-cdf.png").read_bytes().startswith(b"\x89PNG")
+    for number, policy in enumerate(("fifo", "srsf")):
+        assert json.loads((tmp_path / f"o/{policy}/summary.json").read_text()) == told.json[number]
+        assert len((tmp_path / f"o/{policy}/jobs.csv").read_text().splitlines()) == 3
+    assert "wrote 2 directories" in told.err
+
+
+def test_an_option_goes_to_the_policies_that_have_it_and_that_is_said(tiresias):
+    base = ("compare", "builtin:testbed-480", "--cluster", "15x4", "--policies", "fifo,tiresias-l,tiresias-g")
+    plain = tiresias(*base, "--json").json
+    for_all = tiresias(*base, "--json", "--set", "queues=100")
+    assert for_all.err.startswith("note: queues applies to tiresias-l, tiresias-g; fifo has no such option\n")
+    changed = [one["avg_jct_s"] != other["avg_jct_s"] for one, other in zip(plain, for_all.json, strict=True)]
+    assert changed == [False, True, True]
+    for_one = tiresias(*base, "--json", "--set", "tiresias-g.queues=100")
+    assert "applies to" not in for_one.err
+    assert for_one.json[1]["avg_jct_s"] == plain[1]["avg_jct_s"]
+    assert for_one.json[2]["avg_jct_s"] == for_all.json[2]["avg_jct_s"]
+
+
+def test_what_a_worker_cannot_simulate_comes_back_as_a_message(tiresias, two_jobs, monkeypatch):
+    # The parent's own checks are switched off, so that it is the worker that finds the mistake.
+    monkeypatch.setattr(sys.modules["tiresias.sim.experiment"], "check", lambda cell: None)
+    monkeypatch.setattr("tiresias.cli.inputs.require_placer", lambda name: None)
+    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--placer", "nowhere")
+    assert told.code == 2
+    assert told.err == "Error: no placer 'nowhere' (known: count, packed)\n"
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_says_so(tiresias, two_jobs, monkeypatch):
+    wide = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf")
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf")
+    assert max(map(len, narrow.out.splitlines())) <= 40
+    assert len(rows(narrow.out)["fifo"]) < len(rows(wide.out)["fifo"])
+    assert "left out" in narrow.out
+    assert "left out" not in wide.out

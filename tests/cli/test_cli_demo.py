@@ -1,0 +1,55 @@
+"""`tiresias demo`: a table, a plot, and one sentence that the figures support."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tiresias.cli.demo import POLICIES, meaning
+
+
+def test_five_policies_a_plot_and_what_it_means(tiresias):
+    told = tiresias("demo")
+    assert told.code == 0
+    for policy in POLICIES:
+        assert re.search(rf"^{policy} +\d", told.out, re.MULTILINE)
+    plot = told.out.split("(log scale)\n\n")[1]
+    assert plot.splitlines()[0].startswith(" 100% ┤")
+    assert "o fifo   x srtf   + srsf   * tiresias-l   # tiresias-g" in plot
+    assert "\x1b" not in told.out  # no colour in a pipe
+    assert "Without knowing how long any job runs" in told.out
+
+
+def test_a_narrow_terminal_has_the_figures_without_the_plot(tiresias, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "34")
+    told = tiresias("demo")
+    assert told.code == 0
+    assert max(map(len, told.out.splitlines())) <= 34
+    assert "┤" not in told.out
+    assert "Without knowing" in told.out
+
+
+def summaries(**hours: float) -> list[dict[str, object]]:
+    return [
+        {"policy": name.replace("_", "-"), "avg_jct_s": value * 3600} for name, value in hours.items()
+    ]
+
+
+def test_the_sentence_follows_the_figures():
+    said = meaning(summaries(fifo=3.0, srsf=1.0, tiresias_l=1.25, tiresias_g=1.5))
+    assert "tiresias-l completes a job in 1.25 hours on average" in said
+    assert "2.4 times as fast as fifo (3.00 hours)" in said
+    assert "takes 1.00 hours: knowing them would save 20% more" in said
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ({"fifo": 1.0, "srsf": 1.0, "tiresias_l": 2.0, "tiresias_g": 1.5}, "tiresias-g completes a job in 1.50"),
+        ({"fifo": 1.0, "srsf": 1.0, "tiresias_l": 2.0, "tiresias_g": 1.5}, "no faster than fifo"),
+        ({"fifo": 2.0, "srsf": 1.0, "tiresias_l": 1.0, "tiresias_g": 1.5}, "would save nothing more here"),
+    ],
+)
+def test_the_sentence_does_not_flatter(figures, expected):
+    assert expected in meaning(summaries(**figures))

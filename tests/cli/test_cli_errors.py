@@ -1,0 +1,172 @@
+"""What people get wrong is one message that names the value and the next step; never a traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+TESTBED = "builtin:testbed-480"
+ON = ("--cluster", "15x4")
+
+WRONG = {
+    "no such file": (
+        ["simulate", "nope.csv", *ON],
+        ["nope.csv", "no such file"],
+    ),
+    "no such builtin trace": (
+        ["simulate", "builtin:nope", *ON],
+        ["builtin:nope", "builtin:testbed-480"],
+    ),
+    "not a cluster": (
+        ["simulate", TESTBED, "--cluster", "fifteen"],
+        ["'fifteen'", "64x8"],
+    ),
+    "a policy misspelt": (
+        ["simulate", TESTBED, *ON, "--policy", "tiresias"],
+        ["no policy 'tiresias'", "did you mean 'tiresias-", "srsf"],
+    ),
+    "a placer misspelt": (
+        ["simulate", TESTBED, *ON, "--placer", "pack"],
+        ["no placer 'pack'", "did you mean 'packed'"],
+    ),
+    "--set without a value": (
+        ["simulate", TESTBED, *ON, "--set", "queues"],
+        ["--set 'queues'", "key=value", "tiresias policies"],
+    ),
+    "an option misspelt": (
+        ["simulate", TESTBED, *ON, "--set", "quues=3"],
+        ["'quues'", "did you mean 'queues'"],
+    ),
+    "an option of a policy that has none": (
+        ["simulate", TESTBED, *ON, "--policy", "fifo", "--set", "queues=3"],
+        ["policy fifo has no option 'queues'", "it takes none"],
+    ),
+    "a value of the wrong kind": (
+        ["simulate", TESTBED, *ON, "--set", "queues=many"],
+        ["queues='many'", "GPU-seconds"],
+    ),
+    "one key twice": (
+        ["simulate", TESTBED, *ON, "--set", "queues=3", "--set", "queues=5"],
+        ["queues (3 and 5)", "tiresias sweep"],
+    ),
+    "a cost that is no number": (
+        ["simulate", TESTBED, *ON, "--preemption-cost", "nan"],
+        ["--preemption-cost nan", "0 or more"],
+    ),
+    "a negative cost": (
+        ["compare", TESTBED, *ON, "--policies", "fifo", "--preemption-cost", "-1"],
+        ["--preemption-cost -1", "0 or more"],
+    ),
+    "a seed for a file": (
+        ["simulate", "two.csv", *ON, "--seed", "3"],
+        ["--seed", "two.csv is a file"],
+    ),
+    "an output directory that is a file": (
+        ["simulate", TESTBED, *ON, "--out", "two.csv"],
+        ["--out two.csv", "name a directory"],
+    ),
+    "a journal in a directory that is not there": (
+        ["simulate", TESTBED, *ON, "--journal", "no/facts"],
+        ["--journal no/facts", "no directory no"],
+    ),
+    "a policy named twice": (
+        ["compare", TESTBED, *ON, "--policies", "fifo,srsf,fifo"],
+        ["--policies names fifo twice"],
+    ),
+    "no policy named": (
+        ["compare", TESTBED, *ON, "--policies", " , "],
+        ["--policies", "separate names by commas"],
+    ),
+    "an option that none of the policies has": (
+        ["compare", TESTBED, *ON, "--policies", "fifo,srsf", "--set", "queues=3"],
+        ["none of fifo, srsf has an option 'queues'", "min_run_s"],
+    ),
+    "an option for a policy not asked for": (
+        ["compare", TESTBED, *ON, "--policies", "fifo,srsf", "--set", "tiresias-l.queues=3"],
+        ["'tiresias-l' is not among the policies asked for (fifo, srsf)"],
+    ),
+    "several seeds for a file": (
+        ["sweep", "two.csv", "--clusters", "1x4", "--policies", "fifo", "--seeds", "1,2"],
+        ["--seeds", "two.csv is a file", "same for every seed"],
+    ),
+    "a seed that is no number": (
+        ["sweep", TESTBED, "--clusters", "1x4", "--policies", "fifo", "--seeds", "1,two"],
+        ["--seeds '1,two'", "whole numbers"],
+    ),
+    "a grid's option that no policy has": (
+        ["sweep", TESTBED, "--clusters", "1x4", "--policies", "fifo,sjf", "--set", "queues=3"],
+        ["none of fifo, sjf has an option 'queues'"],
+    ),
+    "a grid with one bad cluster": (
+        ["sweep", TESTBED, "--clusters", "1x4,0x4", "--policies", "fifo"],
+        ["0x4"],
+    ),
+    "a grid's table that is another file": (
+        ["sweep", TESTBED, "--clusters", "1x4", "--policies", "fifo", "--out", "two.csv"],
+        ["two.csv exists and is no table of a sweep", "choose another --out"],
+    ),
+    "a grid's table in a directory that is not there": (
+        ["sweep", TESTBED, "--clusters", "1x4", "--policies", "fifo", "--out", "no/grid.csv"],
+        ["--out no/grid.csv", "no directory no"],
+    ),
+    "a trace written over itself": (
+        ["trace", "convert", "two.csv", "two.csv"],
+        ["two.csv is the trace itself"],
+    ),
+    "a format misspelt": (
+        ["trace", "describe", "two.csv", "--format", "phily"],
+        ["'phily'", "philly-csv"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_one_message_names_the_value_and_the_next_step(what, tiresias, two_jobs, tmp_path):
+    args, fragments = WRONG[what]
+    before = (tmp_path / two_jobs).read_bytes()
+    told = tiresias(*args)
+    assert told.code == 2
+    assert told.out == ""
+    (message,) = [line for line in told.err.splitlines() if not line.startswith("note: ")]
+    assert message.startswith("Error: ")
+    for fragment in fragments:
+        assert fragment in message
+    assert (tmp_path / two_jobs).read_bytes() == before
+
+
+USAGE = {
+    "a missing option": (["simulate", TESTBED], ["--cluster", "-h"]),
+    "an unknown option": (["simulate", TESTBED, *ON, "--polcy", "fifo"], ["--polcy", "-h"]),
+    "an unknown command": (["simulat", TESTBED], ["simulat", "-h"]),
+    "no workers": (["compare", TESTBED, *ON, "--policies", "fifo", "-j", "0"], ["0: give a whole number from 1"]),
+    "no jobs": (["trace", "generate", "builtin:philly-like", "--jobs", "0", "-o", "x"], ["0: give a whole"]),
+}
+
+
+@pytest.mark.parametrize("what", USAGE)
+def test_wrong_usage_points_to_the_help(what, tiresias):
+    args, fragments = USAGE[what]
+    told = tiresias(*args)
+    assert told.code == 2
+    assert told.out == ""
+    assert "Traceback" not in told.err
+    for fragment in fragments:
+        assert fragment in told.err
+
+
+def test_a_bug_of_ours_is_not_passed_off_as_the_users(tiresias, two_jobs, monkeypatch):
+    def broken(text: str) -> None:
+        raise ValueError("this is a bug")
+
+    monkeypatch.setattr("tiresias.sim.clusters.parse", broken)
+    with pytest.raises(ValueError, match="this is a bug"):
+        tiresias("simulate", two_jobs, *ON)
+
+
+def test_version_and_short_help(tiresias):
+    import tiresias as package
+
+    assert tiresias("--version").out == f"tiresias {package.__version__}\n"
+    for command in ([], ["simulate"], ["trace", "convert"]):
+        told = tiresias(*command, "-h")
+        assert told.code == 0
+        assert told.out.startswith("Usage: tiresias")

@@ -1,0 +1,159 @@
+"""`tiresias simulate`: figures on stdout, notes on stderr, files on disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tiresias.sim.report import JOB_COLUMNS, SUMMARY_KEYS
+
+FIFO = ("--cluster", "1x4", "--policy", "fifo")
+
+
+def test_json_is_one_object_with_the_promised_keys_in_order(tiresias, two_jobs):
+    told = tiresias("simulate", two_jobs, *FIFO, "--json")
+    assert told.code == 0
+    assert list(told.json) == list(SUMMARY_KEYS)
+    figures = told.json | {"wall_s": 0, "events": 0}
+    assert figures == {
+        "policy": "fifo",
+        "placer": "packed",
+        "jobs": 2,
+        "rejected_jobs": 0,
+        "gpus": 4,
+        "avg_jct_s": 105.0,  # 100 and 90 + 20
+        "p50_jct_s": 105.0,
+        "p95_jct_s": 109.5,
+        "p99_jct_s": 109.9,
+        "max_jct_s": 110.0,
+        "avg_wait_s": 45.0,
+        "p95_wait_s": 85.5,
+        "makespan_s": 120.0,
+        "preemptions": 0,
+        "lost_gpu_s": 0.0,
+        "gpu_utilization": pytest.approx(420 / 480),
+        "events": 0,
+        "wall_s": 0,
+    }
+
+
+def test_people_get_a_table_and_the_lines_they_want(tiresias, two_jobs):
+    told = tiresias("simulate", two_jobs, *FIFO)
+    assert "fifo on 1x4 (4 GPUs, packed), two.csv" in told.out
+    assert "1.75 min" in told.out  # the average JCT
+    assert "2 finished" in told.out
+    assert "87.5%" in told.out
+    assert told.err == ""
+
+
+def test_rejected_jobs_and_skipped_rows_are_told(tiresias, tmp_path):
+    rows = "id,submitted_at,gpus,duration_s\na,0,1,10\nhuge,0,99,10\nbad,0,1,-5\n"
+    (tmp_path / "t.csv").write_text(rows)
+    told = tiresias("simulate", "t.csv", *FIFO, "--skip-bad-rows")
+    assert "1 finished, 1 rejected, 1 bad row skipped" in told.out
+    assert "1 job rejected: larger than the cluster's 4 GPUs" in told.err
+    quiet = tiresias("simulate", "t.csv", *FIFO, "--skip-bad-rows", "--json")
+    assert quiet.json["rejected_jobs"] == 1
+    assert "rejected" in quiet.err
+
+
+def test_where_no_job_fits_figures_are_null_and_files_are_written(tiresias, two_jobs, tmp_path):
+    (tmp_path / "huge.csv").write_text("id,submitted_at,gpus,duration_s\nhuge,0,99,10\n")
+    told = tiresias("simulate", "huge.csv", *FIFO, "--json", "--out", "o")
+    assert told.code == 0
+    assert told.json["avg_jct_s"] is None
+    assert told.json["jobs"] == 0
+    assert (tmp_path / "o/jct-cdf.png").exists()
+    assert "–" in tiresias("simulate", "huge.csv", *FIFO).out
+
+
+def test_out_writes_a_row_a_job_the_timeline_the_summary_and_plots(tiresias, two_jobs, tmp_path):
+    told = tiresias("simulate", two_jobs, *FIFO, "--json", "--out", "deep/o")
+    out = tmp_path / "deep/o"
+    assert (out / "jobs.csv").read_text().splitlines() == [
+        ",".join(JOB_COLUMNS),
+        "long,4,0.0,0.0,100.0,100.0,0.0,1,0,400.0",
+        "short,1,10.0,100.0,120.0,110.0,90.0,1,0,20.0",
+    ]
+    assert (out / "timeline.csv").read_text().splitlines() == [
+        "at,busy_gpus,running,waiting",
+        "0.0,4,1,0",
+        "10.0,4,1,1",
+        "100.0,1,1,0",
+        "120.0,0,0,0",
+    ]
+    assert json.loads((out / "summary.json").read_text()) == told.json
+    for name in ("jct-cdf.png", "timeline.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "jct-cdf.png",
+        "jobs.csv",
+        "summary.json",
+        "timeline.csv",
+        "timeline.png",
+    ]
+
+
+def test_jobs_csv_is_the_same_bytes_whatever_the_hash_seed(tmp_path, outside_environment):
+    command = [sys.executable, "-m", "tiresias.cli.main", "simulate", "builtin:testbed-480", "--cluster", "15x4"]
+    written = []
+    for seed in ("1", "2"):
+        out = tmp_path / seed
+        environment = outside_environment | {"PYTHONHASHSEED": seed}
+        subprocess.run([*command, "--out", out], env=environment, check=True, capture_output=True)
+        written.append((out / "jobs.csv").read_bytes())
+    assert len(written[0].splitlines()) == 481
+    assert written[0] == written[1]
+
+
+def test_set_placer_seed_and_cost_reach_the_simulation(tiresias):
+    base = ("simulate", "builtin:testbed-480", "--cluster", "15x4", "--json")
+    plain = tiresias(*base).json
+    assert plain["policy"] == "tiresias-l"
+    assert tiresias(*base, "--set", "queues=100").json["avg_jct_s"] != plain["avg_jct_s"]
+    assert tiresias(*base, "--set", "tiresias-l.queues=100").json["avg_jct_s"] != plain["avg_jct_s"]
+    assert tiresias(*base, "--seed", 5).json["avg_jct_s"] != plain["avg_jct_s"]
+    assert tiresias(*base, "--preemption-cost", 0).json["lost_gpu_s"] == 0
+    assert tiresias(*base, "--placer", "count").json["placer"] == "count"
+
+
+def test_a_journal_is_written_where_asked(tiresias, two_jobs, tmp_path):
+    assert tiresias("simulate", two_jobs, *FIFO, "--journal", "facts").code == 0
+    assert (tmp_path / "facts").stat().st_size > 0
+
+
+def test_ctrl_c_prints_what_was_measured_and_writes_nothing(tiresias, tmp_path, monkeypatch):
+    def press_ctrl_c(done: int, total: int, at: float) -> None:
+        if done > 50:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def impatient_person(label: str, began_at: float) -> Iterator[object]:
+        yield press_ctrl_c
+
+    monkeypatch.setattr("tiresias.cli.simulate.one_bar", impatient_person)
+    monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "SECONDS_BETWEEN_REPORTS", 0.0)
+    told = tiresias("simulate", "builtin:testbed-480", "--cluster", "15x4", "--json", "--out", "o")
+    assert told.code == 130
+    assert 50 < told.json["jobs"] < 480
+    assert f"interrupted: {told.json['jobs']} of 480 jobs had finished" in told.err
+    assert "nothing is written to o" in told.err
+    assert list((tmp_path / "o").iterdir()) == []
+
+
+def test_a_full_disk_is_a_message(tiresias, two_jobs, tmp_path, monkeypatch):
+    def full(*_: object) -> NoReturn:
+        raise OSError(28, "No space left on device", "o/.jobs.csv.part")
+
+    monkeypatch.setattr(Path, "replace", full)
+    told = tiresias("simulate", two_jobs, *FIFO, "--out", "o")
+    assert told.code == 2
+    assert told.err == "Error: o/.jobs.csv.part: No space left on device\n"
+    assert list((tmp_path / "o").iterdir()) == []
