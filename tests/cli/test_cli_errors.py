@@ -137,7 +137,7 @@ USAGE = {
     "a missing option": (["simulate", TESTBED], ["--cluster", "-h"]),
     "an unknown option": (["simulate", TESTBED, *ON, "--polcy", "fifo"], ["--polcy", "-h"]),
     "an unknown command": (["simulat", TESTBED], ["simulat", "-h"]),
-    "no workers": (["compare", TESTBED, *ON, "--policies", "fifo", "-j", "0"], ["0: give a whole number from 1"]),
+    "no workers": (["compare", TESTBED, *ON, "--policies", "fifo", "-j", "0"], ["0: give a whole"]),
     "no jobs": (["trace", "generate", "builtin:philly-like", "--jobs", "0", "-o", "x"], ["0: give a whole"]),
 }
 

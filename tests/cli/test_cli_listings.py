@@ -59,7 +59,8 @@ def test_convert_writes_the_same_jobs_in_our_own_format(tiresias, tmp_path):
     rows = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n7,2,30,5,vgg19,60,30\n"
     (tmp_path / "theirs.csv").write_text(rows)
     assert tiresias("trace", "convert", "theirs.csv", "ours.csv.gz").code == 0
-    assert gzip.decompress((tmp_path / "ours.csv.gz").read_bytes()).startswith(b"id,submitted_at,gpus,duration_s")
+    written = gzip.decompress((tmp_path / "ours.csv.gz").read_bytes())
+    assert written.startswith(b"id,submitted_at,gpus,duration_s")
     theirs = tiresias("trace", "describe", "theirs.csv", "-o", "json").json
     ours = tiresias("trace", "describe", "ours.csv.gz", "-o", "json").json
     for figure in ("jobs", "gpu_hours", "sizes", "duration_s"):

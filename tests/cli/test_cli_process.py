@@ -33,7 +33,7 @@ class Terminal:
     seen: str = ""
 
     def read_until(self, pattern: str) -> str:
-        """Read until the screen shows the pattern, or to the end for an empty one; fail when patience is up."""
+        """Read until the screen shows the pattern; an empty one is never seen: read to the end."""
         deadline = time.monotonic() + PATIENCE_S
         while not (pattern and re.search(pattern, self.seen)):
             ready, _, _ = select.select([self.fd], [], [], max(0.0, deadline - time.monotonic()))
@@ -109,18 +109,6 @@ def test_ctrl_c_in_compare_ends_every_worker(in_terminal, big_trace):
     assert "Traceback" not in screen
 
 
-def test_ctrl_c_while_workers_start_is_as_clean(in_terminal, big_trace):
-    terminal = in_terminal(*HEAVY)
-    children = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children")
-    deadline = time.monotonic() + PATIENCE_S
-    while not children.read_text().split():  # busy waiting: the instant right after the first start matters
-        assert time.monotonic() < deadline
-    os.write(terminal.fd, b"\x03")
-    screen = terminal.read_until("")
-    assert terminal.exit_code() == 130
-    assert "Traceback" not in screen
-
-
 def test_workers_end_by_themselves_when_their_parent_is_killed(in_terminal, big_trace):
     terminal = in_terminal(*HEAVY)
     terminal.read_until(r"jobs day \d")
@@ -182,7 +170,9 @@ def test_help_imports_nothing_heavy(outside_environment):
         "try:\n    run()\n"
         "finally:\n    print('|', *sys.modules, file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=outside_environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=outside_environment, capture_output=True, text=True
+    )
     assert done.returncode == 0
     loaded = set(done.stderr.split("|")[1].split())
     assert "tiresias.cli.main" in loaded

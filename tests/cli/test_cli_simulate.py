@@ -102,7 +102,8 @@ def test_out_writes_a_row_a_job_the_timeline_the_summary_and_plots(tiresias, two
 
 
 def test_jobs_csv_is_the_same_bytes_whatever_the_hash_seed(tmp_path, outside_environment):
-    command = [sys.executable, "-m", "tiresias.cli.main", "simulate", "builtin:testbed-480", "--cluster", "15x4"]
+    simulate = ["simulate", "builtin:testbed-480", "--cluster", "15x4"]
+    command = [sys.executable, "-m", "tiresias.cli.main", *simulate]
     written = []
     for seed in ("1", "2"):
         out = tmp_path / seed

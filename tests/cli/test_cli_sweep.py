@@ -17,7 +17,8 @@ def grid(path: Path) -> list[dict[str, str]]:
 
 
 def test_every_combination_is_a_row(tiresias, tmp_path):
-    told = tiresias(*SMALL, "--set", "queues=4", "--set", "queues=8", "--set", "order=first-start", "--out", "g.csv")
+    spans = ("--set", "queues=4", "--set", "queues=8", "--set", "order=first-start")
+    told = tiresias(*SMALL, *spans, "--out", "g.csv")
     assert told.code == 0
     cells = [(row["cluster"], row["policy"], row["options"]) for row in grid(tmp_path / "g.csv")]
     assert sorted(cells) == [
@@ -39,7 +40,8 @@ def test_the_table_is_sweep_csv_unless_said_otherwise(tiresias, tmp_path):
 
 
 def test_the_best_of_each_size_is_shown_and_marked(tiresias):
-    told = tiresias("sweep", "builtin:testbed-480", "--clusters", "12x4,15x4", "--policies", "fifo,tiresias-l")
+    policies = ("--policies", "fifo,tiresias-l")
+    told = tiresias("sweep", "builtin:testbed-480", "--clusters", "12x4,15x4", *policies)
     lines = [line.split() for line in told.out.splitlines() if line.startswith(("12x4", "15x4"))]
     assert [(line[0], line[1], line[-1]) for line in lines] == [
         ("12x4", "tiresias-l", "yes"),
