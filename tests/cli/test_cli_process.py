@@ -76,14 +76,14 @@ def in_terminal(tmp_path: Path, outside_environment: dict[str, str]):
 @pytest.fixture
 def big_trace(tmp_path: Path, outside_environment: dict[str, str]) -> None:
     """Some seconds of work for each policy."""
-    size = ["--jobs", "20000", "--load", "0.9", "--cluster", "32x8"]
+    size = ["--jobs", "50000", "--load", "0.9", "--cluster", "32x8"]
     command = [*PROGRAM, "trace", "generate", "builtin:philly-like", *size, "-o", "big.csv"]
     subprocess.run(command, cwd=tmp_path, env=outside_environment, check=True, capture_output=True)
 
 
 def test_a_terminal_shows_jobs_done_virtual_time_and_rate(in_terminal, big_trace):
     terminal = in_terminal("simulate", "big.csv", "--cluster", "32x8")
-    terminal.read_until(r"/20000\S* jobs day \d+\.\d [\d,]+ jobs/s")
+    terminal.read_until(r"/50000\S* jobs day \d+\.\d [\d,]+ jobs/s")
     os.kill(terminal.pid, signal.SIGKILL)
     terminal.exit_code()
 
@@ -94,7 +94,7 @@ def test_ctrl_c_in_simulate_prints_what_was_measured(in_terminal, big_trace):
     os.write(terminal.fd, b"\x03")
     screen = terminal.read_until("")
     assert terminal.exit_code() == 130
-    assert re.search(r"interrupted: [\d,]+ of 20,000 jobs had finished", screen)
+    assert re.search(r"interrupted: [\d,]+ of 50,000 jobs had finished", screen)
     assert "completion (JCT)" in screen
     assert "Traceback" not in screen
 

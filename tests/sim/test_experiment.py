@@ -38,7 +38,7 @@ def testbed() -> Trace:
 @pytest.fixture(scope="module")
 def busy_trace() -> Trace:
     """Long enough to be seen at work."""
-    return traces.generate("philly-like", jobs=20_000, load=0.9, cluster_gpus=256, seed=1)
+    return traces.generate("philly-like", jobs=50_000, load=0.9, cluster_gpus=256, seed=1)
 
 
 def cell(**changes: object) -> Cell:
