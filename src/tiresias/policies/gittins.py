@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tiresias.core.model import INFINITY
 
-GRID_FROM_GPU_S = 60.0
+GRID_FROM_GPU_S = 1000.0  # below, jobs of one queue are not told apart: not worth a preemption
 GRID_RATIO = 1.25
 
 Floats = NDArray[np.float64]

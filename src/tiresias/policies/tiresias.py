@@ -46,10 +46,12 @@ class Memory:
 @dataclass(slots=True)
 class QueueOptions(PreemptiveOptions):
     queues: Any = option(
-        "auto", "thresholds between queues in GPU-seconds, rising (3250,7200), or auto", parse_queues
+        "auto",
+        "thresholds between queues in GPU-seconds, rising (3250,7200), or auto, or auto:SHARE:RATIO",
+        parse_queues,
     )
     order: str = option(
-        "running-first",
+        "last-preempted-first",
         "inside a queue: first-start (the paper), running-first, last-preempted-first (its authors' code)",
         one_of(*ORDERS),
     )
@@ -69,11 +71,11 @@ class TiresiasL(Policy):
     def __init__(self, options: Any = None):
         super().__init__(options)
         self._order = ORDERS[self.options.order]
+        self._auto = auto_ladder(self.options.queues)
         self._knob: float = self.options.promote_knob
 
     def new_memory(self) -> Memory:
-        queues = self.options.queues
-        return Memory(auto_ladder(Histogram()) if queues == "auto" else queues)
+        return Memory(self._auto.fit(Histogram()) if self._auto is not None else self.options.queues)
 
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
         return self.standing(job, memory, at)[0]
@@ -129,17 +131,17 @@ class TiresiasL(Policy):
 
     def _refit(self, memory: Memory) -> bool:
         """Fit to what was seen; True if ranks may have changed."""
-        if self.options.queues != "auto":
+        if self._auto is None:
             return False
-        before, memory.ladder = memory.ladder, auto_ladder(memory.seen)
+        before, memory.ladder = memory.ladder, self._auto.fit(memory.seen, memory.ladder)
         return memory.ladder != before
 
 
 @dataclass(slots=True)
 class GittinsOptions(QueueOptions):
     index: str = option(
-        "sup",
-        "sup (the printed formula), queue (quantum = the queue's upper limit), or table (see table)",
+        "queue",
+        "queue (quantum = the queue's upper limit), sup (the printed formula), or table (see table)",
         one_of("sup", "queue", "table"),
     )
     table: Any = option(
