@@ -162,6 +162,17 @@ def test_piped_output_has_no_colour_and_no_progress(tmp_path, outside_environmen
     assert done.stderr == "note: generated with seed 0\n"
 
 
+def test_a_terminal_without_unicode_gets_all_the_figures(tmp_path, outside_environment):
+    environment = outside_environment | {"PYTHONIOENCODING": "ascii"}
+    compare = ["compare", "builtin:example", "--cluster", "1x2", "--policies", "fifo"]
+    for args in (["demo"], compare, ["policies"]):
+        done = subprocess.run(
+            [*PROGRAM, *args], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.isascii()
+        assert "Traceback" not in done.stderr
+
+
 def test_help_imports_nothing_heavy(outside_environment):
     code = (
         "import sys\n"

@@ -52,9 +52,9 @@ def compare(
     assigned = assign(parse_settings(settings or []), names)
     options = assigned.single()
     machines = clusters.parse(cluster)
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
     if out is not None:
         report.make_directory(out)
-    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
     notify([*assigned.notes, *jobs.notes])
     with bars(names, inputs.began_at(jobs)) as watch:
         compared = experiment.compare(

@@ -35,7 +35,7 @@ def show(what: RenderableType) -> None:
         return
     with screen.capture() as captured:
         screen.print(what)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().removesuffix("\n").split("\n")))
+    print("\n".join(line.rstrip() for line in captured.get().removesuffix("\n").split("\n")))
 
 
 def notify(notes: Sequence[str]) -> None:

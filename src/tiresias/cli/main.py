@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -112,6 +113,9 @@ app.add_typer(trace, name="trace")
 
 def run() -> None:
     """The entry point of the programs `tiresias` and `tir`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? and not an error
     try:
         app()
     except KeyboardInterrupt:  # before or after the command itself

@@ -49,11 +49,12 @@ def simulate(
     inputs.require_placer(placer)
     options = assign(parse_settings(settings or []), [policy]).single()[policy]
     machines = clusters.parse(cluster)
-    if out is not None:
-        report.make_directory(out)
     if journal is not None:
         inputs.require_directory_of(journal, "--journal")
     jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    if out is not None:
+        report.make_directory(out)
+    notify(jobs.notes)
     with one_bar(policy, inputs.began_at(jobs)) as watch:
         result = run(
             jobs,
@@ -65,13 +66,20 @@ def simulate(
             progress=watch,
             journal=journal,
         )
-    notify([*jobs.notes, *result.notes, *_warnings(result, jobs)])
+    notify([*result.notes, *_warnings(result, jobs)])
     if as_json:
         typer.echo(report.to_json(result.summary()))
     else:
         from tiresias.cli.tables import one_result
 
         show(one_result(result, cluster, jobs.skipped_rows))
+    _keep(result, out)
+
+
+def _keep(result: Result, out: Path | None) -> None:
+    """Write the files, unless they would look like those of a whole simulation."""
+    from tiresias.sim import report
+
     if result.interrupted:
         if out is not None:
             notify([f"nothing is written to {out}: the figures are not complete"])
