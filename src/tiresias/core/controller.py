@@ -47,7 +47,7 @@ class Controller:
         if state.memory is None:
             state.memory = policy.new_memory()
         self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
-        self._may_pin = not policy.preempts or policy.min_run_s > 0
+        self._ticks = type(policy).next_tick is not Policy.next_tick
         self.target: Target | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
         self._wakes: list[tuple[float, JobId]] = []
@@ -134,7 +134,7 @@ class Controller:
         if job.ended_at != INFINITY or phase is HELD or job.cancelled:
             self._unrank(job)
             return
-        if run is not None and phase is not STOPPING and self._can_be_pinned(job):
+        if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
             until = self._pinned_until(job, run)
             if until > at:
                 self._pin(job)
@@ -154,17 +154,12 @@ class Controller:
         elif until != job.wakes_at:
             self._wake_at(job, until)
 
-    def _can_be_pinned(self, job: JobState) -> bool:
-        """The quick look: mostly nothing can be."""
-        ledger = self.state.ledger
-        return self._may_pin or ledger.capacity != ledger.gpus or not job.job.preemptible
-
     def _pinned_until(self, job: JobState, run: Run) -> float:
         """Until when nobody may stop this run."""
-        if not self.policy.preempts or not job.job.preemptible:
+        if not self.policy.preempts or not job.preemptible:
             return INFINITY
         ledger = self.state.ledger
-        if ledger.capacity != ledger.gpus and any(not ledger.in_service[node] for node, _ in run.allocation):
+        if any(not ledger.in_service[node] for node, _ in run.allocation):
             return INFINITY  # its slots would serve nobody else
         return run.granted_at + self.policy.min_run_s
 
@@ -205,6 +200,8 @@ class Controller:
     def _rebuild(self, at: float) -> None:
         """Work out every standing from the State alone: at the start, and when all ranks change."""
         self._stale = False
+        ledger, policy = self.state.ledger, self.policy
+        self._may_pin = not policy.preempts or policy.min_run_s > 0 or not all(ledger.in_service)
         self._ready.clear()
         self.target = self._new_target()
         jobs = list(self.state.jobs.values())
@@ -284,7 +281,7 @@ class Controller:
                 break
             heappop(wakes)
         next_at = wakes[0][0] if wakes else INFINITY
-        if self.target.refused:
+        if self._ticks and self.target.refused:
             next_at = min(next_at, self.policy.next_tick(at))
         if next_at != self._timer_at:
             self._timer_at = next_at

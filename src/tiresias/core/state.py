@@ -51,6 +51,7 @@ class JobState:
         "last_preempted_at",
         "phase",
         "pinned",
+        "preemptible",
         "preemptions",
         "priority",
         "progress_s",
@@ -68,6 +69,7 @@ class JobState:
         self.gpus = job.demand.gpus
         self.submitted_at = job.submitted_at
         self.priority = PRIORITY_ORDER[job.priority]
+        self.preemptible = job.preemptible
         self.phase = Phase.PENDING
         self.run: Run | None = None
         self.runs = 0

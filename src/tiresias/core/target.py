@@ -22,7 +22,7 @@ from bisect import bisect_left
 from tiresias.core.model import JobId
 from tiresias.core.state import JobState, Key
 
-CHUNK = 48  # jobs; a chunk splits at twice this
+CHUNK = 24  # jobs; a chunk splits at twice this
 NEVER = 1 << 60
 
 
@@ -58,16 +58,21 @@ class Target:
             self._sums[chunk] += gpus
             self.used += gpus
             return
-        room = self._room(chunk, place)
-        if gpus > room:
-            self.refused += 1
-            if gpus - room < self._needs[chunk]:
-                self._needs[chunk] = gpus - room
-            return
+        behind = self.capacity - sum(self._sums[: chunk + 1])  # room at the end of its chunk
+        if gpus > behind:
+            room = behind + sum([other.gpus for other in self._jobs[chunk][place + 1 :] if other.admitted])
+            if gpus > room:
+                self.refused += 1
+                if gpus - room < self._needs[chunk]:
+                    self._needs[chunk] = gpus - room
+                return
         job.admitted = True
         self._sums[chunk] += gpus
         self.used += gpus
-        self._walk_from(chunk, place + 1, -gpus)
+        if gpus > behind:
+            self._walk_from(chunk, place + 1, -gpus)
+        else:  # the rest of its chunk still fits
+            self._walk(chunk + 1, behind - gpus, behind)
 
     def drop(self, job: JobState) -> None:
         """Forget a ranked job."""
@@ -243,14 +248,6 @@ class Target:
         self._walk_from(chunk, place, gpus, through=to_chunk)
 
     # --- chunks ----------------------------------------------------------------------------------------
-
-    def _room(self, chunk: int, place: int) -> int:
-        room = self.capacity - sum(self._sums[:chunk])
-        if place:
-            for job in self._jobs[chunk][:place]:
-                if job.admitted:
-                    room -= job.gpus
-        return room
 
     def _insert(self, job: JobState, key: Key) -> tuple[int, int]:
         """Put the job in its place; (chunk, place). The chunk's sums and needs are the caller's."""
