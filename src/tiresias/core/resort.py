@@ -7,9 +7,9 @@ strict policies, in which the first job that does not fit blocks all behind it.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from itertools import accumulate, chain, islice
 
 from tiresias.core.model import JobId
 from tiresias.core.state import JobState, Key, State
@@ -95,47 +95,46 @@ class SortedTarget:
                     self._admit(job)
                 self._outside.clear()
             return
-        keys = self._moving_keys()
-        if keys:
-            keys.sort()
-            lines = self._moving
-            self._moving = {key[3]: lines[key[3]] for key in keys}  # type: ignore[index,misc]
-            ahead = bisect_left(self._still, keys[-1])
-            ranked = keys
-            if ahead:
-                ranked = [*keys, *self._still[:ahead]]
+        ranked, behind = self._moving_keys(), 0
+        if ranked:
+            ranked.sort()
+            lines = self._moving  # kept in this order, so that the next sort finds it nearly done
+            self._moving = {key[3]: lines[key[3]] for key in ranked}  # type: ignore[index,misc]
+            behind = bisect_left(self._still, ranked[-1])
+            if behind:
+                ranked += self._still[:behind]
                 ranked.sort()
-            self._admit_only(self._walk(ranked, self._still, ahead))
-        else:
-            self._admit_only(self._walk((), self._still, 0))
+        self._admit_only(self._walk(ranked, behind))
 
-    def _walk(self, ranked: Iterable[Key], rest: list[Key], start: int) -> dict[JobId, JobState]:
-        """Whom the room admits, first from `ranked`, then from `rest[start:]`."""
-        room = self.capacity
+    def _walk(self, ranked: list[Key], behind: int) -> set[JobId]:
+        """Whom the room admits, first of `ranked`, then of the jobs without a run from `behind` on."""
         jobs = self._jobs
-        chosen: dict[JobId, JobState] = {}
-        for key in chain(ranked, islice(rest, start, None)):
-            job = jobs[key[3]]  # type: ignore[index]
+        used = list(accumulate([jobs[key[3]].gpus for key in ranked]))  # type: ignore[index]
+        fit = bisect_right(used, self.capacity)  # so many fit one after the other: no need to look at each
+        room = self.capacity - (used[fit - 1] if fit else 0)
+        chosen = {JobId(key[3]) for key in ranked[:fit]}
+        if not room:
+            return chosen
+        for key in chain(islice(ranked, fit, None), islice(self._still, behind, None)):
+            job = jobs[JobId(key[3])]
             if job.gpus <= room:
                 room -= job.gpus
-                chosen[job.id] = job
-                if room == 0:
+                chosen.add(job.id)
+                if not room:
                     break
             elif self._strict:
                 break
         return chosen
 
-    def _admit_only(self, chosen: dict[JobId, JobState]) -> None:
-        gone = self._admitted - chosen.keys()
-        if gone:
-            for id in sorted(gone):
-                job = self._jobs[id]
-                job.admitted = False
-                job.key = self._key_now(job)
-                self._outside[id] = job
-                self.flips[id] = job
-            self._admitted -= gone
-        for id in chosen.keys() - self._admitted:
+    def _admit_only(self, chosen: set[JobId]) -> None:
+        for id in sorted(self._admitted - chosen):
+            job = self._jobs[id]
+            job.admitted = False
+            job.key = self._key_now(job)
+            self._admitted.remove(id)
+            self._outside[id] = job
+            self.flips[id] = job
+        for id in sorted(chosen - self._admitted):
             self._admit(self._outside.pop(id))
 
     def _admit(self, job: JobState) -> None:

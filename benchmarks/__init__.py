@@ -1,0 +1,1 @@
+"""Benchmarks: each prints figures beside something measured in the same run."""

@@ -1,0 +1,23 @@
+"""`make bench`, or `python -m benchmarks speed.philly quality.testbed` for some of them."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import quality, speed
+
+ALL = {
+    "speed.philly": speed.philly,
+    "speed.scale": speed.scale,
+    "quality.testbed": quality.testbed,
+    "quality.philly": quality.philly,
+}
+
+if __name__ == "__main__":
+    wanted = sys.argv[1:] or list(ALL)
+    unknown = [name for name in wanted if name not in ALL]
+    if unknown:
+        sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")
+    for name in wanted:
+        print(f"== {name}", flush=True)
+        ALL[name]()

@@ -1,0 +1,43 @@
+"""What the benchmarks share."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def yardstick_s() -> float:
+    """Seconds for a million plain dictionary stores: how fast this machine runs Python right now."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        store: dict[int, int] = {}
+        for i in range(1_000_000):
+            store[i & 255] = i
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def data(name: str) -> Path | None:
+    """A file of the real traces, if this machine has them."""
+    folder = os.environ.get("TIRESIAS_DATA")
+    path = Path(folder) / name if folder else None
+    return path if path is not None and path.exists() else None
+
+
+def peak_bytes() -> int:
+    """The most memory this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def in_a_process(module: str, *arguments: str) -> dict[str, Any]:
+    """Run a module of ours alone in a fresh process; it prints one JSON object on its last line."""
+    done = subprocess.run([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
