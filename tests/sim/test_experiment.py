@@ -189,7 +189,16 @@ class TestSweep:
         assert [row.policy for row in swept.rows] == ["srsf", "fifo"]
         assert sorted(seen) == ["fifo", "srsf"]
         assert (swept.reused, swept.unfinished) == (0, 0)
-        again = sweep(cells, {None: trace}, tmp_path / "g.csv")
+        seen.clear()
+        again = sweep(cells, {None: trace}, tmp_path / "g.csv", on_row=lambda row: seen.append(row.policy))
         assert again.reused == 2
+        assert seen == ["srsf", "fifo"]
         for first, second in zip(swept.rows, again.rows, strict=True):
             assert first.number("avg_jct_s") == second.number("avg_jct_s")
+
+    def test_a_row_that_was_spelt_otherwise_is_named_as_this_grid_names_it(self, tmp_path):
+        trace = traces.load("builtin:example")
+        sweep([cell(cluster="1x4")], {None: trace}, tmp_path / "g.csv")
+        spelt = cell(cluster="1x4", options=(("queues", "auto"),), seed=0)
+        (row,) = sweep([spelt], {0: trace}, tmp_path / "g.csv").rows
+        assert (row.options, row.seed) == ("queues=auto", 0)

@@ -144,25 +144,36 @@ def sweep(
     progress: Progress | None = None,
     on_row: Callable[[SweepRow], None] | None = None,
 ) -> Sweep:
-    """Run the cells that `path` does not hold yet, each on the trace of its seed; append as they finish."""
+    """Run the cells that `path` does not hold yet, each on the trace of its seed; append as they finish.
+
+    `on_row` is called for every row: first for those in the file already, then as cells finish.
+    """
     digests = {seed: trace_digest(trace) for seed, trace in replayed.items()}
     keyed = {key(cell, digests[cell.seed]): cell for cell in cells}
+    rows: dict[str, SweepRow] = {}
+
+    def finished(name: str, measured: dict[str, Figure]) -> SweepRow:
+        cell = keyed[name]
+        rows[name] = _row(name, cell, replayed[cell.seed].name, measured)
+        if on_row is not None:
+            on_row(rows[name])
+        return rows[name]
+
     with SweepFile(path) as file:
-        reused = sum(name in file.rows for name in keyed)
-        todo = [(name, cell) for name, cell in keyed.items() if name not in file.rows]
-        run = run_cells([cell for _, cell in todo], replayed, figures, workers=workers, progress=progress)
+        for name in keyed:
+            if name in file.rows:  # named as this grid names it: settings can be spelt in several ways
+                finished(name, file.rows[name].figures)
+        reused = len(rows)
+        todo = [name for name in keyed if name not in rows]
+        left = [keyed[name] for name in todo]
         try:
-            with closing(run):
+            with closing(run_cells(left, replayed, figures, workers=workers, progress=progress)) as run:
                 for number, measured in run:
-                    name, cell = todo[number]
-                    row = _row(name, cell, replayed[cell.seed].name, measured)
-                    file.append(row)
-                    if on_row is not None:
-                        on_row(row)
+                    file.append(finished(todo[number], measured))
         except KeyboardInterrupt:
             pass
-        rows = [file.rows[name] for name in keyed if name in file.rows]
-    return Sweep(rows, reused, len(keyed) - len(rows))
+    ordered = [rows[name] for name in keyed if name in rows]
+    return Sweep(ordered, reused, len(keyed) - len(ordered))
 
 
 def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> SweepRow:
