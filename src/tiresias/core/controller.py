@@ -107,6 +107,9 @@ class Controller:
             self._sync(job, at)
             if job.ended_at == at:
                 step.ended.append(job)
+            elif job.cancelled and type(fact) is f.JobCancelled:
+                assert job.run is not None
+                step.commands.append(StopRun(job.run.id))
         elif self.policy.moves:
             self._sync(job, at)
         return not is_silent

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,18 @@ class IndexTable:
         """The index there, and the service at which it changes next."""
         step = bisect_right(self.steps, service_gpu_s)
         return self.indices[step - 1], self.steps[step] if step < len(self.steps) else INFINITY
+
+
+    def coarse(self, factor: float) -> IndexTable:
+        """The same with indices rounded to powers of `factor`, and steps at which nothing changes left out."""
+        steps: list[float] = []
+        indices: list[float] = []
+        for step, index in zip(self.steps, self.indices, strict=True):
+            rounded = factor ** round(log(index, factor)) if index > 0 else 0.0
+            if not indices or rounded != indices[-1]:
+                steps.append(step)
+                indices.append(rounded)
+        return IndexTable(steps, indices)
 
 
 def sup_index(values: Floats, weights: Floats, attained: float) -> float:

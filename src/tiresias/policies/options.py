@@ -29,6 +29,13 @@ def count(text: str) -> int:
     return value
 
 
+def factor(text: str) -> float:
+    value = float(text)
+    if not 1 <= value < float("inf"):
+        raise ValueError("must be 1 or more")
+    return value
+
+
 def one_of(*choices: str):  # type: ignore[no-untyped-def]
     def parse(text: str) -> str:
         if text not in choices:

@@ -19,7 +19,7 @@ from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState
 from tiresias.policies.gittins import IndexTable, queue_table, sup_table
 from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
-from tiresias.policies.options import PreemptiveOptions, count, one_of, seconds
+from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds
 from tiresias.policies.orders import ENTERING, ORDERS
 from tiresias.policies.samples import parse_distribution, parse_table
 
@@ -150,6 +150,9 @@ class GittinsOptions(QueueOptions):
     distribution: Any = option(
         "online", "GPU-seconds of past jobs (numbers or @FILE), or online: learned as jobs end", parse_distribution
     )
+    same_within: float = option(
+        3.0, "indices are rounded to powers of this, so that near ones do not preempt each other; 1: exact", factor
+    )
     learn_after: int = option(100, "jobs that must have ended before an online index is used; LAS until then", count)
 
     def __post_init__(self) -> None:
@@ -174,9 +177,9 @@ class TiresiasG(TiresiasL):
         return memory
 
     def _tabulate(self, values: Any, weights: Any, ladder: tuple[float, ...]) -> IndexTable:
-        if self.options.index == "queue":
-            return queue_table(values, weights, ladder)
-        return sup_table(values, weights)
+        is_queue = self.options.index == "queue"
+        table = queue_table(values, weights, ladder) if is_queue else sup_table(values, weights)
+        return table.coarse(self.options.same_within) if self.options.same_within > 1 else table
 
     def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
         rank, until = super().standing(job, memory, at)
