@@ -38,6 +38,8 @@ def peak_bytes() -> int:
 
 def in_a_process(module: str, *arguments: str) -> dict[str, Any]:
     """Run a module of ours alone in a fresh process; it prints one JSON object on its last line."""
-    done = subprocess.run([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True, check=True
+    )
     answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answer

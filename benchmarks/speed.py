@@ -22,14 +22,18 @@ def philly() -> None:
             f"{units:.0f} dictionary stores a job (yardstick {run['yardstick_s'] * 1e3:.0f} ns a store)"
         )
     best = max(run["jobs"] / run["wall_s"] for run in runs)
-    print(f"philly 64x8 tiresias-l: best of {REPEATS}: {best:,.0f} jobs/s (at least 7,500 wanted, aim 18,000)")
+    print(
+        f"philly 64x8 tiresias-l: best of {REPEATS}: {best:,.0f} jobs/s (at least 7,500 wanted, aim 18,000)"
+    )
 
 
 def scale() -> None:
     """The same cluster and load with ten times the jobs."""
     runs = {}
     for jobs in (100_000, 1_000_000):
-        run = in_a_process("benchmarks.one", "builtin:philly-like", "64x8", "tiresias-l", str(jobs), "0.8", "7")
+        run = in_a_process(
+            "benchmarks.one", "builtin:philly-like", "64x8", "tiresias-l", str(jobs), "0.8", "7"
+        )
         cost = run["wall_s"] / run["jobs"] / run["yardstick_s"]
         runs[jobs] = cost
         print(

@@ -32,13 +32,13 @@ def _check_ledger(state: State) -> None:
     taken = [0] * len(ledger.nodes)
     for run_id, allocation in ledger.held.items():
         for node, slots in allocation:
-            assert slots and not taken[node] & slots, ("slots held twice or none", run_id, node, slots)
+            assert slots & ~taken[node] == slots != 0, ("slots held twice or none", run_id, node, slots)
             taken[node] |= slots
     buckets = [0] * len(ledger.buckets)
     free = gpus = capacity = 0
     for node, (spec, slots) in enumerate(zip(ledger.nodes, ledger.free_slots, strict=True)):
         everything = (1 << spec.gpus) - 1
-        assert taken[node] | slots == everything and not taken[node] & slots, (spec.name, taken[node], slots)
+        assert taken[node] ^ slots == everything, (spec.name, taken[node], slots)
         assert ledger.free_counts[node] == slots.bit_count(), (spec.name, ledger.free_counts[node])
         if ledger.in_service[node]:
             buckets[slots.bit_count()] |= 1 << node
@@ -57,7 +57,7 @@ def check_plan(controller: Controller) -> None:
     check(state)
     ranked = list(target)
     keys = [job.key for job in ranked]
-    assert None not in keys and keys == sorted(keys), ("ranks out of order", keys)  # type: ignore[type-var]
+    assert keys == sorted(keys), ("ranks out of order", keys)
     pinned = [job for job in state.jobs.values() if job.pinned]
     assert target.capacity == state.ledger.capacity - sum(job.gpus for job in pinned)
     expected = {j.id for j in state.jobs.values() if not j.pinned and j.phase is not HELD and not j.cancelled}
@@ -85,5 +85,3 @@ def _check_chunks(target: Target) -> None:
                 room -= job.gpus
             else:
                 assert need <= job.gpus - room, ("not a bound", need, job.gpus, room)
-
-

@@ -1,6 +1,6 @@
 """Which fact takes a job from which phase to which: the one table of legal transitions.
 
-A pair that is not here is a broken promise of a driver or a bug of ours: `IllegalTransition` stops everything.
+A pair that is not here is a driver's broken promise or a bug of ours: `IllegalTransition` stops everything.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ TRANSITIONS: dict[str, dict[Phase, Phase]] = {
     ExitCause.PREEMPTED: dict.fromkeys(HOLDING, SUSPENDED),
     ExitCause.FAILED: dict.fromkeys(HOLDING, FAILED),
 }
+
 
 class IllegalTransition(AssertionError):
     """A fact that cannot follow what is known."""

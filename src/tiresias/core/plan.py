@@ -60,8 +60,8 @@ def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict
             jobs += 1
             gpus += other.gpus
         elif strict:
-            text = f"job {other.id} ({other.gpus} GPUs) is ahead and does not fit; this policy lets nobody pass"
+            text = f"job {other.id} ({other.gpus} GPUs) is ahead and does not fit; nobody may pass it"
             return Reason("BehindBlockedHead", text, jobs, gpus, free, hole)
-    room = ledger.gpus - gpus
-    text = f"{jobs} jobs ahead hold or get {gpus} of {ledger.gpus} GPUs; {max(room, 0)} left, needs {job.gpus}"
+    left = max(ledger.gpus - gpus, 0)
+    text = f"{jobs} jobs ahead hold or get {gpus} of {ledger.gpus} GPUs; {left} left, needs {job.gpus}"
     return Reason("BehindHigherRank", text, jobs, gpus, free, hole)

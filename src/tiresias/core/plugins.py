@@ -35,6 +35,11 @@ def option(default: Any, help: str, parse: Callable[[str], Any] | None = None) -
     return field(default=default, metadata={"help": help, "parse": parse})
 
 
+@dataclass(slots=True)
+class NoOptions:
+    """Nothing can be set."""
+
+
 class Policy(ABC):
     """Who runs: an order over jobs, smaller ranks first."""
 
@@ -44,12 +49,10 @@ class Policy(ABC):
     moves: ClassVar[bool] = False  # the rank of a job that holds slots changes all the time (see drift)
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
-    @dataclass(slots=True)
-    class Options:
-        pass
+    Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any = None):
-        self.options = self.Options() if options is None else options
+        self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
 
     @abstractmethod
@@ -89,12 +92,10 @@ class Placer(ABC):
 
     name: ClassVar[str]
 
-    @dataclass(slots=True)
-    class Options:
-        pass
+    Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any = None):
-        self.options = self.Options() if options is None else options
+        self.options: Any = self.Options() if options is None else options
 
     @abstractmethod
     def place(self, demand: Demand, ledger: Ledger) -> Allocation | None:
@@ -147,13 +148,13 @@ placers: Registry[type[Placer]] = Registry("placer")
 
 
 def parse_options(cls: Any, given: Mapping[str, Any]) -> Any:
-    """The class's Options from strings or values, or an OptionError that names key, value and what is accepted."""
+    """The class's Options from strings or values; an OptionError names key, value and what is accepted."""
     known = {f.name: f for f in fields(cls.Options)}
     values = {}
     for key, value in given.items():
         if key not in known:
-            what = f"no option {key!r}"
-            raise OptionError(f"{cls.name} has {what}{_near(key, sorted(known)) if known else ': it takes none'}")
+            hint = _near(key, sorted(known)) if known else ": it takes none"
+            raise OptionError(f"{cls.name} has no option {key!r}{hint}")
         values[key] = _value(cls.name, known[key], value)
     try:
         return cls.Options(**values)
@@ -171,8 +172,8 @@ def _value(owner: str, known: Field[Any], value: Any) -> Any:
     try:
         return parse(value)
     except (TypeError, ValueError) as error:
-        wanted = known.metadata["help"]
-        raise OptionError(f"{owner}: {known.name}={value!r} is not understood ({error}); {known.name}: {wanted}") from None
+        what = f"{owner}: {known.name}={str(value)[:80]!r} is not understood ({error})"
+        raise OptionError(f"{what}; {known.name}: {known.metadata['help']}") from None
 
 
 def _near(name: str, known: list[str]) -> str:

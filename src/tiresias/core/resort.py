@@ -14,7 +14,6 @@ from itertools import accumulate, chain, islice
 from tiresias.core.model import JobId
 from tiresias.core.state import JobState, Key, State
 
-
 Line = tuple[int, float, float, float, float, int]
 """(priority class, rank at an instant, that instant, change a second, submission, id)."""
 

@@ -25,7 +25,9 @@ class Run:
 
     __slots__ = ("allocation", "granted_at", "id", "job_id", "progress_at", "progress_s", "speed")
 
-    def __init__(self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float):
+    def __init__(
+        self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float
+    ):
         self.id = id
         self.job_id = job_id
         self.allocation = allocation

@@ -104,7 +104,8 @@ class Target:
 
     def pin(self, job: JobState) -> None:
         """An admitted job's run may not be stopped: its GPUs leave the capacity, nobody's room changes."""
-        assert job.admitted and job.key is not None, ("pinned but not admitted", job.id)
+        assert job.admitted, ("pinned but not admitted", job.id)
+        assert job.key is not None
         chunk, _ = self._remove(job.key)
         job.key = None
         job.admitted = False
@@ -117,7 +118,7 @@ class Target:
     def resize(self, capacity: int) -> None:
         """The GPUs to share are now so many."""
         old, self.capacity = self.capacity, capacity
-        if capacity > old and self.refused or capacity < self.used:
+        if (capacity > old and self.refused) or capacity < self.used:
             self._walk(0, capacity, old)
 
     def settle(self, at: float) -> None:
@@ -219,7 +220,7 @@ class Target:
             needs[c] -= gpus
 
     def _demote(self, job: JobState, key: Key) -> None:
-        """An admitted job moves back: those in between see its GPUs, then it takes what is left, if it fits."""
+        """An admitted job moves back: those in between see its GPUs, then it takes what is left."""
         gpus = job.gpus
         assert job.key is not None
         chunk, place = self._remove(job.key)
@@ -292,7 +293,7 @@ class Target:
         assert keys[place] == key, ("not ranked under this key", key)
         if len(keys) == 1:
             for column in (self._last, self._keys, self._jobs, self._sums, self._needs):
-                del column[chunk]  # type: ignore[attr-defined]
+                del column[chunk]
             return -1 - chunk, 0
         del keys[place], self._jobs[chunk][place]
         if place == len(keys):

@@ -30,7 +30,8 @@ class IndexTable:
     __slots__ = ("indices", "steps")
 
     def __init__(self, steps: Sequence[float], indices: Sequence[float]):
-        assert len(steps) == len(indices) and steps[0] == 0, (steps, indices)
+        assert len(steps) == len(indices), (steps, indices)
+        assert steps[0] == 0, steps
         self.steps = tuple(float(s) for s in steps)
         self.indices = tuple(float(i) for i in indices)
 
@@ -39,9 +40,8 @@ class IndexTable:
         step = bisect_right(self.steps, service_gpu_s)
         return self.indices[step - 1], self.steps[step] if step < len(self.steps) else INFINITY
 
-
     def coarse(self, factor: float) -> IndexTable:
-        """The same with indices rounded to powers of `factor`, and steps at which nothing changes left out."""
+        """The same with indices rounded to powers of `factor`; steps that change nothing are left out."""
         steps: list[float] = []
         indices: list[float] = []
         for step, index in zip(self.steps, self.indices, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import exp, log
 from typing import Any
 
@@ -83,7 +84,7 @@ def parse_queues(given: Any) -> Queues:
         values = tuple(float(part) for part in (given if isinstance(given, list | tuple) else (given,)))
     if not all(0 < value < float("inf") for value in values):
         raise ValueError("thresholds must be positive numbers of GPU-seconds")
-    if any(a >= b for a, b in zip(values, values[1:], strict=False)):
+    if any(a >= b for a, b in pairwise(values)):
         raise ValueError("thresholds must rise")
     return values
 

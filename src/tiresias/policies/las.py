@@ -21,7 +21,7 @@ class Las(Policy):
 
     @dataclass(slots=True)
     class Options(PreemptiveOptions):
-        quantum_s: float = option(600.0, "seconds between two rankings while somebody waits", positive_seconds)
+        quantum_s: float = option(600.0, "seconds between rankings while somebody waits", positive_seconds)
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return (job.service_at(at),)

@@ -14,7 +14,7 @@ def known_duration_s(job: JobState, policy: str) -> float:
     """The whole job's time at full speed, or an error that says who can have no oracle."""
     duration_s = job.job.duration_s
     if duration_s is None:
-        raise OptionError(f"{policy} needs every job's duration, and job {job.id} has none: only traces tell it")
+        raise OptionError(f"{policy} needs every duration, and job {job.id} has none: only traces tell it")
     return duration_s
 
 

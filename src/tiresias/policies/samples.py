@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from tiresias.policies.gittins import IndexTable
@@ -45,6 +46,6 @@ def parse_table(given: Any) -> IndexTable:
     else:
         items = [(float(service), float(index)) for service, index in dict(given).items()]
     services = [service for service, _ in items]
-    if not items or services[0] != 0 or any(a >= b for a, b in zip(services, services[1:], strict=False)):
+    if not items or services[0] != 0 or any(a >= b for a, b in pairwise(services)):
         raise ValueError("the services must rise from 0")
     return IndexTable(services, [index for _, index in items])

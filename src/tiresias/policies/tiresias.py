@@ -66,7 +66,7 @@ class TiresiasL(Policy):
 
     name = "tiresias-l"
     learns = frozenset({f.RunExited, f.JobPromoted})
-    Options: Any = QueueOptions
+    Options = QueueOptions
 
     def __init__(self, options: Any = None):
         super().__init__(options)
@@ -148,33 +148,37 @@ class GittinsOptions(QueueOptions):
         None, "the index by attained service, as service:index pairs (0:.25,1:.28) or @FILE", parse_table
     )
     distribution: Any = option(
-        "online", "GPU-seconds of past jobs (numbers or @FILE), or online: learned as jobs end", parse_distribution
+        "online", "GPU-seconds of past jobs (numbers or @FILE), or online: as jobs end", parse_distribution
     )
     same_within: float = option(
-        3.0, "indices are rounded to powers of this, so that near ones do not preempt each other; 1: exact", factor
+        3.0, "indices are rounded to powers of this: near ones do not preempt each other; 1: exact", factor
     )
-    learn_after: int = option(100, "jobs that must have ended before an online index is used; LAS until then", count)
-
-    def __post_init__(self) -> None:
-        if (self.index == "table") != (self.table is not None):
-            raise OptionError("tiresias-g: index=table and table=… go together")
+    learn_after: int = option(100, "jobs that must end before an online index is used; LAS until then", count)
 
 
 @policies.register
 class TiresiasG(TiresiasL):
-    """Discretised 2D-Gittins: the same queues, each but the last sorted by the Gittins index of past services."""
+    """Discretised 2D-Gittins: queues as in 2D-LAS, each but the last sorted by the Gittins index."""
 
     name = "tiresias-g"
-    Options: Any = GittinsOptions
+    Options = GittinsOptions
+
+    def __init__(self, options: Any = None):
+        super().__init__(options)
+        if (self.options.index == "table") != (self.options.table is not None):
+            raise OptionError("tiresias-g: index=table and table=… go together")
 
     def new_memory(self) -> Memory:
         memory = super().new_memory()
         if self.options.index == "table":
             memory.table = self.options.table
         elif self.options.distribution != "online":
-            values = np.sort(np.asarray(self.options.distribution, dtype=np.float64))
-            memory.table = self._tabulate(values, np.ones_like(values), memory.ladder)
+            memory.table = self._tabulate(*self._given(), memory.ladder)
         return memory
+
+    def _given(self) -> tuple[Any, Any]:
+        values = np.sort(np.asarray(self.options.distribution, dtype=np.float64))
+        return values, np.ones_like(values)
 
     def _tabulate(self, values: Any, weights: Any, ladder: tuple[float, ...]) -> IndexTable:
         is_queue = self.options.index == "queue"
@@ -201,6 +205,5 @@ class TiresiasG(TiresiasL):
             memory.table = self._tabulate(np.asarray(values), np.asarray(weights), memory.ladder)
             return True
         if changed and self.options.index == "queue":
-            values = np.sort(np.asarray(self.options.distribution, dtype=np.float64))
-            memory.table = self._tabulate(values, np.ones_like(values), memory.ladder)
+            memory.table = self._tabulate(*self._given(), memory.ladder)
         return changed

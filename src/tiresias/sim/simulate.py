@@ -16,13 +16,14 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core.controller import Controller
 from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
-from tiresias.core.plugins import Placer, Policy, SpeedModel, placers, policies
+from tiresias.core.plugins import Placer, Policy, SpeedModel, placers
 from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.frames import from_frame
 from tiresias.sim.journal import journal_to
+from tiresias.sim.options import make_policy
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
@@ -56,7 +57,7 @@ def simulate(
         trace = from_frame(trace)
     elif not isinstance(trace, Trace):
         trace = traces.load(trace)
-    who: Policy = policies.make(policy, options) if isinstance(policy, str) else policy
+    who = make_policy(policy, options) if isinstance(policy, str) else policy
     where: Placer = placers.make(placer) if isinstance(placer, str) else placer
     if not 0 <= preemption_cost_s < float("inf"):
         raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")

@@ -23,7 +23,18 @@ Due = tuple[float, int, int, "WorldRun"]
 class WorldRun:
     """A run as the machines know it. It works from `works_from` on, `speed` seconds of work a second."""
 
-    __slots__ = ("cause", "done_s", "exits_at", "gpus", "id", "job", "lost_s", "speed", "started_at", "works_from")
+    __slots__ = (
+        "cause",
+        "done_s",
+        "exits_at",
+        "gpus",
+        "id",
+        "job",
+        "lost_s",
+        "speed",
+        "started_at",
+        "works_from",
+    )
 
     def __init__(self, id: RunId, job: Job, started_at: float, works_from: float, done_s: float):
         self.id = id
