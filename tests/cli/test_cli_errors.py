@@ -44,6 +44,14 @@ WRONG = {
         ["simulate", TESTBED, *ON, "--set", "queues=many"],
         ["queues='many'", "GPU-seconds"],
     ),
+    "a file of an option that is not there": (
+        ["simulate", TESTBED, *ON, "--policy", "tiresias-g", "--set", "distribution=@past.csv"],
+        ["distribution=@past.csv", "'past.csv'"],
+    ),
+    "options that do not go together": (
+        ["compare", TESTBED, *ON, "--policies", "tiresias-g,fifo", "--set", "index=table"],
+        ["tiresias-g: index=table and table=… go together"],
+    ),
     "one key twice": (
         ["simulate", TESTBED, *ON, "--set", "queues=3", "--set", "queues=5"],
         ["queues (3 and 5)", "tiresias sweep"],

@@ -172,6 +172,15 @@ class TestGrid:
         spelt = [key(cell(options=(("queues", text),)), "digest") for text in ("3250,7200", "3250.0,7200")]
         assert spelt[0] == spelt[1]
 
+    def test_a_file_counts_by_what_is_in_it(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        asked = cell(policy="tiresias-g", options=(("index", "table"), ("table", "@table")))
+        keys = []
+        for text in ("0:.25,1:.28", "0:0.25, 1:0.28", "0:.25,1:.29"):
+            Path("table").write_text(text)
+            keys.append(key(asked, "digest"))
+        assert keys[0] == keys[1] != keys[2]
+
     def test_a_traces_digest_is_its_jobs_not_its_name(self, testbed):
         renamed = dataclasses.replace(testbed, name="other", notes=["x"])
         assert trace_digest(renamed) == trace_digest(testbed)

@@ -68,7 +68,8 @@ def parse_settings(texts: Sequence[str]) -> list[Setting]:
 def assign(settings: Sequence[Setting], names: Sequence[str]) -> Assigned:
     """Give every policy of `names` its own options, checked."""
     import tiresias.policies  # noqa: F401  (for what it registers)
-    from tiresias.core.plugins import OptionError, parse_options, policies
+    from tiresias.core.plugins import OptionError, policies
+    from tiresias.sim.options import read_options
 
     known = {name: [each.name for each in fields(policies.get(name).Options)] for name in names}
     assigned = Assigned({name: {} for name in names})
@@ -82,7 +83,7 @@ def assign(settings: Sequence[Setting], names: Sequence[str]) -> Assigned:
         if not takers:
             raise OptionError(_unknown(setting.key, known))
         for name in takers:
-            parse_options(policies.get(name), {setting.key: setting.value})
+            read_options(name, {setting.key: setting.value})
             values = assigned.spans[name].setdefault(setting.key, [])
             if setting.value not in values:
                 values.append(setting.value)

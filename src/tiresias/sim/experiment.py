@@ -27,9 +27,10 @@ import polars as pl
 
 import tiresias
 from tiresias.core.model import Cluster
-from tiresias.core.plugins import OptionError, parse_options, policies
+from tiresias.core.plugins import OptionError
 from tiresias.sim import Result, clusters, simulate, traces
 from tiresias.sim.errors import InputError
+from tiresias.sim.options import make_policy, read_options
 from tiresias.sim.report import SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
 from tiresias.sim.trace import SCHEMA, Trace
@@ -193,7 +194,7 @@ def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> Swee
 
 def check(cell: Cell) -> None:
     """Raise where the cell's policy, options or cluster cannot be used, before any time is spent."""
-    parse_options(policies.get(cell.policy), dict(cell.options))
+    make_policy(cell.policy, dict(cell.options))
     if isinstance(cell.cluster, str):
         clusters.parse(cell.cluster)
 
@@ -201,17 +202,23 @@ def check(cell: Cell) -> None:
 def key(cell: Cell, digest: str) -> str:
     """What names a cell for ever: a digest of all that its figures depend on."""
     cluster = clusters.parse(cell.cluster) if isinstance(cell.cluster, str) else cell.cluster
-    settings = parse_options(policies.get(cell.policy), dict(cell.options))
+    settings = read_options(cell.policy, dict(cell.options))
     parts = {
         "version": tiresias.__version__,
         "trace": digest,
         "policy": cell.policy,
-        "options": {each.name: repr(getattr(settings, each.name)) for each in dataclasses.fields(settings)},
+        "options": {each.name: _spelt(getattr(settings, each.name)) for each in dataclasses.fields(settings)},
         "nodes": [[node.name, node.gpus, node.rack] for node in cluster.nodes],
         "placer": cell.placer,
         "preemption_cost_s": float(cell.preemption_cost_s),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _spelt(value: object) -> str:
+    """A value as text that is the same in every process."""
+    has_own = type(value).__repr__ is not object.__repr__  # the default one tells an address
+    return repr(value) if has_own else repr(value.__reduce_ex__(2)[1:])
 
 
 def trace_digest(trace: Trace) -> str:
