@@ -47,7 +47,6 @@ class Controller:
         if state.memory is None:
             state.memory = policy.new_memory()
         self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
-        self._ticks = type(policy).next_tick is not Policy.next_tick
         self.target: Target | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
         self._wakes: list[tuple[float, JobId]] = []
@@ -284,8 +283,6 @@ class Controller:
                 break
             heappop(wakes)
         next_at = wakes[0][0] if wakes else INFINITY
-        if self._ticks and self.target.refused:
-            next_at = min(next_at, self.policy.next_tick(at))
         if next_at != self._timer_at:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))

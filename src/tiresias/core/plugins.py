@@ -75,10 +75,6 @@ class Policy(ABC):
         """What to decide for a job whose rank has just run out, beyond ranking it anew."""
         return None
 
-    def next_tick(self, at: float) -> float:
-        """When to plan again although nothing happens, while somebody waits."""
-        return INFINITY
-
     def new_memory(self) -> Any:
         return None
 

@@ -23,7 +23,7 @@ Key = tuple[int, tuple[float, ...], float, int]
 class Run:
     """One attempt of a job, from grant to exit."""
 
-    __slots__ = ("allocation", "granted_at", "id", "job_id", "progress_at", "progress_s", "speed")
+    __slots__ = ("allocation", "granted_at", "id", "job_id", "progress_at", "progress_s", "speed", "started_at")
 
     def __init__(
         self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float
@@ -32,6 +32,7 @@ class Run:
         self.job_id = job_id
         self.allocation = allocation
         self.granted_at = granted_at
+        self.started_at = INFINITY  # when it began to work
         self.progress_s = progress_s  # work known to be done at progress_at
         self.progress_at = granted_at
         self.speed = 0.0  # 0 until RunStarted: loading makes no progress
@@ -173,7 +174,7 @@ def _started(state: State, fact: f.RunStarted) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
     job.phase = after(job.phase, "RunStarted")
-    run.progress_at = fact.at
+    run.started_at = run.progress_at = fact.at
     run.speed = fact.speed
     return job
 

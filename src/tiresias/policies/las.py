@@ -1,4 +1,9 @@
-"""Continuous 2D-LAS: least attained service first, without queues."""
+"""2D-LAS without queues: least attained service first.
+
+A run keeps the rank it started with until it has worked for a quantum, and then from quantum to quantum.
+Were services compared at every instant, two jobs would take turns at each event; were the time to load
+counted, a quantum no longer than a preemption's cost would let nobody work at all.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from tiresias.core.model import Rank
+from tiresias.core.model import INFINITY, Rank
 from tiresias.core.plugins import Policy, option, policies
 from tiresias.core.state import JobState
 from tiresias.policies.options import PreemptiveOptions, positive_seconds
@@ -17,18 +22,21 @@ class Las(Policy):
     """Least attained service (GPUs x time) first, ranked anew every quantum: fair, but preempts a lot."""
 
     name = "las"
-    moves = True
 
     @dataclass(slots=True)
     class Options(PreemptiveOptions):
-        quantum_s: float = option(600.0, "seconds between rankings while somebody waits", positive_seconds)
+        quantum_s: float = option(600.0, "seconds a run works between two rankings", positive_seconds)
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
-        return (job.service_at(at),)
+        return self.standing(job, memory, at)[0]
 
-    def drift(self, job: JobState) -> float:
-        return job.gpus
-
-    def next_tick(self, at: float) -> float:
-        quantum_s: float = self.options.quantum_s
-        return (floor(at / quantum_s + 1e-9) + 1) * quantum_s
+    def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
+        run = job.run
+        if run is None:
+            return (job.service_gpu_s,), INFINITY
+        quantum_s = self.options.quantum_s
+        if run.started_at == INFINITY:  # loads
+            return (job.service_gpu_s,), at + quantum_s
+        quanta = floor((at - run.started_at) / quantum_s + 1e-9)
+        counted_at = run.started_at + quanta * quantum_s if quanta else run.granted_at
+        return (job.service_at(counted_at),), run.started_at + (quanta + 1) * quantum_s
