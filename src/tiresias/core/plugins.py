@@ -78,6 +78,14 @@ class Policy(ABC):
     def new_memory(self) -> Any:
         return None
 
+    def save(self, memory: Any) -> Any:
+        """The memory as a value that JSON can hold."""
+        return memory
+
+    def restore(self, saved: Any) -> Any:
+        """The memory that `save` gave."""
+        return saved
+
     def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool:
         """Take a fact in; True if the ranks of all jobs may have changed."""
         return False

@@ -14,9 +14,9 @@ class Histogram:
 
     __slots__ = ("buckets", "count")
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.buckets: dict[int, int] = {}
+    def __init__(self, buckets: dict[int, int] | None = None) -> None:
+        self.buckets = {} if buckets is None else buckets
+        self.count = sum(self.buckets.values())
 
     def add(self, service_gpu_s: float) -> None:
         bucket = round(log(max(service_gpu_s, 1e-3)) * STEPS_PER_E)

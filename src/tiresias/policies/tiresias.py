@@ -77,6 +77,24 @@ class TiresiasL(Policy):
     def new_memory(self) -> Memory:
         return Memory(self._auto.fit(Histogram()) if self._auto is not None else self.options.queues)
 
+    def save(self, memory: Memory) -> dict[str, Any]:
+        table = memory.table
+        return {
+            "ladder": list(memory.ladder),
+            "table": None if table is None else [list(table.steps), list(table.indices)],
+            "seen": sorted(memory.seen.buckets.items()),
+            "refit_at": memory.refit_at,
+            "promoted": [[id, *what] for id, what in sorted(memory.promoted.items())],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> Memory:
+        table = saved["table"]
+        memory = Memory(tuple(saved["ladder"]), None if table is None else IndexTable(*table))
+        memory.seen = Histogram(dict(saved["seen"]))
+        memory.refit_at = saved["refit_at"]
+        memory.promoted = {JobId(id): (at, held, service) for id, at, held, service in saved["promoted"]}
+        return memory
+
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
         return self.standing(job, memory, at)[0]
 
