@@ -1,0 +1,30 @@
+"""The map shows what is there."""
+
+from __future__ import annotations
+
+import re
+
+from docs_pages import ROOT, blocks
+
+from tiresias.core.lifecycle import TRANSITIONS
+
+MAP = ROOT / "ARCHITECTURE.md"
+
+
+def test_the_diagram_of_a_jobs_life_has_every_legal_transition_and_no_other():
+    [diagram] = [block.text for block in blocks(MAP) if block.language == "mermaid"]
+    drawn = re.findall(r"^ +([A-Z]+) --> ([A-Z]+): (.+)$", diagram, flags=re.MULTILINE)
+    legal = [(str(a), str(b), str(cause)) for cause, steps in TRANSITIONS.items() for a, b in steps.items()]
+    assert sorted(drawn) == sorted(legal)
+
+
+def test_every_file_that_the_map_names_is_there():
+    named = re.findall(r"`((?:core|policies|placers|sim|cli)/[\w/.]+)`", MAP.read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / "src/tiresias" / path).exists()] == []
+
+
+def test_the_map_names_every_file_of_the_core():
+    text = MAP.read_text(encoding="utf-8")
+    files = {f"core/{path.name}" for path in (ROOT / "src/tiresias/core").glob("[a-z]*.py")}
+    assert [path for path in sorted(files) if f"`{path}`" not in text] == []
