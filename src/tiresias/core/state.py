@@ -23,7 +23,16 @@ Key = tuple[int, tuple[float, ...], float, int]
 class Run:
     """One attempt of a job, from grant to exit."""
 
-    __slots__ = ("allocation", "granted_at", "id", "job_id", "progress_at", "progress_s", "speed", "started_at")
+    __slots__ = (
+        "allocation",
+        "granted_at",
+        "id",
+        "job_id",
+        "progress_at",
+        "progress_s",
+        "speed",
+        "started_at",
+    )
 
     def __init__(
         self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float
