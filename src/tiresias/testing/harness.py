@@ -1,0 +1,234 @@
+"""Scenarios in the domain's words, over a real Controller and a real State: facts in, decisions out.
+
+First the scene, as it is at instant 0: who runs and for how long already, who waits, who is held. It is
+replayed into the State without asking the policy, as after a restart. Then `plan()`, and what happens next:
+`submit`, `finish`, `exit`, `wait` … each hands facts over and answers with the Plan they lead to. Nothing
+happens by itself but the timers during `wait`; a preempted run holds its slots until `exit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import tiresias.placers
+import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core import facts as f
+from tiresias.core import invariants
+from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.controller import Controller, Step
+from tiresias.core.facts import ExitCause
+from tiresias.core.model import INFINITY, Cluster, JobId, RunId
+from tiresias.core.plan import Reason
+from tiresias.core.plugins import placers, policies
+from tiresias.core.state import JobState, State, evolve
+from tiresias.testing.builders import a_job
+
+EXITS, SUBMITS, GRANTS = 0, 1, 2  # the order at one instant
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the Controller decided, by names of jobs, in the order of its decisions."""
+
+    started: list[str] = field(default_factory=list)
+    preempted: list[str] = field(default_factory=list)
+    promoted: list[str] = field(default_factory=list)
+    told_to_stop: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+
+class Harness:
+    """A cluster of `nodes` nodes with `gpus` GPUs each, under one policy."""
+
+    def __init__(
+        self,
+        policy: str,
+        *,
+        gpus: int = 4,
+        nodes: int = 1,
+        options: Mapping[str, Any] | None = None,
+        placer: str = "count",
+    ):
+        self.at = 0.0
+        self.timer_at = INFINITY
+        self.state = State(Cluster.of(nodes, gpus))
+        self._policy = policies.make(policy, options)
+        self._placer = placers.make(placer)
+        self._ids: dict[str, JobId] = {}
+        self._scene: list[tuple[float, int, int, Callable[[float], f.Fact]]] = []
+        self._pasts: list[tuple[str, float]] = []  # who ran some time before, and for how long
+        self._controller: Controller | None = None
+
+    # --- the scene -------------------------------------------------------------------------------------
+
+    def running(self, name: str, gpus: int = 1, service_s: float = 0.0, **job: Any) -> Self:
+        """It has held its GPUs for `service_s` seconds."""
+        self._comes(name, gpus, job.pop("submitted_at", -service_s), job)
+        self._note(-service_s, GRANTS, lambda at: self._grant(name, at))
+        return self
+
+    def pending(self, name: str, gpus: int = 1, waited_s: float = 0.0, **job: Any) -> Self:
+        """It has never run."""
+        self._comes(name, gpus, job.pop("submitted_at", -waited_s), job)
+        return self
+
+    def suspended(
+        self, name: str, gpus: int = 1, service_s: float = 1.0, waited_s: float | None = None, **job: Any
+    ) -> Self:
+        """It ran for `service_s` seconds, was preempted, and has waited since: by default for long."""
+        if waited_s is None:
+            self._comes(name, gpus, -INFINITY, job)
+            self._pasts.append((name, service_s))
+            return self
+        self._comes(name, gpus, job.pop("submitted_at", -waited_s - service_s), job)
+        self._ran(name, -waited_s - service_s, -waited_s)
+        return self
+
+    def held(self, name: str, gpus: int = 1, **job: Any) -> Self:
+        self.pending(name, gpus, **job)
+        self._note(0.0, GRANTS, lambda at: f.JobHeld(at, self._ids[name]))
+        return self
+
+    def plan(self) -> Plan:
+        """What is decided as things stand now."""
+        return self._happen(f.TimerFired(self.at))
+
+    # --- what happens then -----------------------------------------------------------------------------
+
+    def submit(self, name: str, gpus: int = 1, **job: Any) -> Plan:
+        self._ids[name] = id = JobId(len(self._ids) + 1)
+        return self._happen(f.JobSubmitted(self.at, a_job(id, gpus, job.pop("submitted_at", self.at), **job)))
+
+    def finish(self, *names: str) -> Plan:
+        return self._exit(names, ExitCause.FINISHED)
+
+    def exit(self, *names: str) -> Plan:
+        """Their runs have saved and are gone."""
+        return self._exit(names, ExitCause.PREEMPTED)
+
+    def fail(self, *names: str) -> Plan:
+        return self._exit(names, ExitCause.FAILED)
+
+    def hold(self, name: str) -> Plan:
+        return self._happen(f.JobHeld(self.at, self._ids[name]))
+
+    def release(self, name: str) -> Plan:
+        return self._happen(f.JobReleased(self.at, self._ids[name]))
+
+    def cancel(self, name: str) -> Plan:
+        return self._happen(f.JobCancelled(self.at, self._ids[name]))
+
+    def drain(self, node: str) -> Plan:
+        return self._happen(f.NodeDrained(self.at, node))
+
+    def restore(self, node: str) -> Plan:
+        return self._happen(f.NodeRestored(self.at, node))
+
+    def wait(self, seconds: float) -> Plan:
+        """Time passes and timers fire; what all of them decided, together."""
+        self.controller  # noqa: B018  (the scene comes before)
+        end, plan = self.at + seconds, Plan()
+        while self.timer_at <= end:
+            self.at, self.timer_at = self.timer_at, INFINITY
+            self._happen(f.TimerFired(self.at), into=plan)
+        self.at = end
+        return plan
+
+    # --- looking ---------------------------------------------------------------------------------------
+
+    @property
+    def controller(self) -> Controller:
+        """The real one; made when the scene is complete."""
+        if self._controller is None:
+            self._set_scene()
+            self._controller = Controller(self.state, self._policy, self._placer)
+        return self._controller
+
+    def job(self, name: str) -> JobState:
+        """The active job of this name."""
+        return self.state.jobs[self._ids[name]]
+
+    def name(self, id: int) -> str:
+        return next(name for name, known in self._ids.items() if known == id)
+
+    def why(self, name: str) -> Reason | None:
+        return self.controller.why(self._ids[name])
+
+    def ranked(self) -> list[str]:
+        """Names of the ranked jobs, best first."""
+        return [self.name(job.id) for job in self.controller.view.ranked()]
+
+    def queue_of(self, name: str) -> int:
+        """The number of its queue under a policy with queues, from 1."""
+        return int(self._policy.rank(self.job(name), self.state.memory, self.at)[0]) + 1
+
+    # --- how -------------------------------------------------------------------------------------------
+
+    def _comes(self, name: str, gpus: int, at: float, job: dict[str, Any]) -> None:
+        assert name not in self._ids, ("two jobs of one name", name)
+        self._ids[name] = id = JobId(len(self._ids) + 1)
+        self._note(at, SUBMITS, lambda at: f.JobSubmitted(at, a_job(id, gpus, at, **job)))
+
+    def _note(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
+        self._scene.append((at, order, len(self._scene), fact))
+
+    def _ran(self, name: str, since: float, until: float) -> None:
+        self._note(since, GRANTS, lambda at: self._grant(name, at))
+        self._note(until, EXITS, lambda at: f.RunRevoked(at, self._run_of(name)))
+        self._note(until, EXITS, lambda at: f.RunExited(at, self._run_of(name), ExitCause.PREEMPTED, 0.0))
+
+    def _set_scene(self) -> None:
+        """Replay the past: those without a date one after the other, before all others."""
+        begin = min((at for at, *_ in self._scene if at != -INFINITY), default=0.0)
+        begin -= sum(service_s for _, service_s in self._pasts)
+        scene = [(max(at, begin), *rest) for at, *rest in self._scene]
+        self._scene = scene  # type: ignore[assignment]
+        for name, service_s in self._pasts:
+            self._ran(name, begin, begin + service_s)
+            begin += service_s
+        for at, _, _, fact in sorted(self._scene, key=lambda entry: entry[:3]):
+            evolve(self.state, fact(at))
+
+    def _grant(self, name: str, at: float) -> f.Fact:
+        job = self.job(name)
+        allocation = self._placer.place(job.job.demand, self.state.ledger)
+        assert allocation is not None, ("the scene does not fit the cluster", name, at)
+        return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
+
+    def _run_of(self, name: str) -> RunId:
+        run = self.job(name).run
+        assert run is not None, ("it does not run", name)
+        return run.id
+
+    def _exit(self, names: tuple[str, ...], cause: ExitCause) -> Plan:
+        self.controller  # noqa: B018  (the scene comes before)
+        progress_s = {name: self.job(name).progress_at(self.at) for name in names}
+        return self._happen(*(f.RunExited(self.at, self._run_of(n), cause, progress_s[n]) for n in names))
+
+    def _happen(self, *facts: f.Fact, into: Plan | None = None) -> Plan:
+        controller, step = self.controller, Step()
+        controller.handle(facts, step)
+        plan = self._read(step, Plan() if into is None else into)
+        started = [f.RunStarted(self.at, c.run_id) for c in step.commands if isinstance(c, StartRun)]
+        controller.handle(started, Step())
+        invariants.check_plan(controller)
+        return plan
+
+    def _read(self, step: Step, plan: Plan) -> Plan:
+        runs = {run.id: self.name(run.job_id) for run in self.state.runs.values()}
+        for fact in step.facts:
+            if isinstance(fact, f.RunGranted):
+                plan.started.append(self.name(fact.job_id))
+            elif isinstance(fact, f.RunRevoked):
+                plan.preempted.append(runs[fact.run_id])
+            elif isinstance(fact, f.JobPromoted):
+                plan.promoted.append(self.name(fact.job_id))
+        for command in step.commands:
+            if isinstance(command, SetTimer):
+                self.timer_at = command.at
+            elif isinstance(command, StopRun):
+                plan.told_to_stop.append(runs[command.run_id])
+        plan.ended += [self.name(job.id) for job in step.ended]
+        return plan
