@@ -145,7 +145,7 @@ class Controller:
         if job.pinned:
             self._unpin(job)
         rank, until = self.policy.standing(job, self.state.memory, at)
-        key = (job.priority, rank, job.submitted_at, job.id)
+        key = (job.priority, *rank, job.submitted_at, job.id)
         if job.key is None:
             self.target.add(job, key)
         else:

@@ -39,9 +39,9 @@ class SortedTarget:
         """The ranked jobs in the order of the last walk; their keys are brought up to date."""
         keys = self._moving_keys()
         for key in keys:
-            self._jobs[JobId(key[3])].key = key
+            self._jobs[key[-1]].key = key
         for key in sorted([*keys, *self._still]):
-            yield self._jobs[JobId(key[3])]
+            yield self._jobs[key[-1]]
 
     @property
     def used(self) -> int:
@@ -98,7 +98,7 @@ class SortedTarget:
         if ranked:
             ranked.sort()
             lines = self._moving  # kept in this order, so that the next sort finds it nearly done
-            self._moving = {key[3]: lines[key[3]] for key in ranked}  # type: ignore[index,misc]
+            self._moving = {key[-1]: lines[key[-1]] for key in ranked}
             behind = bisect_left(self._still, ranked[-1])
             if behind:
                 ranked += self._still[:behind]
@@ -108,14 +108,14 @@ class SortedTarget:
     def _walk(self, ranked: list[Key], behind: int) -> set[JobId]:
         """Whom the room admits, first of `ranked`, then of the jobs without a run from `behind` on."""
         jobs = self._jobs
-        used = list(accumulate([jobs[key[3]].gpus for key in ranked]))  # type: ignore[index]
+        used = list(accumulate([jobs[key[-1]].gpus for key in ranked]))
         fit = bisect_right(used, self.capacity)  # so many fit one after the other: no need to look at each
         room = self.capacity - (used[fit - 1] if fit else 0)
-        chosen = {JobId(key[3]) for key in ranked[:fit]}
+        chosen = {key[-1] for key in ranked[:fit]}
         if not room:
             return chosen
         for key in chain(islice(ranked, fit, None), islice(self._still, behind, None)):
-            job = jobs[JobId(key[3])]
+            job = jobs[key[-1]]
             if job.gpus <= room:
                 room -= job.gpus
                 chosen.add(job.id)
@@ -143,7 +143,7 @@ class SortedTarget:
 
     def _moving_keys(self) -> list[Key]:
         at = self._at
-        return [(p, (r + d * (at - since),), s, i) for p, r, since, d, s, i in self._moving.values()]
+        return [(p, r + d * (at - since), s, i) for p, r, since, d, s, i in self._moving.values()]
 
     def _key_now(self, job: JobState) -> Key:
         """The key at the instant of the walk."""
@@ -152,11 +152,11 @@ class SortedTarget:
             assert job.key is not None
             return job.key
         p, r, since, d, s, i = line
-        return (p, (r + d * (self._at - since),), s, i)
+        return (p, r + d * (self._at - since), s, i)
 
     def _line(self, job: JobState, key: Key) -> Line:
         assert self._drift is not None
-        return (key[0], key[1][0], self._state.at, self._drift(job), key[2], key[3])
+        return (key[0], key[1], self._state.at, self._drift(job), key[-2], key[-1])
 
     def _file(self, job: JobState, key: Key) -> None:
         job.key = key

@@ -16,8 +16,8 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, after
 from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
 
-Key = tuple[int, tuple[float, ...], float, int]
-"""Where a job stands: (priority class, the policy's rank, submission, id)."""
+Key = tuple[Any, ...]
+"""Where a job stands: (priority class, the policy's rank, submission, id), flat so that it compares fast."""
 
 
 class Run:
