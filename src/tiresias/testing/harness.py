@@ -25,7 +25,7 @@ from tiresias.core.plugins import placers, policies
 from tiresias.core.state import JobState, State, evolve
 from tiresias.testing.builders import a_job
 
-EXITS, SUBMITS, GRANTS = 0, 1, 2  # the order at one instant
+EXITS, SUBMITS, GRANTS, STARTS = 0, 1, 2, 3  # the order at one instant
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Harness:
     def running(self, name: str, gpus: int = 1, service_s: float = 0.0, **job: Any) -> Self:
         """It has held its GPUs for `service_s` seconds."""
         self._comes(name, gpus, job.pop("submitted_at", -service_s), job)
-        self._note(-service_s, GRANTS, lambda at: self._grant(name, at))
+        self._starts(name, -service_s)
         return self
 
     def pending(self, name: str, gpus: int = 1, waited_s: float = 0.0, **job: Any) -> Self:
@@ -88,7 +88,7 @@ class Harness:
 
     def held(self, name: str, gpus: int = 1, **job: Any) -> Self:
         self.pending(name, gpus, **job)
-        self._note(0.0, GRANTS, lambda at: f.JobHeld(at, self._ids[name]))
+        self._note(0.0, STARTS, lambda at: f.JobHeld(at, self._ids[name]))
         return self
 
     def plan(self) -> Plan:
@@ -174,8 +174,12 @@ class Harness:
     def _note(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
         self._scene.append((at, order, len(self._scene), fact))
 
+    def _starts(self, name: str, at: float) -> None:
+        self._note(at, GRANTS, lambda at: self._grant(name, at))
+        self._note(at, STARTS, lambda at: f.RunStarted(at, self._run_of(name)))
+
     def _ran(self, name: str, since: float, until: float) -> None:
-        self._note(since, GRANTS, lambda at: self._grant(name, at))
+        self._starts(name, since)
         self._note(until, EXITS, lambda at: f.RunRevoked(at, self._run_of(name)))
         self._note(until, EXITS, lambda at: f.RunExited(at, self._run_of(name), ExitCause.PREEMPTED, 0.0))
 
@@ -183,8 +187,7 @@ class Harness:
         """Replay the past: those without a date one after the other, before all others."""
         begin = min((at for at, *_ in self._scene if at != -INFINITY), default=0.0)
         begin -= sum(service_s for _, service_s in self._pasts)
-        scene = [(max(at, begin), *rest) for at, *rest in self._scene]
-        self._scene = scene  # type: ignore[assignment]
+        self._scene = [(max(at, begin), order, nth, fact) for at, order, nth, fact in self._scene]
         for name, service_s in self._pasts:
             self._ran(name, begin, begin + service_s)
             begin += service_s

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from tiresias.testing.reference_ranks import RANKS, last_tick, queue_of, starves_at
+from tiresias.testing.reference_ranks import RANKS, quanta, queue_of, starves_at
 
 SAVING_SHARE = 1 / 6
 TINY_S = 1e-9
@@ -122,10 +122,11 @@ class Reference:
                 instants.append(job.works_from + (job.duration_s - job.done_s))
                 instants.append(job.granted_at + self.settings.min_run_s)
             instants += self.crossings(job)
+            if self.settings.policy == "las" and job.holds:
+                worked = quanta(job, self.settings.quantum_s, self.at)
+                instants.append(job.works_from + (worked + 1) * self.settings.quantum_s)
             if self.settings.promote_knob:
                 instants.append(starves_at(job, self.settings.thresholds, self.settings.promote_knob))
-        if self.settings.policy == "las" and self.active:
-            instants.append(last_tick(self.at, self.settings.quantum_s) + self.settings.quantum_s)
         saved = [job for job in self.active if job.saving_until == self.at]
         return self.at if saved else min((at for at in instants if at > self.at + TINY_S), default=inf)
 

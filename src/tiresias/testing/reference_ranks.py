@@ -20,8 +20,10 @@ def queue_of(job: RefJob, thresholds: Sequence[float], at: float) -> int:
     return len([threshold for threshold in thresholds if service >= threshold - TINY_GPU_S])
 
 
-def last_tick(at: float, quantum_s: float) -> float:
-    return floor(at / quantum_s + 1e-9) * quantum_s
+def quanta(job: RefJob, quantum_s: float, at: float) -> int:
+    """For how many whole quanta its run has worked; loading is no work."""
+    stopped_loading = not job.runs_on and job.preempted_at < job.works_from
+    return 0 if at < job.works_from or stopped_loading else floor((at - job.works_from) / quantum_s + 1e-9)
 
 
 def starves_at(job: RefJob, thresholds: Sequence[float], knob: float) -> float:
@@ -50,9 +52,10 @@ def remaining_service(job: RefJob, settings: Settings, at: float) -> Rank:
 
 
 def attained_service(job: RefJob, settings: Settings, at: float) -> Rank:
-    """Of who holds slots as it was at the last multiple of the quantum."""
+    """As it was when the run had worked for the last of its whole quanta, or when it began."""
     if job.granted_at is not None:
-        at = max(job.granted_at, last_tick(at, settings.quantum_s))
+        worked = quanta(job, settings.quantum_s, at)
+        at = job.works_from + worked * settings.quantum_s if worked else job.granted_at
     return (job.gpus * job.held_at(at), job.submitted_at)
 
 
