@@ -17,13 +17,15 @@ from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.lifecycle import HELD
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.plan import Reason, explain
-from tiresias.core.plugins import Placer, Policy
+from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.resort import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
 from tiresias.core.view import View
 
 STOPPING = Phase.STOPPING
+BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
+PASSED = 1e300  # wakes_at of a job whose passing rank has served: later than any instant
 BY_KEY = attrgetter("key")
 SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change nobody's standing
 
@@ -145,16 +147,21 @@ class Controller:
         if job.pinned:
             self._unpin(job)
         rank, until = self.policy.standing(job, self.state.memory, at)
-        key = (job.priority, *rank, job.submitted_at, job.id)
+        try:
+            key = (job.priority, *rank, job.submitted_at, job.id)
+        except TypeError:
+            raise OptionError(
+                f"{self.policy.name} ranks job {job.id} {rank!r}; a rank is a tuple of numbers"
+            ) from None
         if job.key is None:
             self.target.add(job, key)
         else:
             self.target.move(job, key)
-        if until <= at:
-            job.wakes_at = INFINITY
+        if until <= at and job.wakes_at != PASSED:
+            job.wakes_at = PASSED
             self._passing.append(job)
         elif until != job.wakes_at:
-            self._wake_at(job, until)
+            self._wake_at(job, max(until, at + BLINK_S))
 
     def _pinned_until(self, job: JobState, run: Run) -> float:
         """Until when nobody may stop this run."""

@@ -38,6 +38,10 @@ class Reason:
     best_hole: int = 0
 
 
+def gpus_of(job: JobState) -> str:
+    return "1 GPU" if job.gpus == 1 else f"{job.gpus} GPUs"
+
+
 def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict: bool = False) -> Reason:
     """Why this job is not running, in strict precedence; costs nothing until it is asked."""
     if job.phase in (Phase.STARTING, Phase.RUNNING):
@@ -45,7 +49,7 @@ def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict
     if job.phase is Phase.STOPPING:
         return Reason("Stopping", "it was told to stop and is saving its work")
     if job.gpus > ledger.gpus:
-        return Reason("Impossible", f"needs {job.gpus} GPUs, the cluster has {ledger.gpus}; ask for fewer")
+        return Reason("Impossible", f"needs {gpus_of(job)}, the cluster has {ledger.gpus}; ask for fewer")
     if job.phase is Phase.HELD:
         return Reason("Held", "it is held; release it")
     free, hole = ledger.free, ledger.best_hole()
@@ -60,7 +64,7 @@ def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict
             jobs += 1
             gpus += other.gpus
         elif strict:
-            text = f"job {other.id} ({other.gpus} GPUs) is ahead and does not fit; nobody may pass it"
+            text = f"job {other.id} ({gpus_of(other)}) is ahead and does not fit; nobody may pass it"
             return Reason("BehindBlockedHead", text, jobs, gpus, free, hole)
     left = max(ledger.gpus - gpus, 0)
     text = f"{jobs} jobs ahead hold or get {gpus} of {ledger.gpus} GPUs; {left} left, needs {job.gpus}"

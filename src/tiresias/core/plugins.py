@@ -63,7 +63,7 @@ class Policy(ABC):
         """Its rank, and the instant until which that holds if no fact touches the job.
 
         `at` itself means: for the plan of this instant only; after it the job is ranked anew, with its
-        `wakes_at` at INFINITY (at a wake it is the instant that has come).
+        `wakes_at` in the far future (at a wake it is the instant that has come).
         """
         return self.rank(job, memory, at), INFINITY
 
@@ -125,7 +125,9 @@ class Registry(Generic[T]):
         self._classes: dict[str, T] = {}
 
     def register(self, cls: T) -> T:
-        name: str = cls.name  # type: ignore[attr-defined]
+        name: str = getattr(cls, "name", "")
+        if not name:
+            raise OptionError(f'{cls.__name__} has no name; give it one: name = "my-{self.kind}"')
         known = self._classes.get(name)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise OptionError(f"two {self.kind} classes are named {name!r}: {known!r} and {cls!r}")

@@ -100,6 +100,22 @@ class JobState:
         self.pinned = False  # holds slots that no plan may take
         self.wakes_at = INFINITY  # when its rank or its pin changes by itself
 
+    @property
+    def user(self) -> str:
+        return self.job.user
+
+    @property
+    def tenant(self) -> str:
+        return self.job.tenant
+
+    @property
+    def group(self) -> str:
+        return self.job.group
+
+    @property
+    def model(self) -> str:
+        return self.job.model
+
     def service_at(self, at: float) -> float:
         """Attained service in GPU-seconds: every second its runs held their slots."""
         run = self.run

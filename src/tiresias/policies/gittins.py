@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from tiresias.core.model import INFINITY
 
-GRID_FROM_GPU_S = 1000.0  # below, jobs of one queue are not told apart: not worth a preemption
+GRID_FROM_GPU_S = 1000.0  # where the largest service is larger than GRID_SPAN times this
+GRID_SPAN = 45_000.0  # from the first step to the largest service: about 48 steps
 GRID_RATIO = 1.25
 
 Floats = NDArray[np.float64]
@@ -77,7 +78,7 @@ def quantum_index(values: Floats, weights: Floats, attained: float, quantum: flo
 
 def grid(up_to: float) -> list[float]:
     """Steps of service: 0, then each 1.25 times the last, past `up_to`."""
-    steps = [0.0, GRID_FROM_GPU_S]
+    steps = [0.0, min(GRID_FROM_GPU_S, up_to / GRID_SPAN)]
     while steps[-1] < up_to:
         steps.append(steps[-1] * GRID_RATIO)
     return steps

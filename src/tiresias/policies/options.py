@@ -9,9 +9,12 @@ from tiresias.core.plugins import option
 
 def seconds(text: str) -> float:
     """A non-negative number of seconds."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
-        raise ValueError("must be a number of seconds, 0 or more")
+        raise ValueError("write a number of seconds, 0 or more, such as 300")
     return value
 
 

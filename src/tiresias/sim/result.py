@@ -136,6 +136,8 @@ class Result:
     lost_gpu_s: float
     progress_gpu_s: float  # GPU-seconds that made progress, unfinished jobs included
     interrupted: bool = False
+    unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
+    simulated_s: float = 0.0  # from the first submission to the last instant simulated
     notes: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
@@ -146,7 +148,8 @@ class Result:
         if jobs.height:
             makespan_s = float(jobs["finished_at"].max() - jobs["submitted_at"].min())  # type: ignore[operator,arg-type]
         gpus = self.cluster.gpus
-        used = self.progress_gpu_s / (gpus * makespan_s) if makespan_s else None
+        span_s = self.simulated_s if self.unfinished_jobs else makespan_s
+        used = self.progress_gpu_s / (gpus * span_s) if span_s else None
         return {
             "policy": self.policy,
             "placer": self.placer,

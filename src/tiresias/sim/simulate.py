@@ -16,7 +16,7 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core.controller import Controller
 from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
-from tiresias.core.plugins import Placer, Policy, SpeedModel, placers
+from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, placers
 from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.engine import Engine
@@ -37,7 +37,7 @@ SECONDS_BETWEEN_REPORTS = 0.2
 def simulate(
     trace: Trace | str | Path | pl.DataFrame,
     cluster: Cluster | str,
-    policy: str | Policy = "tiresias-l",
+    policy: str | Policy | type[Policy] = "tiresias-l",
     *,
     options: Mapping[str, Any] | None = None,
     placer: str | Placer = "packed",
@@ -57,7 +57,7 @@ def simulate(
         trace = from_frame(trace)
     elif not isinstance(trace, Trace):
         trace = traces.load(trace)
-    who = make_policy(policy, options) if isinstance(policy, str) else policy
+    who = _policy(policy, options)
     where: Placer = placers.make(placer) if isinstance(placer, str) else placer
     if not 0 <= preemption_cost_s < float("inf"):
         raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
@@ -79,6 +79,10 @@ def simulate(
         )
         wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
     jobs = recorder.jobs(trace.jobs)
+    unfinished = len(trace) - rejected - jobs.height
+    notes = []
+    if unfinished and not interrupted:
+        notes.append(f"{unfinished} jobs never got to the end: the placer {where.name} went on refusing them")
     return Result(
         policy=who.name,
         placer=where.name,
@@ -94,7 +98,20 @@ def simulate(
         lost_gpu_s=world.lost_gpu_s,
         progress_gpu_s=progress_gpu_s(controller, jobs),
         interrupted=interrupted,
+        unfinished_jobs=unfinished,
+        notes=notes,
+        simulated_s=engine.at - float(trace.jobs["submitted_at"][0]) if engine.events else 0.0,
     )
+
+
+def _policy(policy: str | Policy | type[Policy], options: Mapping[str, Any] | None) -> Policy:
+    if isinstance(policy, str):
+        return make_policy(policy, options)
+    if isinstance(policy, type):
+        return policy(parse_options(policy, options or {}))
+    if options:
+        raise InputError(f"{policy.name} has its options already; give options with a name or a class only")
+    return policy
 
 
 def _run(engine: Engine, recorder: Recorder, total: int, progress: Progress | None) -> tuple[float, bool]:
