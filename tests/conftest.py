@@ -1,4 +1,4 @@
-"""What all tests share: repeatable property tests, real traces where there are any, an end to endless loops."""
+"""What all tests share: repeatable property tests, real traces if there are any, an end to endless loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, settings
 
 # The same examples on every machine. HYPOTHESIS_PROFILE=search looks for new ones.
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", derandomize=True, deadline=None, database=None, suppress_health_check=SLOW_IS_FINE)
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, database=None, suppress_health_check=SLOW_IS_FINE
+)
 settings.register_profile("search", deadline=None, max_examples=2000, suppress_health_check=SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -10,7 +10,7 @@ from tiresias.testing import Harness
 
 TWO_QUEUES = {"queues": "1000", "order": "running-first"}
 PREEMPTIVE = ("tiresias-l", "las", "srtf", "srsf")
-STUCK = pytest.mark.xfail(strict=True, reason="it stays in the target but is not noted as ready: never started again")
+STUCK = pytest.mark.xfail(strict=True, reason="stays in the target, but is not noted as ready to start")
 
 
 def test_least_service_goes_first() -> None:
@@ -93,7 +93,9 @@ def test_what_is_not_preemptible_stays() -> None:
 
 def test_priorities_are_above_the_policy() -> None:
     lab = Harness("tiresias-l", gpus=4, options=TWO_QUEUES)
-    lab.running("low", gpus=2, priority=Priority.LOW).running("high", gpus=2, service_s=9000, priority=Priority.HIGH)
+    lab.running("low", gpus=2, priority=Priority.LOW).running(
+        "high", gpus=2, service_s=9000, priority=Priority.HIGH
+    )
     assert lab.pending("normal", gpus=2).plan().preempted == ["low"]
 
 

@@ -8,7 +8,7 @@ from tiresias.core.plan import Reason
 from tiresias.testing import Harness
 
 TWO_QUEUES = {"queues": "1000", "order": "running-first"}
-PINNED_FORGOTTEN = pytest.mark.xfail(strict=True, reason="GPUs of pinned runs are not counted among those ahead")
+PINNED_FORGOTTEN = pytest.mark.xfail(strict=True, reason="pinned runs are not counted among those ahead")
 
 
 def why(lab: Harness, name: str) -> Reason:

@@ -1,0 +1,90 @@
+"""The three orders inside a queue, told apart by scenarios. Everybody here is in one queue, or falls into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiresias.testing import Harness, a_trace, story_of
+from tiresias.testing.checkers import check_story
+
+STEALS_BACK = pytest.mark.xfail(
+    strict=True, reason="who is preempted as it falls into a queue ranks first there"
+)
+
+
+def lab(order: str, thresholds: str = "100000") -> Harness:
+    return Harness("tiresias-l", gpus=4, options={"queues": thresholds, "order": order})
+
+
+@pytest.mark.parametrize(
+    ("order", "preempted"),
+    [("first-start", ["b"]), ("running-first", []), ("last-preempted-first", [])],
+)
+def test_only_by_first_start_a_waiting_job_takes_over_from_one_of_its_queue(
+    order: str, preempted: list[str]
+) -> None:
+    scene = lab(order).suspended("a", gpus=4, service_s=10).running("b", gpus=4, service_s=5)
+    assert scene.plan().preempted == preempted
+
+
+@pytest.mark.parametrize(
+    ("order", "next_one"),
+    [("first-start", "a"), ("running-first", "a"), ("last-preempted-first", "b")],
+)
+def test_who_goes_on_first_of_two_that_were_preempted(order: str, next_one: str) -> None:
+    scene = lab(order)
+    scene.suspended("a", gpus=4, service_s=10, waited_s=50).suspended("b", gpus=4, service_s=10, waited_s=20)
+    scene.running("c", gpus=4, service_s=10, priority="high")
+    scene.plan()
+    assert scene.finish("c").started == [next_one]
+
+
+@pytest.mark.parametrize("order", ["first-start", "running-first", "last-preempted-first"])
+def test_who_has_started_is_ahead_of_who_has_not(order: str) -> None:
+    scene = lab(order).pending("new", gpus=4, waited_s=9999).suspended("a", gpus=4, service_s=10, waited_s=5)
+    assert scene.plan().started == ["a"]
+
+
+@pytest.mark.parametrize("order", ["first-start", "running-first", "last-preempted-first"])
+def test_the_new_go_by_submission(order: str) -> None:
+    scene = lab(order).pending("b", gpus=4, waited_s=5).pending("a", gpus=4, waited_s=6)
+    assert scene.plan().started == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("order", "preempted"),
+    [("first-start", []), ("running-first", []), ("last-preempted-first", ["falls"])],
+)
+def test_falling_into_a_queue_where_another_waits(order: str, preempted: list[str]) -> None:
+    scene = lab(order, "1000").running("falls", gpus=4, service_s=249, submitted_at=-9999.0)
+    scene.suspended("waits", gpus=4, service_s=300, waited_s=249)
+    if order == "first-start":  # who started first goes on: here that is who falls
+        scene = (
+            lab(order, "1000")
+            .suspended("falls", gpus=4, service_s=10)
+            .suspended("waits", gpus=4, service_s=300)
+        )
+        scene.running("other", gpus=4, service_s=1, priority="high").plan()
+        assert scene.finish("other").started == ["falls"]
+        assert scene.wait(240).preempted == preempted
+        return
+    scene.plan()
+    assert scene.wait(1).preempted == preempted
+
+
+@STEALS_BACK
+def test_who_falls_into_a_queue_and_cannot_run_on_waits_at_its_end() -> None:
+    scene = lab("last-preempted-first", "1000")
+    scene.suspended("waits", gpus=2, service_s=600, waited_s=249).running("falls", gpus=4, service_s=249)
+    scene.plan()
+    assert scene.wait(1).preempted == ["falls"]
+    assert scene.exit("falls").started == ["waits"], "it was preempted for this job"
+    assert scene.submit("new", gpus=2).started == ["new"]
+
+
+@STEALS_BACK
+def test_of_several_that_fall_together_only_those_without_room_are_preempted() -> None:
+    rows = [(0.0, 8, 796.0), (0.0, 2, 362.0), (31.0, 2, 898.0), (31.0, 1, 1500.0), (77.0, 4, 4.0)]
+    options = {"queues": "600,800,1500", "order": "last-preempted-first"}
+    story = story_of(a_trace(rows), "1x8", "tiresias-l", options=options, preemption_cost_s=0)
+    check_story(story)
