@@ -95,11 +95,19 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--plugin", metavar="FILE.py", help="Load policies or placers of your own; repeatable."),
+    ] = None,
 ) -> None:
     """Schedule GPU jobs without knowing how long they run: replay traces, compare policies, size clusters.
 
     Start with: tiresias demo
     """
+    if plugins or os.environ.get("TIRESIAS_PLUGINS"):
+        from tiresias.sim.plugins import use_plugins
+
+        use_plugins(plugins or [])
 
 
 app.command()(simulate)

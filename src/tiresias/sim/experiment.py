@@ -31,6 +31,7 @@ from tiresias.core.plugins import OptionError
 from tiresias.sim import Result, clusters, simulate, traces
 from tiresias.sim.errors import InputError
 from tiresias.sim.options import make_policy, read_options
+from tiresias.sim.plugins import load_plugins, plugin_digests
 from tiresias.sim.report import SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
 from tiresias.sim.trace import SCHEMA, Trace
@@ -210,6 +211,7 @@ def key(cell: Cell, digest: str) -> str:
         "options": {each.name: _spelt(getattr(settings, each.name)) for each in dataclasses.fields(settings)},
         "nodes": [[node.name, node.gpus, node.rack] for node in cluster.nodes],
         "placer": cell.placer,
+        "plugins": plugin_digests(),
         "preemption_cost_s": float(cell.preemption_cost_s),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
@@ -351,6 +353,7 @@ def _end(crew: Iterable[_Worker]) -> None:
 def _work(pipe: Connection, keep: Callable[[Result], object]) -> None:
     """A worker's life: cells come in, reports go out, until the parent closes the pipe or is gone."""
     replayed: Replayed | None = None
+    load_plugins()
     try:
         while True:
             cell, fresh = pipe.recv()
