@@ -1,4 +1,4 @@
-"""The three orders inside a queue, told apart by scenarios. Everybody here is in one queue, or falls into it."""
+"""The three orders inside a queue, told apart by scenarios. All are in one queue, or fall into it."""
 
 from __future__ import annotations
 
