@@ -1,0 +1,66 @@
+"""Files that are either the old one or the new one, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False  # typing takes longer to import than all this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+LEFT_BEHIND_AFTER_S = 600.0
+
+
+def save(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+    """Replace the file at `path` by what `write` puts into the binary file it is given: all of it or nothing.
+
+    When this returns, the new file is on disk. A process killed half way leaves the old file as it was.
+    """
+    target = os.fspath(path)
+    directory, name = os.path.split(os.path.abspath(target))
+    os.makedirs(directory, exist_ok=True)
+    remove_left_behind(directory, name)
+    part = os.path.join(directory, f".{name}.{os.getpid()}.{time.monotonic_ns()}.part")
+    try:
+        with open(part, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        remove(part)
+        raise
+    sync_directory(directory)
+
+
+def remove_left_behind(directory: str, name: str) -> None:
+    """Remove what processes killed while saving this file have left; a live one still writes to its own."""
+    oldest = time.time() - LEFT_BEHIND_AFTER_S
+    with os.scandir(directory) as entries:
+        parts = [
+            each for each in entries if each.name.startswith(f".{name}.") and each.name.endswith(".part")
+        ]
+    for part in parts:
+        try:
+            if part.stat(follow_symlinks=False).st_mtime < oldest:
+                os.remove(part.path)
+        except FileNotFoundError:  # another process was faster
+            continue
+
+
+def remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        return
+
+
+def sync_directory(directory: str) -> None:
+    """Make a rename durable."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

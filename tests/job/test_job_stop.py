@@ -1,0 +1,197 @@
+"""A training learns that it is to stop, saves between two steps and says that it wants to run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+LOOP = """
+while not job.should_stop():
+    pathlib.Path("ready").touch()
+    time.sleep(0.005)
+job.save(job.checkpoint_dir / "model", lambda file: file.write(b"saved"))
+job.preempted()
+"""
+IMPORTS = "import os, pathlib, signal, sys, threading, time\nfrom tiresias import job\n"
+
+
+def test_sigterm_stops_it_between_two_steps_and_it_exits_with_75(trainings):
+    training = trainings.start(IMPORTS + LOOP)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    assert training.wait(30) == 75
+    assert (trainings.path / "ckpt/model").read_bytes() == b"saved"
+
+
+def test_a_second_sigterm_does_not_interrupt_saving(trainings):
+    slow = LOOP.replace('file.write(b"saved")', "[wait(), file.write(b'saved')]")
+    waiting = """
+def wait():
+    pathlib.Path("saving").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.005)
+"""
+    training = trainings.start(IMPORTS + waiting + slow)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    trainings.wait_for("saving")
+    training.send_signal(signal.SIGTERM)
+    (trainings.path / "go").touch()
+    assert training.wait(30) == 75
+    assert (trainings.path / "ckpt/model").read_bytes() == b"saved"
+
+
+def test_a_file_in_the_run_directory_stops_it_too(trainings):
+    training = trainings.start(IMPORTS + LOOP)
+    trainings.wait_for("ready")
+    (trainings.run_dir / "stop").touch()
+    assert training.wait(30) == 75
+
+
+def test_a_handler_from_before_is_called_as_well(trainings):
+    mine = 'signal.signal(signal.SIGTERM, lambda *_: pathlib.Path("mine").touch())\n'
+    training = trainings.start(IMPORTS + mine + LOOP)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    assert training.wait(30) == 75
+    assert (trainings.path / "mine").exists()
+
+
+def test_a_handler_installed_later_requests_the_stop(trainings):
+    later = "job.should_stop()\nsignal.signal(signal.SIGTERM, lambda *_: job.request_stop())\n"
+    training = trainings.start(IMPORTS + later + LOOP)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    assert training.wait(30) == 75
+
+
+def test_a_handler_installed_later_may_call_the_one_it_replaced(trainings):
+    later = """
+job.should_stop()
+before = signal.signal(signal.SIGTERM, lambda *a: before(*a))
+"""
+    training = trainings.start(IMPORTS + later + LOOP)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    assert training.wait(30) == 75
+
+
+def test_another_thread_that_asks_first_sets_no_handler_and_does_not_fail(trainings):
+    asked = """
+answers = []
+thread = threading.Thread(target=lambda: answers.append(job.should_stop()))
+thread.start(); thread.join()
+assert answers == [False]
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+    training = trainings.start(IMPORTS + asked + LOOP)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    assert training.wait(30) == 75
+
+
+def test_a_thread_learns_what_the_main_thread_received(trainings):
+    code = """
+job.should_stop()
+def work():
+    while not job.should_stop():
+        pathlib.Path("ready").touch()
+        time.sleep(0.005)
+    pathlib.Path("told").touch()
+thread = threading.Thread(target=work)
+thread.start(); thread.join()
+"""
+    training = trainings.start(IMPORTS + code)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGTERM)
+    assert training.wait(30) == 0
+    assert (trainings.path / "told").exists()
+
+
+def test_a_forked_helper_dies_when_it_is_terminated(trainings):
+    code = """
+job.should_stop()
+child = os.fork()
+if child == 0:
+    pathlib.Path("ready").touch()
+    time.sleep(60)
+    os._exit(0)
+while not pathlib.Path("ready").exists():
+    time.sleep(0.005)
+os.kill(child, signal.SIGTERM)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+assert not job.should_stop()
+"""
+    training = trainings.start(IMPORTS + code)
+    _, err = training.communicate(timeout=30)
+    assert training.returncode == 0, err
+
+
+def test_a_forked_trainer_has_a_handler_of_its_own(trainings):
+    code = "job.should_stop()\nchild = os.fork()\nif child:\n    sys.exit(os.waitpid(child, 0)[1] >> 8)\n"
+    training = trainings.start(IMPORTS + code + 'pathlib.Path("pid").write_text(str(os.getpid()))\n' + LOOP)
+    trainings.wait_for("ready")
+    os.kill(int((trainings.path / "pid").read_text()), signal.SIGTERM)
+    assert training.wait(30) == 75
+
+
+@pytest.mark.parametrize("is_shielded", [True, False])
+def test_a_shielded_helper_outlives_the_signal_to_the_group(trainings, is_shielded):
+    code = f"""
+import multiprocessing
+def help(connection):
+    if {is_shielded}:
+        job.shield()
+    connection.send("ready")
+    connection.send(connection.recv() + 1)
+if __name__ == "__main__":
+    mine, theirs = multiprocessing.get_context("fork").Pipe()
+    helper = multiprocessing.get_context("fork").Process(target=help, args=(theirs,))
+    job.should_stop()
+    helper.start()
+    theirs.close()
+    assert mine.recv() == "ready"
+    while not job.should_stop():
+        pathlib.Path("ready").touch()
+        time.sleep(0.005)
+    try:
+        mine.send(1)
+        print(mine.recv())
+    except (EOFError, OSError):
+        print("helper lost")
+    helper.join()
+"""
+    training = trainings.start(IMPORTS + code)
+    trainings.wait_for("ready")
+    os.killpg(training.pid, signal.SIGTERM)
+    out, err = training.communicate(timeout=30)
+    assert (out.strip(), err) == ("2" if is_shielded else "helper lost", "")
+
+
+def test_finished_leaves_a_durable_marker_whatever_comes_after(trainings):
+    code = "job.should_stop(); job.finished(); job.finished(); os.kill(os.getpid(), signal.SIGKILL)"
+    assert trainings.start(IMPORTS + code).wait(30) == -signal.SIGKILL
+    assert [path.name for path in trainings.run_dir.iterdir()] == ["finished"]
+
+
+def test_a_marker_that_cannot_be_written_is_told_and_fails_nothing(trainings):
+    training = trainings.start(IMPORTS + "job.finished()", TIRESIAS_RUN_DIR="/dev/null/run")
+    _, err = training.communicate(timeout=30)
+    assert training.returncode == 0
+    assert err == "tiresias.job: cannot write /dev/null/run/finished: Not a directory\n"
+
+
+@pytest.mark.parametrize(("given", "resuming"), [("1", True), ("0", False), ("", False)])
+def test_resuming_is_what_the_executor_says(trainings, given, resuming):
+    training = trainings.start("from tiresias import job; print(job.resuming)", TIRESIAS_RESUME=given)
+    assert training.communicate(timeout=30)[0].strip() == str(resuming)
+
+
+def test_the_checkpoint_directory_is_the_executors_and_is_made(trainings):
+    training = trainings.start("from tiresias import job; print(job.checkpoint_dir)")
+    directory = Path(training.communicate(timeout=30)[0].strip())
+    assert directory == trainings.path / "ckpt"
+    assert directory.is_dir()
