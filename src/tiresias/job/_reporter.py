@@ -38,9 +38,8 @@ class Reporter:
         self._complained = False
 
     def report(self, step: object, total_steps: object, metrics: dict[str, object]) -> None:
-        now = time.monotonic()
         with self._lock:
-            self._reported = now
+            self._reported = now = time.monotonic()
             if step is not None:
                 self._step = step
             if total_steps is not None:
@@ -109,7 +108,7 @@ def plain(value: object) -> object:
         except (TypeError, ValueError, RuntimeError):  # not a scalar
             return str(value)[:200]
     if isinstance(value, int):
-        return value if value.bit_length() < 64 else str(value)[:200] if value.bit_length() < 4096 else "big"
+        return value if value.bit_length() < 64 else hex(value)[:200]  # more digits than a reader takes
     if isinstance(value, float):
         return float(value) if value - value == 0 else str(float(value))  # JSON has no nan and no inf
     return str(value)[:200]

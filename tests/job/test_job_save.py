@@ -1,0 +1,69 @@
+"""A checkpoint is the old one or the new one, whatever happens while it is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tiresias.job import save
+
+
+def test_it_replaces_the_file_and_makes_directories(tmp_path):
+    path = tmp_path / "a" / "b" / "model"
+    save(path, lambda file: file.write(b"one"))
+    save(str(path), lambda file: file.write(b"two"))
+    assert path.read_bytes() == b"two"
+    assert os.listdir(path.parent) == ["model"]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "model"
+    save(path, lambda file: file.write(b"old"))
+
+    def fail(file):
+        file.write(b"ne")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        save(path, fail)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_name_without_directory_is_below_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save("model", lambda file: file.write(b"here"))
+    assert (tmp_path / "model").read_bytes() == b"here"
+
+
+def test_what_killed_processes_left_behind_is_removed_later(tmp_path):
+    left, fresh, other = (tmp_path / f".{name}.part" for name in ("model.1.1", "model.2.2", "other.1.1"))
+    for path in (left, fresh, other):
+        path.touch()
+    old = time.time() - 3600
+    os.utime(left, (old, old))
+    os.utime(other, (old, old))
+    save(tmp_path / "model", lambda file: file.write(b"new"))
+    assert sorted(os.listdir(tmp_path)) == [".model.2.2.part", ".other.1.1.part", "model"]
+
+
+def test_a_process_killed_while_saving_leaves_the_old_checkpoint(trainings):
+    code = """
+        import pathlib, signal
+        from tiresias import job
+        def write(file):
+            file.write(b"half")
+            file.flush()
+            pathlib.Path("ready").touch()
+            signal.pause()
+        job.save("model", lambda file: file.write(b"old"))
+        job.save("model", write)
+        """
+    training = trainings.start(code)
+    trainings.wait_for("ready")
+    training.send_signal(signal.SIGKILL)
+    training.wait(30)
+    assert (trainings.path / "model").read_bytes() == b"old"
