@@ -70,8 +70,8 @@ class Controller:
 
     # --- facts -----------------------------------------------------------------------------------------
 
-    def handle(self, facts: Iterable[f.Fact], step: Step) -> None:
-        """Apply what happened, then decide as of the last of it.
+    def handle(self, facts: Iterable[f.Fact], step: Step) -> bool:
+        """Apply what happened, then decide as of the last of it; whether there was anything to decide on.
 
         Facts that change nobody's standing may come along later than they happened; the others are those
         of one instant.
@@ -81,7 +81,7 @@ class Controller:
             if self._apply(fact, step):
                 loud = True
         if not loud:
-            return
+            return False
         at = self.state.at
         wakes = self._wakes
         if wakes and wakes[0][0] <= at:
@@ -90,6 +90,7 @@ class Controller:
             self._rebuild(at)
         self._plan(at, step)
         self._set_timer(at, step)
+        return True
 
     def _apply(self, fact: f.Fact, step: Step) -> bool:
         """Take one fact in; whether it may change the plan."""

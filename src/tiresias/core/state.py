@@ -16,6 +16,9 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, after
 from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
 
+PENDING, CANCELLED = Phase.PENDING, Phase.CANCELLED
+FINISHED = ExitCause.FINISHED
+
 Key = tuple[Any, ...]
 """Where a job stands: (priority class, the policy's rank, submission, id), flat so that it compares fast."""
 
@@ -82,7 +85,7 @@ class JobState:
         self.submitted_at = job.submitted_at
         self.priority = PRIORITY_ORDER[job.priority]
         self.preemptible = job.preemptible
-        self.phase = Phase.PENDING
+        self.phase = PENDING
         self.run: Run | None = None
         self.runs = 0
         self.preemptions = 0
@@ -235,8 +238,8 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     job.waiting_since = fact.at
     job.run = None
     job.phase = after(job.phase, fact.cause)
-    if job.cancelled and fact.cause is not ExitCause.FINISHED:
-        job.phase = Phase.CANCELLED
+    if job.cancelled and fact.cause is not FINISHED:
+        job.phase = CANCELLED
     if job.phase in ENDED:
         _end(state, job, fact.at)
     return job

@@ -23,6 +23,7 @@ from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, 
 from tiresias.policies.orders import ENTERING, ORDERS
 from tiresias.policies.samples import parse_distribution, parse_table
 
+FINISHED = ExitCause.FINISHED
 TOLERANCE_GPU_S = 1e-3  # epoch seconds resolve to 2.4e-7 s: no crossing is missed for that
 REFIT_GROWTH = 1.25  # what is learned is fitted anew when so many times as many jobs have ended
 
@@ -138,7 +139,7 @@ class TiresiasL(Policy):
         if type(fact) is f.JobPromoted:
             memory.promoted[job.id] = (fact.at, job.held_s, job.service_gpu_s)
             return False
-        if fact.cause is not ExitCause.FINISHED:
+        if fact.cause is not FINISHED:
             return False
         memory.promoted.pop(job.id, None)
         memory.seen.add(job.service_gpu_s)

@@ -42,6 +42,7 @@ class Engine:
         self.world = world
         self.events = 0  # distinct instants at which the Controller planned
         self.at = -INFINITY
+        self._planned_at = -INFINITY
         self._jobs = jobs
         self._next_job = next(jobs, None)
         self._timer_at = INFINITY
@@ -100,10 +101,10 @@ class Engine:
     def _handle(self, facts: list[f.Fact], at: float) -> None:
         """Hand facts over and carry the commands out; the answers go with the next facts."""
         step, world = self._step, self.world
-        if at > self.at:
+        if self.controller.handle(facts, step) and at > self._planned_at:
             self.events += 1
-            self.at = at
-        self.controller.handle(facts, step)
+            self._planned_at = at
+        self.at = at
         if self._journal is not None:
             self._record(facts)
         changed = self._changed(facts) if self._speed_model is not None else None

@@ -37,15 +37,14 @@ class Recorder:
         """A function that notes the cluster's use at an instant; at one instant the last word counts."""
         ledger, runs, jobs = state.ledger, state.runs, state.jobs
         gpus = ledger.gpus
-        last = (0, 0, 0)
+        free = active = running = 0
 
         def note(at: float) -> None:
-            nonlocal last
-            running = len(runs)
-            now = (gpus - ledger.free, running, len(jobs) - running)
-            if now == last:
+            nonlocal free, active, running
+            if ledger.free == free and len(jobs) == active and len(runs) == running:
                 return
-            last = now
+            free, active, running = ledger.free, len(jobs), len(runs)
+            now = (gpus - free, running, active - running)
             if self._noted_at == at:
                 self.use[-3:] = array("q", now)
                 return

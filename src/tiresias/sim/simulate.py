@@ -150,18 +150,20 @@ def jobs_of(trace: Trace, max_gpus: int) -> Iterator[Job]:
     columns = ("submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model")
     rows = trace.jobs.select(*columns, "preemption_cost_s").iter_rows()
     priorities = {str(p): p for p in Priority}
+    demands = {gpus: Demand(gpus) for gpus in trace.jobs["gpus"].unique()}
     for id, (at, gpus, duration_s, user, tenant, name, group, priority, model, cost_s) in enumerate(rows):
         if gpus <= max_gpus:
             yield Job(
                 JobId(id),
-                Demand(gpus),
+                demands[gpus],
                 at,
-                user=user,
-                tenant=tenant,
-                name=name,
-                group=group,
-                priority=priorities[priority],
-                model=model,
-                duration_s=duration_s,
-                preemption_cost_s=cost_s,
+                user,
+                tenant,
+                name,
+                group,
+                priorities[priority],
+                True,
+                model,
+                duration_s,
+                cost_s,
             )

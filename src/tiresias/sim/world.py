@@ -15,6 +15,7 @@ from tiresias.core.model import INFINITY, Job, JobId, RunId
 
 SAVING = 1 / 6  # share of a preemption's cost
 
+FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
 EXIT, START = 0, 1  # priorities at one instant: who leaves goes first
 
 Due = tuple[float, int, int, "WorldRun"]
@@ -45,7 +46,7 @@ class WorldRun:
         self.done_s = done_s  # work of the whole job done at works_from
         self.speed = 1.0
         self.exits_at = INFINITY
-        self.cause = ExitCause.FINISHED
+        self.cause = FINISHED
         self.lost_s = works_from - started_at  # seconds without progress
 
 
@@ -69,17 +70,19 @@ class World:
 
     def start(self, command: StartRun, at: float) -> f.RunStarted | None:
         """Start a run; the fact that it works, unless it first has to load."""
-        job = self.jobs[command.job_id]
-        load_s = self.cost_s(job) * (1 - SAVING) if command.resumes else 0.0
-        done_s = self.saved_s.pop(job.id, 0.0)
-        run = WorldRun(command.run_id, job, at, at + load_s, done_s)
-        self.runs[run.id] = run
+        job, run_id = self.jobs[command.job_id], command.run_id
+        load_s = done_s = 0.0
+        if command.resumes:
+            load_s = self.cost_s(job) * (1 - SAVING)
+            done_s = self.saved_s.pop(job.id)
+        works_from = at + load_s
+        self.runs[run_id] = run = WorldRun(run_id, job, at, works_from, done_s)
         assert job.duration_s is not None
-        self._exit(run, run.works_from + (job.duration_s - done_s))
+        self._exit(run, works_from + (job.duration_s - done_s))
         if load_s:
-            self._push(run.works_from, START, run)
+            self._push(works_from, START, run)
             return None
-        return f.RunStarted(at, run.id)
+        return f.RunStarted(at, run_id)
 
     def stop(self, command: StopRun, at: float) -> None:
         """Make a run save its work and exit."""
@@ -91,13 +94,13 @@ class World:
             self._progress(run, at)
         run.lost_s += save_s
         run.speed = 0.0
-        run.cause = ExitCause.PREEMPTED
+        run.cause = PREEMPTED
         self._exit(run, at + save_s)
 
     def set_speed(self, run_id: RunId, speed: float, at: float) -> f.RunProgressed | None:
         """A run goes at another speed from now on: its end is timed anew."""
         run = self.runs[run_id]
-        if run.cause is ExitCause.PREEMPTED or run.speed == speed:
+        if run.cause is PREEMPTED or run.speed == speed:
             return None
         assert speed > 0, ("a run that never ends", run_id, speed)
         self._progress(run, at)
@@ -112,7 +115,7 @@ class World:
         """What a due entry of the heap turns out to be; None if it was overtaken."""
         at, priority, _, run = due
         if priority == START:
-            if run.cause is ExitCause.PREEMPTED:
+            if run.cause is PREEMPTED:
                 return None
             return f.RunStarted(at, run.id, run.speed)
         if run.exits_at != at or run.id not in self.runs:
@@ -120,12 +123,12 @@ class World:
         del self.runs[run.id]
         job = run.job
         self.lost_gpu_s += run.lost_s * run.gpus
-        if run.cause is ExitCause.FINISHED:
+        if run.cause is FINISHED:
             assert job.duration_s is not None
             del self.jobs[job.id]
-            return f.RunExited(at, run.id, ExitCause.FINISHED, job.duration_s)
+            return f.RunExited(at, run.id, FINISHED, job.duration_s)
         self.saved_s[job.id] = run.done_s
-        return f.RunExited(at, run.id, ExitCause.PREEMPTED, run.done_s)
+        return f.RunExited(at, run.id, PREEMPTED, run.done_s)
 
     def _exit(self, run: WorldRun, at: float) -> None:
         run.exits_at = at
