@@ -1,0 +1,66 @@
+"""The environment of one worker: the submitter's, and what the job needs to find its GPUs and its peers.
+
+Names follow what users know (torchrun, CUDA) and our own `TIRESIAS_*`. No `SLURM_*` variable is ever given,
+not even one of the submitter's: training frameworks that see one call `scontrol` by themselves.
+"""
+
+from __future__ import annotations
+
+from tiresias.executors.base import RunSpec, Slot
+
+# What a submitter inside another job or under torchrun would hand down by accident.
+RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
+STALE = RANKS | {"TIRESIAS_ARRAY_INDEX", "TIRESIAS_PREFLIGHT"}
+SHUTDOWN_MARGIN_S = 5  # torchrun kills its workers this much before we would
+
+
+def worker_slots(spec: RunSpec, worker: int) -> tuple[Slot, ...]:
+    """The worker's part of the gang's slots: runs of neighbours, as even as it goes, larger ones first."""
+    size, rest = divmod(len(spec.slots), spec.workers)
+    start = worker * size + min(worker, rest)
+    return spec.slots[start : start + size + (worker < rest)]
+
+
+def visible_devices(slots: tuple[Slot, ...]) -> str:
+    """For CUDA_VISIBLE_DEVICES: empty (no GPU) for fake ones."""
+    return ",".join(slot.uuid for slot in slots if slot.uuid)
+
+
+def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
+    """Everything the worker's program finds in its environment."""
+    env = {k: v for k, v in spec.env.items() if not k.startswith("SLURM_") and k not in STALE}
+    slots = worker_slots(spec, worker)
+    nodes = list(dict.fromkeys(slot.node for slot in spec.slots))
+    node = slots[0].node if slots else (nodes[0] if nodes else "")
+    devices = visible_devices(slots)
+    env |= {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": devices,
+        "NVIDIA_VISIBLE_DEVICES": devices or "void",  # empty would mean all, in a container
+        "TIRESIAS_JOB_ID": str(spec.job_id),
+        "TIRESIAS_JOB_NAME": spec.job_name,
+        "TIRESIAS_RUN": str(spec.number),
+        "TIRESIAS_RUN_ID": str(spec.run_id),
+        "TIRESIAS_RUN_DIR": str(spec.job_dir),
+        "TIRESIAS_RESUME": str(int(spec.resumes)),
+        "TIRESIAS_CHECKPOINT_DIR": spec.checkpoint_dir,
+        "TIRESIAS_GRACE_SECONDS": f"{spec.grace_s:g}",
+        "TIRESIAS_SLOTS": ",".join(map(str, slots)),
+        "TIRESIAS_NUM_NODES": str(max(1, len(nodes))),
+        "TIRESIAS_NODE_RANK": str(nodes.index(node) if nodes else 0),
+        "TIRESIAS_NODE_LIST": ",".join(nodes),
+        "TIRESIAS_GPUS_PER_NODE": str(sum(slot.node == node for slot in spec.slots)),
+        "TIRESIAS_WORKER": str(worker),
+        "TIRESIAS_WORKERS": str(spec.workers),
+        "MASTER_ADDR": master_addr,
+        "MASTER_PORT": str(master_port),
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s) - SHUTDOWN_MARGIN_S)),
+    }
+    if spec.array_index is not None:
+        env["TIRESIAS_ARRAY_INDEX"] = str(spec.array_index)
+    if spec.preflight:
+        env["TIRESIAS_PREFLIGHT"] = "1"
+    if spec.identity is not None:
+        user, home = spec.identity.user, spec.identity.home
+        env |= {"USER": user, "LOGNAME": user, "HOME": home}
+    return env

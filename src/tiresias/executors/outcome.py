@@ -1,0 +1,48 @@
+"""From the record of a run's exit to the report that the manager hears."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tiresias.executors.base import RunGone, RunSpec, WorkerExit
+
+TAIL_BYTES = 8192
+TAIL_LINES = 40
+
+
+def gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
+    """What `exit.json` says. A record damaged beyond reading counts as a lost run."""
+    if "run_id" not in record:
+        return RunGone(spec.run_id, lost=True, error=f"the record of its exit in {spec.run_dir} is damaged")
+    exits = tuple(WorkerExit(**each) for each in record.get("exits", ()))
+    failed = record.get("first_failed")
+    error = record.get("error", "")
+    if not error and failed is not None:
+        error = exits[failed].error
+    return RunGone(
+        spec.run_id,
+        exits=exits,
+        stopped=record.get("stopped", False),
+        lost=record.get("lost", False),
+        error=error,
+        first_failed=failed,
+        tail=tail(spec.log(failed or 0)),
+        oom_kills=record.get("oom_kills", 0),
+        killed=record.get("killed", False),
+        escaped=record.get("escaped", 0),
+        ended_at=record.get("ended_at", 0.0),
+    )
+
+
+def tail(path: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a file, or nothing if there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,48 @@
+"""Starting a supervisor process."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import tiresias
+
+PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
+CODE = "import sys; sys.path.append(sys.argv[1]); from tiresias.executors.supervisor import main; main()"
+HEARD = (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
+
+
+def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
+    """The pid of a new supervisor, a leader of its own session, so that it outlives us and our terminal.
+
+    The plan, secrets of the environment included, goes through memory, not through a file. Signals are
+    blocked from its first instant on, so that a stop that comes before Python is up waits for it.
+    `-I -S` keeps everything that a supervisor does not need from being loaded.
+    """
+    memory = os.memfd_create("plan", os.MFD_CLOEXEC)
+    try:
+        data = marshal.dumps(plan)
+        os.truncate(memory, len(data))
+        with open(memory, "wb", closefd=False) as file:
+            file.write(data)
+        os.lseek(memory, 0, os.SEEK_SET)
+        log = os.path.join(run_dir, "supervisor.log")
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-c", CODE, PACKAGES, f"tiresias-run-{plan['run_id']}"],
+            {"LANG": "C.UTF-8"},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, memory, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+            setsigmask=HEARD,
+            setsigdef=[number for number in signal.valid_signals() if number not in (9, 19)],
+        )
+    finally:
+        os.close(memory)

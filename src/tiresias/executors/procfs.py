@@ -1,0 +1,115 @@
+"""Processes as the kernel shows them. Standard library only: every supervisor imports this.
+
+A process is known by its pid and its start time, never by the pid alone: pids are used again. Signals go
+through a pidfd that was checked after it was opened, so that none can reach a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False  # without loading typing, which costs a supervisor milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Process:
+    """`start` is in clock ticks since boot."""
+
+    __slots__ = ("group", "parent", "pid", "session", "start", "state")
+
+    def __init__(self, pid: int, state: str, parent: int, group: int, session: int, start: int):
+        self.pid = pid
+        self.state = state
+        self.parent = parent
+        self.group = group
+        self.session = session
+        self.start = start
+
+    @property
+    def alive(self) -> bool:
+        """A zombie holds nothing any more."""
+        return self.state not in "ZX"
+
+
+def boot_id() -> str:
+    """Tells one boot of the machine from another."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def look(pid: int) -> Process | None:
+    """The process with this pid, if there is one."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            line = file.read()
+    except OSError:  # gone, or going while it was read
+        return None
+    fields = line[line.rindex(b")") + 2 :].split()  # the name in brackets may hold anything
+    return Process(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def all_processes() -> list[Process]:
+    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [each for each in found if each is not None]
+
+
+def open_pidfd(pid: int, start: int) -> int | None:
+    """A handle on exactly this process; None if it has ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    process = look(pid)
+    if process is not None and process.alive and process.start == start:
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def send(process: Process, number: int) -> None:
+    """A signal to exactly this process; nothing if it has ended or may not be reached."""
+    pidfd = open_pidfd(process.pid, process.start)
+    if pidfd is None:
+        return
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except OSError:
+        pass
+    finally:
+        os.close(pidfd)
+
+
+def carries(pid: int, marks: Iterable[bytes]) -> bool:
+    """Whether the process was started with all of these `NAME=value` in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return False
+    return all(mark in variables for mark in marks)
+
+
+def descendants(of: Iterable[int], processes: list[Process]) -> set[int]:
+    """The pids below these."""
+    children: dict[int, list[int]] = {}
+    for each in processes:
+        children.setdefault(each.parent, []).append(each.pid)
+    found: set[int] = set()
+    todo = list(of)
+    while todo:
+        for pid in children.get(todo.pop(), ()):
+            if pid not in found:
+                found.add(pid)
+                todo.append(pid)
+    return found
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory since boot."""
+    try:
+        with open("/proc/vmstat") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except OSError:
+        return 0

@@ -1,0 +1,124 @@
+"""From a supervisor to a running worker, and the words for what can go wrong on the way.
+
+Standard library only. The child tells through a pipe what kept it from executing its program; the pipe
+closes by itself when the program is executed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+TYPE_CHECKING = False  # without loading typing, which costs a supervisor milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+Credentials = tuple[int, int, tuple[int, ...]]
+"""uid, gid, groups."""
+
+BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> tuple[int, int, str]:
+    """(pid, pipe, error): the pipe reads as an error text, or ends without one when the program runs.
+
+    An error here means that there is no process and no pipe.
+    """
+    try:
+        log = os.open(worker["log"], APPEND, 0o600)
+    except OSError as error:
+        return 0, -1, f"cannot open the output file {worker['log']}: {_words(error)}"
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    # A stop that comes now must end the child, not be heard by our own handler in it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+    try:
+        if credentials is not None:
+            os.fchown(log, credentials[0], credentials[1])
+        pid = os.fork()
+        if pid == 0:
+            _become(worker, cwd, credentials, log, writer)
+    except OSError as error:
+        os.close(reader)
+        return 0, -1, f"cannot start a process: {_words(error)}"
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
+        os.close(log)
+        os.close(writer)
+    return pid, reader, ""
+
+
+def _become(worker: dict[str, Any], cwd: str, credentials: Credentials | None, log: int, writer: int) -> None:
+    """In the child: never returns."""
+    try:
+        message = _execute(worker, cwd, credentials, log)
+        os.write(1, f"tiresias: {message}\n".encode(errors="replace"))
+        os.write(writer, message.encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, log: int) -> str:
+    """Why it did not work out."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (*BLOCKED, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the latter two
+        signal.signal(number, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    protect(0)
+    try:
+        if credentials is not None:
+            uid, gid, groups = credentials
+            os.setgroups(groups)  # first, as only root may; the user last, as it gives root away
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+    except OSError as error:
+        return f"cannot become user {credentials}: {_words(error)}; the manager must run as root for this"
+    try:
+        os.chdir(cwd)  # as the user, who may see what root may not
+    except OSError as error:
+        return f"cannot enter the working directory {cwd!r}: {_words(error)}; submit from one that exists"
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    return _exec(worker["argv"], worker["env"])
+
+
+def _exec(argv: list[str], env: dict[str, str]) -> str:
+    program = argv[0]
+    try:
+        os.execvpe(program, argv, env)
+    except FileNotFoundError:
+        if "/" in program and os.path.exists(program):
+            return f"cannot run {program!r}: the interpreter named in its first line does not exist"
+        where = f"in {os.getcwd()}" if "/" in program else f"in PATH={env.get('PATH', os.defpath)}"
+        return f"program {program!r} not found {where}; check its name, or give its full path"
+    except PermissionError:
+        return f"program {program!r} may not be executed: permission denied; try chmod +x"
+    except OSError as error:
+        hint = ""
+        if error.errno == errno.ENOEXEC:
+            hint = "; a script needs a first line such as #!/bin/sh, or name its interpreter"
+        elif error.errno == errno.E2BIG:
+            hint = f"; the environment has {sum(len(k) + len(v) for k, v in env.items())} characters"
+        return f"cannot run {program!r}: {_words(error)}{hint}"
+    except ValueError as error:  # a NUL byte
+        return f"cannot run {program!r}: {error}"
+
+
+def protect(score: int) -> None:
+    """How gladly the kernel takes this process when memory runs out (only root may lower it)."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(score))
+    except OSError:
+        pass
+
+
+def _words(error: OSError) -> str:
+    text = (error.strerror or str(error)).lower()
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text += " (make room on that disk, then requeue)"
+    return text
