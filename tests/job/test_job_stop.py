@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from pathlib import Path
 
 import pytest
+
+from tiresias import job
 
 LOOP = """
 while not job.should_stop():
@@ -169,6 +172,10 @@ if __name__ == "__main__":
     os.killpg(training.pid, signal.SIGTERM)
     out, err = training.communicate(timeout=30)
     assert (out.strip(), err) == ("2" if is_shielded else "helper lost", "")
+
+
+def test_the_shield_can_be_sent_to_a_process_that_is_not_forked():
+    assert pickle.loads(pickle.dumps(job.shield)) is job.shield
 
 
 def test_finished_leaves_a_durable_marker_whatever_comes_after(trainings):

@@ -49,7 +49,16 @@ request_stop = _job.request_stop
 report = _job.report
 finished = _job.finished
 preempted = _job.preempted
-shield = _job.shield
+
+
+def shield(_worker_id: int = 0) -> None:
+    """Keep the signal to stop from a helper process (a data loader), which calls this when it starts.
+
+    SIGTERM goes to the training's whole process group. A data loader that dies of it makes the training fail
+    before it has saved. In a group of its own it lives until the training ends it. A plain function, so that
+    it can be sent to a process that is not forked.
+    """
+    _job.shield()
 
 
 def __getattr__(name: str) -> object:

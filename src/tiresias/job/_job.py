@@ -76,12 +76,8 @@ class Job:
             self._reporter.flush()
         sys.exit(PREEMPTED)
 
-    def shield(self, _worker_id: int = 0) -> None:
-        """Keep the signal to stop from a helper process (a data loader), which calls this when it starts.
-
-        SIGTERM goes to the training's whole process group. A data loader that dies of it makes the training
-        fail before it has saved. In a group of its own it lives until the training ends it.
-        """
+    def shield(self) -> None:
+        """Put this process into a group of its own, to which the signal to stop is not sent."""
         if self._is_ours and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)
 

@@ -1,0 +1,109 @@
+"""Runs examples as an executor does: real processes, a signal in the middle, the next run where it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tiresias
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STEP = re.compile(r"step (\d+) loss (\S+)")
+
+
+@dataclass
+class Run:
+    """What one run printed: its steps with their losses as text, and its workers' exit codes."""
+
+    number: int
+    run_dir: Path
+    steps: list[tuple[int, str]] = field(default_factory=list)
+    exit_codes: list[int] = field(default_factory=list)
+    errors: str = ""
+
+
+@dataclass
+class Example:
+    """One job: a program and its options; all runs share a checkpoint directory."""
+
+    path: Path
+    program: str
+    options: list[str]
+    workers: int = 1
+    runs: list[Run] = field(default_factory=list)
+
+    def run(self, sent: signal.Signals | None = None, after_step: int = 0, to: int | None = None) -> Run:
+        """Run until it ends; after that step (0: when it has begun) send a signal to its workers' groups.
+
+        `to` sends it to one worker only.
+        """
+        number = len(self.runs) + 1
+        run = Run(number, self.path / f"run-{number}")
+        run.run_dir.mkdir(parents=True)
+        self.runs.append(run)
+        processes = self.start(run)
+        try:
+            for line in processes[0].stdout:
+                if found := STEP.match(line):
+                    run.steps.append((int(found[1]), found[2]))
+                step = int(found[1]) if found else 0
+                if sent and step >= after_step:
+                    for process in processes if to is None else [processes[to]]:
+                        os.killpg(process.pid, sent)
+                    sent = None
+            run.exit_codes = [process.wait(60) for process in processes]
+        finally:
+            for process in processes:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            processes[0].stdout.close()
+        run.errors = "".join(path.read_text() for path in sorted(run.run_dir.glob("stderr-*")))
+        return run
+
+    def start(self, run: Run) -> list[subprocess.Popen[str]]:
+        port = free_port()
+        return [self.start_worker(run, worker, port) for worker in range(self.workers)]
+
+    def start_worker(self, run: Run, worker: int, port: int) -> subprocess.Popen[str]:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TIRESIAS_")}
+        env |= {
+            "PYTHONPATH": str(Path(tiresias.__file__).parents[1]),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "TIRESIAS_RUN_DIR": str(run.run_dir),
+            "TIRESIAS_CHECKPOINT_DIR": str(self.path / "ckpt"),
+            "TIRESIAS_RESUME": str(int(run.number > 1)),
+            "TIRESIAS_RUN": str(run.number),
+            "TIRESIAS_WORKER": str(worker),
+            "TIRESIAS_WORKERS": str(self.workers),
+        }
+        with open(run.run_dir / f"stderr-{worker}", "wb") as errors:
+            return subprocess.Popen(
+                [sys.executable, str(EXAMPLES / self.program), *self.options],
+                env=env,
+                cwd=self.path,
+                stdout=subprocess.DEVNULL if worker else subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+
+    @property
+    def steps(self) -> list[tuple[int, str]]:
+        """Every step that any run has done, in the order done."""
+        return [step for run in self.runs for step in run.steps]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
