@@ -1,0 +1,31 @@
+"""The journal and the tables of a live manager, on SQLite (docs/explanation/what-is-stored.md)."""
+
+from tiresias.store.batch import Batch, Chosen, SubmissionKey
+from tiresias.store.compaction import Compacted
+from tiresias.store.errors import CodecError, StoreError
+from tiresias.store.loading import Loaded
+from tiresias.store.reader import Reader
+from tiresias.store.records import JobRecord, RunRecord, StoredFact, TokenRecord
+from tiresias.store.replay import Difference, RecordedStep, Replay, redecide, replay
+from tiresias.store.store import Store
+
+__all__ = [
+    "Batch",
+    "Chosen",
+    "CodecError",
+    "Compacted",
+    "Difference",
+    "JobRecord",
+    "Loaded",
+    "Reader",
+    "RecordedStep",
+    "Replay",
+    "RunRecord",
+    "Store",
+    "StoreError",
+    "StoredFact",
+    "SubmissionKey",
+    "TokenRecord",
+    "redecide",
+    "replay",
+]

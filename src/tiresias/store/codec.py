@@ -1,0 +1,170 @@
+"""Facts, jobs and nodes as JSON, each fact with its kind and version, and back without loss.
+
+How a class is written follows from the types of its fields, so a new kind of fact needs nothing here as
+long as its fields are numbers, strings, enums, tuples, lists or dataclasses of these; any other type is
+refused when this module is imported. Floats keep every bit; what JSON cannot hold (nan, infinities) is
+refused before anything is written. A stored fact of an older version goes through the upgraders of its
+kind, one version at a time; one of a newer version, or of an unknown kind, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+
+from tiresias.core import facts as f
+from tiresias.core.model import Job, Node
+from tiresias.store.errors import CodecError
+
+Converter = Callable[[Any], Any]
+Body = dict[str, Any]
+Upgrader = Callable[[Body], Body]
+
+_PLAIN = (int, float, str, bool, NoneType, Any)
+
+
+def dump(value: Any) -> str:
+    """Compact JSON, the same text for the same value; an opaque value of the manager, for example."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise CodecError(f"not a value that JSON can hold ({error}): {str(value)[:200]}") from None
+
+
+class Codec:
+    """One class to and from a JSON object."""
+
+    def __init__(self, cls: type):
+        self.cls = cls
+        hints = get_type_hints(cls)
+        self._fields = [(field.name, *_converters(hints[field.name])) for field in fields(cls)]
+        self._decoders = [(name, decode) for name, _, decode in self._fields if decode is not None]
+        self._names = frozenset(name for name, _, _ in self._fields)
+        self._needed = frozenset(
+            field.name
+            for field in fields(cls)
+            if field.default is MISSING and field.default_factory is MISSING
+        )
+
+    def encode(self, value: Any) -> Body:
+        return {
+            name: getattr(value, name) if encode is None else encode(getattr(value, name))
+            for name, encode, _ in self._fields
+        }
+
+    def decode(self, body: Body) -> Any:
+        given = body.keys()
+        if not self._needed <= given <= self._names:
+            lacks, odd = sorted(self._needed - given), sorted(given - self._names)
+            raise CodecError(f"a stored {self.cls.__name__} lacks {lacks} and has unknown {odd}: {body}")
+        values = dict(body)
+        try:
+            for name, decode in self._decoders:
+                if name in values:
+                    values[name] = decode(values[name])
+            return self.cls(**values)
+        except (TypeError, ValueError) as error:
+            raise CodecError(f"a stored {self.cls.__name__} cannot be read ({error}): {body}") from None
+
+
+def _converters(kind: Any) -> tuple[Converter | None, Converter | None]:
+    """How a field of this type is written and read; None where JSON has it as it is."""
+    if isinstance(kind, NewType):
+        return _converters(kind.__supertype__)
+    if kind in _PLAIN:
+        return None, None
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return (lambda member: member.value), kind
+    if isinstance(kind, type) and is_dataclass(kind):
+        codec = Codec(kind)
+        return codec.encode, codec.decode
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType) and NoneType in args and len(args) == 2:
+        encode, decode = _converters(args[0] if args[1] is NoneType else args[1])
+        return _unless_none(encode), _unless_none(decode)
+    if origin in (tuple, list):
+        items = _converters(args[0])
+        if all(arg is ... or _converters(arg) == items for arg in args):
+            return _each(items[0], list), _each(items[1], origin)
+    if kind is dict or (origin is dict and args[0] is str and _converters(args[1]) == (None, None)):
+        return None, None
+    raise CodecError(f"no way to store a field of type {kind!r}: teach it to store/codec.py")
+
+
+def _unless_none(convert: Converter | None) -> Converter | None:
+    return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def _each(convert: Converter | None, sequence: type) -> Converter:
+    if convert is None:
+        return sequence
+    return lambda values: sequence([convert(value) for value in values])
+
+
+FACTS: dict[str, Codec] = {kind.__name__: Codec(kind) for kind in get_args(f.Fact)}
+JOB = Codec(Job)
+NODE = Codec(Node)
+
+UPGRADERS: dict[tuple[str, int], Upgrader] = {}
+"""(kind, version) to what makes its body one of the next version; absent: nothing changed for that kind."""
+
+
+def upgrades(kind: str, version: int) -> Callable[[Upgrader], Upgrader]:
+    """Register how the body of a fact of this kind and version becomes one of the next version."""
+
+    def register(upgrader: Upgrader) -> Upgrader:
+        assert (kind, version) not in UPGRADERS, ("two upgraders", kind, version)
+        UPGRADERS[kind, version] = upgrader
+        return upgrader
+
+    return register
+
+
+def encode_fact(fact: f.Fact) -> tuple[str, int, str]:
+    """Kind, version and JSON body."""
+    kind = type(fact).__name__
+    try:
+        codec = FACTS[kind]
+    except KeyError:
+        raise CodecError(f"{kind} is no kind of fact, so it cannot be stored: {fact!r}") from None
+    return kind, f.VERSION, dump(codec.encode(fact))
+
+
+def decode_fact(kind: str, version: int, body: str) -> f.Fact:
+    """The fact that was stored, brought up to this version."""
+    if version > f.VERSION:
+        raise CodecError(
+            f"a stored {kind} has version {version}, and this Tiresias knows versions up to {f.VERSION}:"
+            " use the Tiresias that wrote it, or a later one"
+        )
+    values: Body = _parse(body)
+    for older in range(version, f.VERSION):
+        upgrader = UPGRADERS.get((kind, older))
+        if upgrader is not None:
+            values = upgrader(values)
+    codec = FACTS.get(kind)
+    if codec is None:
+        known = ", ".join(sorted(FACTS))
+        raise CodecError(f"a stored fact is of the unknown kind {kind!r} (known: {known}): {body[:200]}")
+    fact: f.Fact = codec.decode(values)
+    return fact
+
+
+def encode_job(job: Job) -> str:
+    return dump(JOB.encode(job))
+
+
+def decode_job(body: str) -> Job:
+    job: Job = JOB.decode(_parse(body))
+    return job
+
+
+def _parse(body: str) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise CodecError(f"stored text is not JSON ({error}): {body[:200]}") from None

@@ -1,0 +1,147 @@
+"""The SQLite file: connections, transactions, and the schema's numbered migrations.
+
+`PRAGMA user_version` is the number of the last migration applied. Every migration runs in a transaction
+with its number, so a file is of one version or of the next, never between. A file of a later version than
+ours is refused before anything is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from tiresias.store.errors import StoreError, explaining
+
+APPLICATION_ID = 0x54697265  # "Tire"
+SYNCHRONOUS = ("FULL", "NORMAL")
+WAIT_S = 10.0  # for a reader that holds up a checkpoint, or a copying tool
+
+
+def migrations() -> list[str]:
+    """The SQL of every version, the first first."""
+    found = sorted(
+        (
+            entry
+            for entry in files("tiresias.store").joinpath("schema").iterdir()
+            if entry.name.endswith(".sql")
+        ),
+        key=lambda entry: entry.name,
+    )
+    numbers = [int(entry.name.split("_")[0]) for entry in found]
+    assert numbers == list(range(1, len(found) + 1)), ("migrations are numbered without gaps", numbers)
+    return [entry.read_text(encoding="utf-8") for entry in found]
+
+
+def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A connection that may write, in WAL mode, to a file of the current version."""
+    if synchronous not in SYNCHRONOUS:
+        raise StoreError(f"{path}: synchronous={synchronous!r} is not one of {', '.join(SYNCHRONOUS)}")
+    is_new = not path.exists()
+    with explaining(path, "open the journal"):
+        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        try:
+            check_readable(connection, path, migrations())
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise StoreError(
+                    f"{path}: this file system does not allow write-ahead logging (SQLite offers {mode!r});"
+                    " keep the home on a local disk"
+                )
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute("PRAGMA cache_size = -16384")
+            migrate(connection, path, migrations())
+            if is_new:
+                os.chmod(path, 0o600)  # environments of jobs are in it
+                _sync_directory(path.parent)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that can only read, from any thread, while others write."""
+    with explaining(path, "open the journal"):
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            known = migrations()
+            version = check_readable(connection, path, known)
+            if version < len(known):
+                raise StoreError(
+                    f"{path}: the journal has version {version}, and this Tiresias reads"
+                    f" version {len(known)}; start the manager once, which brings it up to date"
+                )
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def check_readable(connection: sqlite3.Connection, path: Path, known: Sequence[str]) -> int:
+    """The file's version; refused if it is not ours or later than ours."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    owner: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if owner != APPLICATION_ID and (owner or version or tables):
+        raise StoreError(
+            f"{path}: this SQLite file is not a journal of Tiresias; put it aside, or choose another home"
+            " with TIRESIAS_HOME"
+        )
+    if version > len(known):
+        raise StoreError(
+            f"{path}: the journal has version {version}, written by a later Tiresias; this one knows versions"
+            f" up to {len(known)}. Install the later Tiresias again, or choose another home with"
+            " TIRESIAS_HOME; nothing was changed"
+        )
+    return version
+
+
+def migrate(connection: sqlite3.Connection, path: Path, known: Sequence[str]) -> None:
+    """Apply what the file lacks, each migration whole or not at all."""
+    version = check_readable(connection, path, known)
+    for number, sql in enumerate(known[version:], start=version + 1):
+        with explaining(path, f"bring the journal to version {number}"), transaction(connection):
+            for statement in _statements(sql):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing; durable when left."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk may have rolled back already
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _statements(sql: str) -> Iterator[str]:
+    """The statements of a script, one at a time: executescript would commit in between."""
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,222 @@
+"""A random life of a cluster, told as facts to a real Controller; and what it means that two States are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tiresias.placers
+import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core import facts as f
+from tiresias.core.commands import SetTimer
+from tiresias.core.controller import Controller, Step
+from tiresias.core.facts import ExitCause, Fact
+from tiresias.core.lifecycle import HELD
+from tiresias.core.model import (
+    INFINITY,
+    Cluster,
+    Demand,
+    Job,
+    JobId,
+    Node,
+    Phase,
+    Priority,
+)
+from tiresias.core.plugins import placers, policies
+from tiresias.core.state import JobState, Run, State
+from tiresias.store import Batch, Chosen, Store
+
+PLANNERS_OWN = {"key", "admitted", "pinned", "wakes_at"}  # worked out anew from the State
+
+POLICIES: list[tuple[str, dict[str, Any]]] = [
+    ("fifo", {}),
+    ("las", {"quantum_s": "16"}),
+    ("tiresias-l", {"queues": "64,512", "promote_knob": "2"}),
+    ("tiresias-l", {"queues": "auto", "order": "first-start"}),
+    ("tiresias-g", {"queues": "64,512", "learn_after": "1", "min_run_s": "8"}),
+    ("srsf", {}),
+]
+
+
+@dataclass(slots=True)
+class Happening:
+    """One thing that happens: what, to whom (a number that picks among those it can happen to), when."""
+
+    what: int
+    whom: int
+    after_s: float
+
+
+class Life:
+    """Tells happenings to a Controller; the facts are always ones that can follow what is known."""
+
+    def __init__(self, controller: Controller, at: float = 0.0):
+        self.controller = controller
+        self.at = at
+        self.timer_at = INFINITY
+        self.jobs = 0
+        self.told: list[tuple[list[Fact], Step]] = []
+        self._ways: list[Callable[[int], list[Fact]]] = [
+            self._submit,
+            self._submit,
+            self._submit,
+            self._start,
+            self._start,
+            self._exit,
+            self._exit,
+            self._progress,
+            self._hold,
+            self._release,
+            self._cancel,
+            self._drain,
+            self._restore,
+            self._add_node,
+        ]
+
+    @property
+    def state(self) -> State:
+        return self.controller.state
+
+    def live(self, happening: Happening) -> list[tuple[list[Fact], Step]]:
+        """The steps of one happening: the timers that fire before it, then it."""
+        self.told = []
+        until = self.at + happening.after_s
+        while self.timer_at <= until:
+            self.at = max(self.at, self.timer_at)
+            self._tell([f.TimerFired(self.at)])
+        self.at = until
+        facts = self._ways[happening.what % len(self._ways)](happening.whom)
+        self._tell(facts or [f.TimerFired(self.at)])
+        return self.told
+
+    def _tell(self, facts: list[Fact]) -> None:
+        step = Step()
+        self.controller.handle(facts, step)
+        self.told.append((facts, step))
+        for command in step.commands:
+            if isinstance(command, SetTimer):
+                self.timer_at = command.at
+
+    def _pick(self, whom: int, *phases: Phase) -> list[JobState]:
+        found = [job for job in self.state.jobs.values() if job.phase in phases]
+        return [found[whom % len(found)]] if found else []
+
+    def _submit(self, whom: int) -> list[Fact]:
+        facts: list[Fact] = []
+        for _ in range(1 + whom % 3):
+            self.jobs += 1
+            gpus = (1, 2, 4, 1, 8, 3)[(whom + self.jobs) % 6]
+            priority = (Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)[whom % 4]
+            job = Job(JobId(self.jobs), Demand(gpus), self.at, user=f"u{whom % 2}", priority=priority)
+            job.preemptible = whom % 7 != 0
+            job.duration_s = float(8 * (1 + (whom * 5 + self.jobs) % 40))
+            facts.append(f.JobSubmitted(self.at, job))
+        return facts
+
+    def _start(self, whom: int) -> list[Fact]:
+        return [
+            f.RunStarted(self.at, job.run.id, 1.0 if whom % 2 else 0.5)
+            for job in self._pick(whom, Phase.STARTING)
+            if job.run is not None
+        ]
+
+    def _exit(self, whom: int) -> list[Fact]:
+        causes = list(ExitCause)
+        return [
+            f.RunExited(self.at, job.run.id, causes[whom % 3], job.progress_at(self.at))
+            for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
+            if job.run is not None
+        ]
+
+    def _progress(self, whom: int) -> list[Fact]:
+        return [
+            f.RunProgressed(self.at, job.run.id, job.progress_at(self.at) + whom % 3, 0.25 * (1 + whom % 5))
+            for job in self._pick(whom, Phase.RUNNING)
+            if job.run is not None
+        ]
+
+    def _hold(self, whom: int) -> list[Fact]:
+        return [f.JobHeld(self.at, job.id) for job in self._pick(whom, Phase.PENDING, Phase.SUSPENDED)]
+
+    def _release(self, whom: int) -> list[Fact]:
+        return [f.JobReleased(self.at, job.id) for job in self._pick(whom, HELD)]
+
+    def _cancel(self, whom: int) -> list[Fact]:
+        jobs = list(self.state.jobs.values())
+        return [f.JobCancelled(self.at, jobs[whom % len(jobs)].id)] if jobs else []
+
+    def _drain(self, whom: int) -> list[Fact]:
+        return [f.NodeDrained(self.at, self.state.ledger.nodes[whom % len(self.state.ledger.nodes)].name)]
+
+    def _restore(self, whom: int) -> list[Fact]:
+        return [f.NodeRestored(self.at, self.state.ledger.nodes[whom % len(self.state.ledger.nodes)].name)]
+
+    def _add_node(self, whom: int) -> list[Fact]:
+        count = len(self.state.ledger.nodes)
+        return [f.NodeAdded(self.at, Node(f"n{count}", 1 + whom % 4, rack="r"))] if count < 5 else []
+
+
+def a_controller(
+    policy: str = "tiresias-l", options: Mapping[str, Any] | None = None, *, nodes: int = 2, gpus: int = 4
+) -> Controller:
+    return Controller(
+        State(Cluster.of(nodes, gpus)), policies.make(policy, options or {}), placers.make("packed")
+    )
+
+
+def a_store(path: Path, controller: Controller, options: Mapping[str, Any] | None = None) -> Store:
+    """A new journal that has begun."""
+    store = Store.open(path)
+    store.begin(controller, Chosen(controller.policy.name, options or {}))
+    return store
+
+
+def commit(store: Store, controller: Controller, told: list[tuple[list[Fact], Step]]) -> Batch:
+    """All these steps in one transaction, with something of the manager's own for each kind."""
+    batch = Batch()
+    for facts, step in told:
+        batch.add(facts, step)
+        for fact in facts:
+            if isinstance(fact, f.JobSubmitted):
+                batch.submissions[fact.job.id] = {"command": ["train", str(fact.job.id)], "env": {"A": "ä"}}
+                batch.notes[fact.job.id] = {"retries": 0}
+            elif isinstance(fact, f.RunExited):
+                batch.exits[fact.run_id] = {"code": 0, "signal": None}
+        for job in step.ended:
+            batch.records[job.id] = {"reason": "over"}
+    store.commit(controller, batch)
+    return batch
+
+
+def hand(controller: Controller, *facts: Fact) -> tuple[list[Fact], Step]:
+    step = Step()
+    controller.handle(facts, step)
+    return list(facts), step
+
+
+def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None:
+    """Every field of a State, its ledger, jobs and runs; the planner's own is worked out again."""
+    assert vars(live).keys() == vars(rebuilt).keys()
+    known = {"at", "next_run_id", "memory", "jobs", "runs", "ledger"}
+    assert vars(live).keys() == known, "a new field of State: store it, and compare it here"
+    assert (live.at, live.next_run_id) == (rebuilt.at, rebuilt.next_run_id)
+    assert save(live.memory) == save(rebuilt.memory)
+    assert list(live.jobs) == list(rebuilt.jobs)
+    for id, job in live.jobs.items():
+        assert picture(job) == picture(rebuilt.jobs[id])
+    assert list(live.runs) == list(rebuilt.runs)
+    for run_id, run in live.runs.items():
+        assert picture(run) == picture(rebuilt.runs[run_id])
+        assert rebuilt.jobs[run.job_id].run is rebuilt.runs[run_id]
+    assert list(live.ledger.held.items()) == list(rebuilt.ledger.held.items())
+    assert vars(live.ledger) == vars(rebuilt.ledger)
+
+
+def picture(what: JobState | Run) -> dict[str, Any]:
+    """The fields that must survive, by name."""
+    fields = {name: getattr(what, name) for name in what.__slots__ if name not in PLANNERS_OWN}
+    if isinstance(what, JobState):
+        fields["run"] = None if what.run is None else picture(what.run)
+    return fields

@@ -1,0 +1,63 @@
+"""What is read back from disk is what was in memory, and goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from store_worlds import POLICIES, Happening, Life, a_controller, a_store, assert_same, commit
+
+from tiresias.core import invariants
+from tiresias.core.controller import Controller, Step
+from tiresias.core.plugins import placers
+from tiresias.store import Store, codec, redecide, replay
+
+HAPPENINGS = st.lists(
+    st.builds(
+        Happening,
+        st.integers(0, 13),
+        st.integers(0, 50),
+        st.sampled_from([0.0, 0.0, 0.5, 4.0, 8.0, 64.0]),
+    ),
+    min_size=5,
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize(("policy", "options"), POLICIES)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(happenings=HAPPENINGS, stop=st.integers(1, 60), group=st.integers(1, 4))
+def test_a_reloaded_state_is_the_live_one_and_decides_alike(
+    policy: str, options: dict[str, Any], happenings: list[Happening], stop: int, group: int
+) -> None:
+    stop %= len(happenings)
+    life = Life(a_controller(policy, options))
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "journal.db"
+        with a_store(path, life.controller, options) as store:
+            told = []
+            for number, happening in enumerate(happenings[:stop], start=1):
+                told += life.live(happening)
+                if number % group == 0 or number == stop:
+                    commit(store, life.controller, told)
+                    told = []
+        with Store.open(path) as store:
+            loaded = store.load()
+            assert_same(life.state, loaded.state, loaded.policy.save)
+            invariants.check(loaded.state)
+            again = Controller(loaded.state, loaded.policy, placers.make("packed"))
+            for happening in happenings[stop:]:
+                told = life.live(happening)
+                for facts, step in told:
+                    mine = Step()
+                    again.handle(facts, mine)
+                    assert [codec.encode_fact(x) for x in mine.facts] == [
+                        codec.encode_fact(x) for x in step.facts
+                    ]
+                commit(store, again, told)
+            assert_same(life.state, again.state, loaded.policy.save)
+            assert redecide(replay(store), placers.make("packed")) is None
