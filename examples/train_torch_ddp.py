@@ -1,0 +1,165 @@
+"""A training on several GPUs (or CPUs) with DistributedDataParallel that can be preempted at any step.
+
+    tiresias submit -g 4 --workers 4 -- python examples/train_torch_ddp.py --steps 2000
+    tiresias submit -g 4 -- torchrun --nproc-per-node=4 examples/train_torch_ddp.py --steps 2000
+
+The workers must agree on the step at which they stop: one that goes on alone would wait for ever for the
+gradients of the others. So each adds its job.should_stop() to a sum that all of them get with every step.
+Worker 0 saves for all; every worker has its own random state, and gets it back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tiresias import job
+
+SAMPLES, BATCH, FEATURES = 512, 16, 20
+
+
+def rank_and_size() -> tuple[int, int]:
+    """From torchrun if it started us, else from Tiresias; alone outside both."""
+    ours = os.environ.get("TIRESIAS_WORKER", "0"), os.environ.get("TIRESIAS_WORKERS", "1")
+    return int(os.environ.get("RANK", ours[0])), int(os.environ.get("WORLD_SIZE", ours[1]))
+
+
+class Training:
+    """Everything that changes from step to step, on one of `size` workers."""
+
+    def __init__(self, seed: int, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        torch.manual_seed(seed)  # the same weights everywhere
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        layers = [nn.Linear(FEATURES, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 1)]
+        self.model = DistributedDataParallel(nn.Sequential(*layers).to(self.device))
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=0.01)
+        self.losses: list[float] = []
+        self.inputs, self.targets = dataset(seed)
+        self.seed = seed
+        torch.manual_seed(seed + 1 + rank)  # different dropout everywhere
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return len(self.losses)
+
+    def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """This worker's share of the next step's samples."""
+        together = BATCH * self.size
+        epoch, place = divmod(self.step, SAMPLES // together)
+        random = torch.Generator().manual_seed(self.seed * 10_007 + epoch)
+        order = torch.randperm(SAMPLES, generator=random)
+        begin = place * together + self.rank * BATCH
+        chosen = order[begin : begin + BATCH]
+        return self.inputs[chosen].to(self.device), self.targets[chosen].to(self.device)
+
+    def take_step(self) -> bool:
+        """One step; whether any worker is to stop."""
+        inputs, targets = self.batch()
+        self.optimiser.zero_grad()
+        loss = nn.functional.mse_loss(self.model(inputs), targets)
+        loss.backward()
+        self.optimiser.step()
+        told = torch.stack([loss.detach().double() / self.size, loss.new_tensor(job.should_stop()).double()])
+        dist.all_reduce(told)
+        self.losses.append(told[0].item())
+        return bool(told[1].item() > 0)
+
+    def save(self, path: Path) -> None:
+        """Worker 0 replaces the checkpoint; all return when it is there."""
+        mine = torch.cuda.get_rng_state() if self.device.type == "cuda" else torch.get_rng_state()
+        randoms: list[Any] = [None] * self.size
+        dist.all_gather_object(randoms, mine)
+        if self.rank == 0:
+            state = {
+                "model": self.model.module.state_dict(),
+                "optimiser": self.optimiser.state_dict(),
+                "losses": self.losses,
+                "randoms": randoms,
+            }
+            job.save(path, lambda file: torch.save(state, file))
+        dist.barrier()
+
+    def load(self, path: Path) -> None:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        self.model.module.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.losses = state["losses"]
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["randoms"][self.rank])
+        else:
+            torch.set_rng_state(state["randoms"][self.rank])
+
+
+def dataset(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A noisy function of some features."""
+    random = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(SAMPLES, FEATURES, generator=random)
+    targets = torch.sin(inputs[:, :1]) + 0.5 * inputs[:, 1:2] * inputs[:, 2:3]
+    return inputs, targets + 0.05 * torch.randn(SAMPLES, 1, generator=random)
+
+
+def train(training: Training, checkpoint: Path, options: Any) -> bool:
+    """Whether all steps are done; False if it was to stop. Either way the checkpoint is saved."""
+    is_first = training.rank == 0
+    while training.step < options.steps:
+        is_to_stop = training.take_step()
+        time.sleep(options.step_seconds)
+        if is_first:
+            print(f"step {training.step} loss {training.losses[-1]!r}", flush=True)
+            job.report(step=training.step, total_steps=options.steps, loss=training.losses[-1])
+        if is_to_stop and training.step < options.steps:
+            training.save(checkpoint)
+            return False
+        if training.step % options.save_every == 0:
+            training.save(checkpoint)
+    training.save(checkpoint)
+    return True
+
+
+def arguments() -> Any:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=1000, help="steps in all (default %(default)s)")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="pretend that a step takes that long")
+    parser.add_argument("--save-every", type=int, default=100, metavar="STEPS", help="default %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="write step,loss to this file when all is done")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments()
+    rank, size = rank_and_size()
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))  # without torchrun each sees its own only
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", rank=rank, world_size=size)
+    checkpoint = job.checkpoint_dir / "ddp.pt"
+    training = Training(options.seed, rank, size)
+    if checkpoint.exists():
+        training.load(checkpoint)
+    if rank == 0:
+        print(f"begins after step {training.step} of {options.steps}", flush=True)
+    is_done = train(training, checkpoint, options)
+    if is_done and rank == 0:
+        if options.out:
+            curve = "".join(f"{step},{loss!r}\n" for step, loss in enumerate(training.losses, start=1))
+            job.save(options.out, lambda file: file.write(f"step,loss\n{curve}".encode()))
+        job.finished()
+    dist.destroy_process_group()
+    if not is_done:
+        job.preempted()
+
+
+if __name__ == "__main__":
+    main()
