@@ -109,6 +109,8 @@ class LocalExecutor:
             return
         grace_s = run.spec.grace_s if grace_s is None else grace_s
         with suppress(OSError):  # on a full disk the run's own grace counts
+            wish = records.read(run.dir, records.STOP) or {}
+            grace_s = min(grace_s, wish.get("grace_s", grace_s))  # the last wish may not have been read yet
             records.put(run.dir, records.STOP, {"grace_s": grace_s})
         self._tell(run)
 

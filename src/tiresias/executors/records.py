@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # without loading typing, which costs a supervisor milliseconds
+TYPE_CHECKING = False  # so that a supervisor need not load typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

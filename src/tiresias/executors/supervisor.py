@@ -15,16 +15,18 @@ import ctypes
 import marshal
 import os
 import select
-import signal
 import sys
 import time
 
 from tiresias.executors import procfs, records
 from tiresias.executors.spawn import protect, spawn
 
-TYPE_CHECKING = False  # without loading typing, which costs a supervisor milliseconds
+TYPE_CHECKING = False  # so that a supervisor need not load typing and enum: that halves its time to start
 if TYPE_CHECKING:
+    import signal
     from typing import Any
+else:
+    import _signal as signal
 
 PR_SET_CHILD_SUBREAPER = 36
 LOOK_AGAIN_S = 0.05  # between two looks at processes that are not our children while they end

@@ -1,0 +1,254 @@
+"""Whoever is killed, whenever: a gang runs once, ends whole, and its end is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiresias.core.model import RunId
+from tiresias.executors import procfs, records
+from tiresias.executors.base import RunSpec
+from tiresias.executors.local import LocalExecutor
+from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
+
+R1 = RunId(1)
+FOREVER = "exec sleep 600"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2)
+    bench = Bench(executor, tmp_path)
+    yield bench
+    for run_id in bench.specs:
+        executor.stop(run_id, grace_s=0.0)
+    until(lambda: not processes_of(tmp_path), "nothing of any run is left")
+    executor.close()
+
+
+# A manager that starts a run and then waits to be killed; {act} says how far it gets.
+MANAGER = """
+import os, sys, select, time
+from pathlib import Path
+from tiresias.executors.local import LocalExecutor
+from tiresias.testing.executors import Bench
+top = Path(sys.argv[1])
+bench = Bench(LocalExecutor(top / "executor", linger_s=0.2), top)
+bench.shell(sys.argv[2])
+{act}
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def killed_manager(bench: Bench, script: str, act: str = "pass", wait_s: float = 0.0) -> RunSpec:
+    """Start a run from a manager in another process and kill that with its whole group."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MANAGER.format(act=act), str(bench.top), script],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(wait_s)  # a moment of the kill, not a synchronisation
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    return bench.spec("/bin/sh", "-c", script)
+
+
+def supervisor_of(spec: RunSpec) -> int:
+    claim = until(lambda: records.read(str(spec.run_dir), records.CLAIM), "claim")
+    return int(claim["pid"])
+
+
+def wait_for_end(pid: int) -> None:
+    until(lambda: not is_alive(pid), f"end of {pid}")
+
+
+# --- the manager is killed ------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_when_the_manager_is_killed_with_its_group(bench):
+    spec = killed_manager(
+        bench, f"until [ -e {bench.top}/go ]; do sleep 0.01; done; exit 7", act="bench.up()"
+    )
+    assert bench.executor.adopt([spec]).running == [R1]
+    (bench.top / "go").touch()
+    assert bench.gone().status == 7
+
+
+def test_the_end_of_a_run_is_known_to_the_next_manager(bench):
+    spec = killed_manager(bench, "exit 7", act="bench.up()")
+    wait_for_end(supervisor_of(spec))
+    assert bench.executor.adopt([spec]).gone == [R1]
+    assert bench.gone().status == 7
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.01, 0.02, 0.04])
+def test_a_manager_killed_in_the_act_of_starting_starts_once(bench, wait_s):
+    spec = killed_manager(bench, f"echo x >> {bench.top}/starts; {FOREVER}", wait_s=wait_s)
+    bench.executor.adopt([spec])
+    bench.executor.start(spec)  # whatever was found
+    bench.up()
+    assert bench.file("starts") == "x\n"
+    bench.executor.stop(R1)
+    assert bench.gone().stopped
+    assert (bench.top / "starts").read_text() == "x\n"
+
+
+def test_two_managers_that_start_the_same_run_at_once_start_one_gang(bench):
+    others = [Bench(LocalExecutor(bench.top / f"other{i}", linger_s=0.2), bench.top) for i in range(3)]
+    spec = bench.spec("/bin/sh", "-c", f"echo x >> {bench.top}/starts; {FOREVER}")
+    for each in [*others, bench]:
+        each.executor.start(spec)
+    for each in [*others, bench]:
+        each.up()
+    bench.executor.stop(R1)
+    ends = [each.gone() for each in [*others, bench]]
+    assert all(end == ends[0] for end in ends)
+    assert bench.file("starts") == "x\n"
+    for each in others:
+        each.executor.close()
+
+
+def test_a_stop_reaches_the_gang_that_another_manager_was_about_to_start(bench):
+    spec = killed_manager(bench, FOREVER)
+    bench.executor.start(spec)
+    bench.executor.stop(R1)
+    assert bench.gone().stopped
+
+
+# --- the supervisor is killed ---------------------------------------------------------------------------
+
+
+def test_a_killed_supervisor_takes_its_run_with_it(bench):
+    top = bench.top
+    saves = f"trap 'echo saved > {top}/saved; exit 0' TERM; touch {top}/on; while :; do sleep 0.01; done"
+    spec = bench.shell(saves, workers=2)
+    until((top / "on").exists)
+    bench.up()
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    gone = bench.gone()
+    assert gone.lost
+    assert not gone.stopped
+    assert "was killed" in gone.error
+    assert (top / "saved").exists()  # the workers had the chance to save
+    assert processes_of(top) == []
+
+
+def test_what_ignores_sigterm_after_a_killed_supervisor_is_killed(bench):
+    spec = bench.shell(f"trap '' TERM; touch {bench.top}/on; while :; do sleep 0.01; done", grace_s=0.3)
+    until((bench.top / "on").exists)
+    bench.up()
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    assert bench.gone().lost
+    assert processes_of(bench.top) == []
+
+
+def test_a_worker_that_hides_its_environment_is_found_by_its_session(bench):
+    code = "import os; open(os.sys.argv[1], 'w').write(str(os.getpid())); import time; time.sleep(600)"
+    script = (
+        f"import os, sys; code, path = {code!r}, {str(bench.top / 'pid')!r}\n"
+        "os.execve(sys.executable, [sys.executable, '-I', '-S', '-c', code, path], {})"
+    )
+    spec = bench.start(*PYTHON, script)
+    pid = int(bench.file("pid"))
+    bench.up()
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    assert bench.gone().lost
+    assert not is_alive(pid)
+
+
+def test_an_escapee_is_found_by_its_environment_when_the_supervisor_is_killed(bench):
+    spec = bench.start(*escape(bench.top / "escapee", then="import time; time.sleep(600)"))
+    pid = int(bench.file("escapee"))
+    bench.up()
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    assert bench.gone().lost
+    assert not is_alive(pid)
+
+
+def test_a_supervisor_killed_while_no_manager_was_there(bench):
+    spec = killed_manager(bench, FOREVER, act="bench.up()")
+    supervisor = supervisor_of(spec)
+    os.kill(supervisor, signal.SIGKILL)
+    wait_for_end(supervisor)
+    bench.executor.adopt([spec])
+    assert bench.gone().lost
+    assert processes_of(bench.top) == []
+
+
+def test_a_run_that_was_told_to_stop_says_so_even_if_its_supervisor_is_killed(bench):
+    spec = bench.shell(f"trap '' TERM; touch {bench.top}/on; while :; do sleep 0.01; done", grace_s=0.5)
+    until((bench.top / "on").exists)
+    bench.executor.stop(R1, grace_s=600)
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    gone = bench.gone()
+    assert (gone.lost, gone.stopped) == (True, True)
+
+
+# --- pids are used again --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stranger() -> Iterator[procfs.Process]:
+    process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    found = procfs.look(process.pid)
+    assert found is not None
+    yield found
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("of", ["supervisor", "worker"])
+def test_a_stranger_with_the_same_pid_is_not_ours(bench, stranger, of):
+    spec = bench.spec("/bin/sh", "-c", FOREVER, grace_s=0.1)
+    spec.run_dir.mkdir(parents=True)
+    boot = procfs.boot_id()
+    pid, start = (stranger.pid, stranger.start - 1) if of == "supervisor" else (2**22 + 1, 1)
+    records.claim(str(spec.run_dir), boot=boot, pid=pid, start=start)
+    workers = [(stranger.pid, stranger.start - 1)]
+    records.put(str(spec.run_dir), records.UP, {"boot_id": boot, "workers": workers})
+    bench.executor.adopt([spec])
+    bench.executor.stop(R1, grace_s=0.0)
+    assert bench.gone().lost
+    assert is_alive(stranger.pid)
+
+
+def test_a_claim_from_before_a_restart_of_the_machine_is_a_lost_run(bench, stranger):
+    spec = bench.spec("/bin/sh", "-c", FOREVER)
+    spec.run_dir.mkdir(parents=True)
+    records.claim(str(spec.run_dir), boot="another-boot", pid=stranger.pid, start=stranger.start)
+    bench.executor.start(spec)
+    gone = bench.gone()
+    assert (gone.lost, gone.error) == (True, "the machine was restarted during the run")
+    assert is_alive(stranger.pid)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}'])
+@pytest.mark.parametrize("name", [records.CLAIM, records.EXIT])
+def test_a_damaged_record_is_a_lost_run(bench, name, text):
+    spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
+    spec.run_dir.mkdir(parents=True)
+    (spec.run_dir / name).write_text(text)
+    bench.executor.start(spec)
+    assert bench.gone().lost
+    assert not (bench.top / "ran").exists()
+
+
+def test_the_first_record_of_an_exit_stays(tmp_path):
+    records.record_exit(str(tmp_path), {"run_id": 1, "lost": False})
+    records.record_exit(str(tmp_path), {"run_id": 1, "lost": True})
+    assert json.loads((tmp_path / records.EXIT).read_text())["lost"] is False
+    assert os.listdir(tmp_path) == [records.EXIT]
