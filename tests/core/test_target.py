@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -92,13 +91,6 @@ def test_few_jobs(seed: int, capacity: int, most: int) -> None:
         flips_are_told(book, before)
 
 
-ROOM_LOST = pytest.mark.xfail(strict=True, reason="_walk passes a chunk without taking its GPUs off the room")
-WRONG_CHUNK = pytest.mark.xfail(
-    strict=True, reason="_demote takes a split of the chunk behind for one of the chunk it left"
-)
-
-
-@ROOM_LOST
 def test_many_jobs() -> None:
     """Enough of them that chunks split and vanish."""
     for seed in range(6):
@@ -117,7 +109,6 @@ def many_jobs(rng: Random) -> None:
         book.check()
 
 
-@ROOM_LOST
 def test_demotions_between_crowded_queues() -> None:
     """Mostly admitted jobs that fall back a little or far, as in a multi-level queue."""
     for seed in range(8):
@@ -138,7 +129,6 @@ def demotions(rng: Random) -> None:
         book.check()
 
 
-@WRONG_CHUNK
 def test_a_demotion_into_a_chunk_that_is_full() -> None:
     """However the chunks split, those behind the place it leaves see what it leaves."""
     for extra in (1, CHUNK // 2, CHUNK - 1, CHUNK):

@@ -138,6 +138,8 @@ class Target:
                 if shift == 0:
                     if c > through:
                         return
+                    new -= sums[c]
+                    old = new
                     continue
                 if (needs[c] > shift) if shift > 0 else (sums[c] <= new):
                     needs[c] -= shift
@@ -222,8 +224,9 @@ class Target:
     def _demote(self, job: JobState, key: Key) -> None:
         """An admitted job moves back: those in between see its GPUs, then it takes what is left."""
         gpus = job.gpus
-        assert job.key is not None
-        chunk, place = self._remove(job.key)
+        old_key = job.key
+        assert old_key is not None
+        chunk, place = self._remove(old_key)
         if chunk < 0:
             chunk, place = -1 - chunk, 0
         else:
@@ -231,11 +234,10 @@ class Target:
         self.used -= gpus
         job.admitted = False
         chunks = len(self._sums)
-        to_chunk, to_place = self._insert(job, key)
-        if len(self._sums) > chunks and to_chunk - 1 <= chunk and place >= CHUNK:
-            chunk, place = chunk + 1, place - CHUNK  # the chunk it left has split
-        if to_chunk < chunk:  # it left the last chunk, which went with it, for the end of the one before
-            chunk, place = to_chunk, to_place
+        to_chunk, _ = self._insert(job, key)
+        if len(self._sums) != chunks or to_chunk < chunk:  # chunks have moved: look for the place it left
+            chunk = bisect_left(self._last, old_key)
+            place = bisect_left(self._keys[chunk], old_key)
         needs = self._needs
         if min(needs[chunk : to_chunk + 1]) > gpus:  # nobody in between can use what it leaves: it fits again
             for c in range(chunk, to_chunk + 1):
