@@ -37,6 +37,7 @@ class Example:
     program: str
     options: list[str]
     workers: int = 1
+    launcher: tuple[str, ...] = ()
     runs: list[Run] = field(default_factory=list)
 
     def run(self, sent: signal.Signals | None = None, after_step: int = 0, to: int | None = None) -> Run:
@@ -89,7 +90,7 @@ class Example:
         }
         with open(run.run_dir / f"stderr-{worker}", "wb") as errors:
             return subprocess.Popen(
-                [sys.executable, str(EXAMPLES / self.program), *self.options],
+                self.command(port),
                 env=env,
                 cwd=self.path,
                 stdout=subprocess.DEVNULL if worker else subprocess.PIPE,
@@ -97,6 +98,10 @@ class Example:
                 text=True,
                 start_new_session=True,
             )
+
+    def command(self, port: int) -> list[str]:
+        launcher = [word.replace("PORT", str(port)) for word in self.launcher]
+        return [sys.executable, *launcher, str(EXAMPLES / self.program), *self.options]
 
     @property
     def steps(self) -> list[tuple[int, str]]:

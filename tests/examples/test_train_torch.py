@@ -84,3 +84,16 @@ def test_a_killed_gang_goes_on_from_its_last_checkpoint(example, gang):
     assert job.run().exit_codes == [0, 0]
     assert sorted(set(job.steps)) == gang.steps
     assert job.runs[0].steps[-1][0] - job.runs[1].steps[0][0] < 10
+
+
+def test_torchrun_passes_the_signal_on_and_its_processes_agree(tmp_path, gang):
+    """It exits with 1, not 75: to the manager, any exit after its signal is that of a preempted run."""
+    torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=PORT")
+    options = ["--steps", str(STEPS), *SLOW, "--out", "losses.csv"]
+    job = Example(tmp_path, "train_torch_ddp.py", options, launcher=torchrun)
+    run = job.run(signal.SIGTERM, 20)
+    assert run.exit_codes == [1]
+    assert not is_finished(run.run_dir)
+    assert sorted(path.name for path in run.run_dir.glob("report*")) == ["report-0.jsonl"]
+    assert job.run().exit_codes == [0]
+    assert_same(job, gang)
