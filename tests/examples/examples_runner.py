@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 import tiresias
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SLOW_STEP_S = 0.03
+DEADLINE_S = 120.0
 STEP = re.compile(r"step (\d+) loss (\S+)")
 
 
@@ -49,7 +52,10 @@ class Example:
         run = Run(number, self.path / f"run-{number}")
         run.run_dir.mkdir(parents=True)
         self.runs.append(run)
-        processes = self.start(run)
+        slowly = ["--step-seconds", str(SLOW_STEP_S)] if sent else []  # not done before the signal
+        processes = self.start(run, slowly)
+        watchdog = threading.Timer(DEADLINE_S, kill, [processes])
+        watchdog.start()
         try:
             for line in processes[0].stdout:
                 if found := STEP.match(line):
@@ -61,19 +67,18 @@ class Example:
                     sent = None
             run.exit_codes = [process.wait(60) for process in processes]
         finally:
-            for process in processes:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            watchdog.cancel()
+            watchdog.join()
+            kill(processes)
             processes[0].stdout.close()
         run.errors = "".join(path.read_text() for path in sorted(run.run_dir.glob("stderr-*")))
         return run
 
-    def start(self, run: Run) -> list[subprocess.Popen[str]]:
-        port = free_port()
-        return [self.start_worker(run, worker, port) for worker in range(self.workers)]
+    def start(self, run: Run, more: list[str]) -> list[subprocess.Popen[str]]:
+        command = self.command(port := free_port()) + more
+        return [self.start_worker(run, worker, port, command) for worker in range(self.workers)]
 
-    def start_worker(self, run: Run, worker: int, port: int) -> subprocess.Popen[str]:
+    def start_worker(self, run: Run, worker: int, port: int, command: list[str]) -> subprocess.Popen[str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("TIRESIAS_")}
         env |= {
             "PYTHONPATH": str(Path(tiresias.__file__).parents[1]),
@@ -90,7 +95,7 @@ class Example:
         }
         with open(run.run_dir / f"stderr-{worker}", "wb") as errors:
             return subprocess.Popen(
-                self.command(port),
+                command,
                 env=env,
                 cwd=self.path,
                 stdout=subprocess.DEVNULL if worker else subprocess.PIPE,
@@ -107,6 +112,13 @@ class Example:
     def steps(self) -> list[tuple[int, str]]:
         """Every step that any run has done, in the order done."""
         return [step for run in self.runs for step in run.steps]
+
+
+def kill(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def free_port() -> int:

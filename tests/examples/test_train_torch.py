@@ -14,7 +14,6 @@ if importlib.util.find_spec("torch") is None:
     pytest.skip("PyTorch is not installed (make test-torch installs it)", allow_module_level=True)
 
 STEPS = 80
-SLOW = ("--step-seconds", "0.01")
 
 
 def uninterrupted(path, program: str, workers: int = 1) -> Example:
@@ -50,8 +49,8 @@ def test_it_learns(alone, gang):
 def test_preempted_it_does_every_step_once_with_the_same_loss(example, alone, loaders):
     """The signal reaches the data loaders' processes too: they outlive it, or the training could not save."""
     more = ("--loader-workers", str(loaders), "--out", "losses.csv")
-    job = example("preempted", "train_torch.py", "--steps", str(STEPS), *SLOW, *more)
-    for after_step in (1, 16, 40):
+    job = example("preempted", "train_torch.py", "--steps", str(STEPS), *more)
+    for after_step in (1, 16, 20):
         run = job.run(signal.SIGTERM, after_step)
         assert run.exit_codes == [75], run.errors
     assert job.run().exit_codes == [0]
@@ -59,9 +58,8 @@ def test_preempted_it_does_every_step_once_with_the_same_loss(example, alone, lo
 
 
 def test_a_preempted_gang_stops_at_one_step_and_does_every_step_once(example, gang):
-    more = (*SLOW, "--out", "losses.csv")
-    job = example("gang", "train_torch_ddp.py", "--steps", str(STEPS), *more, workers=2)
-    for after_step in (1, 40):
+    job = example("gang", "train_torch_ddp.py", "--steps", str(STEPS), "--out", "losses.csv", workers=2)
+    for after_step in (1, 18):
         run = job.run(signal.SIGTERM, after_step)
         assert run.exit_codes == [75, 75], run.errors
     assert job.run().exit_codes == [0, 0]
@@ -69,8 +67,7 @@ def test_a_preempted_gang_stops_at_one_step_and_does_every_step_once(example, ga
 
 
 def test_a_gang_stops_together_when_one_worker_has_got_the_signal(example, gang):
-    more = (*SLOW, "--out", "losses.csv")
-    job = example("one", "train_torch_ddp.py", "--steps", str(STEPS), *more, workers=2)
+    job = example("one", "train_torch_ddp.py", "--steps", str(STEPS), "--out", "losses.csv", workers=2)
     run = job.run(signal.SIGTERM, 20, to=1)
     assert run.exit_codes == [75, 75], run.errors
     assert job.run().exit_codes == [0, 0]
@@ -79,8 +76,8 @@ def test_a_gang_stops_together_when_one_worker_has_got_the_signal(example, gang)
 
 def test_a_killed_gang_goes_on_from_its_last_checkpoint(example, gang):
     more = ("--save-every", "10", "--out", "losses.csv")
-    job = example("killed", "train_torch_ddp.py", "--steps", str(STEPS), *SLOW, *more, workers=2)
-    job.run(signal.SIGKILL, 35)
+    job = example("killed", "train_torch_ddp.py", "--steps", str(STEPS), *more, workers=2)
+    job.run(signal.SIGKILL, 25)
     assert job.run().exit_codes == [0, 0]
     assert sorted(set(job.steps)) == gang.steps
     assert job.runs[0].steps[-1][0] - job.runs[1].steps[0][0] < 10
@@ -89,7 +86,7 @@ def test_a_killed_gang_goes_on_from_its_last_checkpoint(example, gang):
 def test_torchrun_passes_the_signal_on_and_its_processes_agree(tmp_path, gang):
     """It exits with 1, not 75: to the manager, any exit after its signal is that of a preempted run."""
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=PORT")
-    options = ["--steps", str(STEPS), *SLOW, "--out", "losses.csv"]
+    options = ["--steps", str(STEPS), "--out", "losses.csv"]
     job = Example(tmp_path, "train_torch_ddp.py", options, launcher=torchrun)
     run = job.run(signal.SIGTERM, 20)
     assert run.exit_codes == [1]

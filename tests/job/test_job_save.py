@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import stat
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -31,6 +34,28 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path):
         save(path, fail)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "latest").symlink_to("elsewhere/model")
+    save(tmp_path / "latest", lambda file: file.write(b"new"))
+    assert (tmp_path / "latest").is_symlink()
+    assert (tmp_path / "elsewhere/model").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_directory_that_cannot_be_synced_is_no_error_but_a_failing_disk_is(
+    tmp_path, monkeypatch, number, is_told
+):
+    def sync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(OSError, match="Input/output") if is_told else nullcontext():
+        save(tmp_path / "model", lambda file: file.write(b"new"))
+    assert (tmp_path / "model").read_bytes() == b"new"
 
 
 def test_a_name_without_directory_is_below_the_working_directory(tmp_path, monkeypatch):

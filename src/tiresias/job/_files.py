@@ -16,10 +16,11 @@ LEFT_BEHIND_AFTER_S = 600.0
 def save(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Replace the file at `path` by what `write` puts into the binary file it is given: all of it or nothing.
 
-    When this returns, the new file is on disk. A process killed half way leaves the old file as it was.
+    When this returns, the new file is on disk. A process killed half way leaves the old file as it was. Where
+    `path` is a link, the file that it leads to is replaced.
     """
-    target = os.fspath(path)
-    directory, name = os.path.split(os.path.abspath(target))
+    target = os.path.realpath(os.fspath(path))
+    directory, name = os.path.split(target)
     os.makedirs(directory, exist_ok=True)
     remove_left_behind(directory, name)
     part = os.path.join(directory, f".{name}.{os.getpid()}.{time.monotonic_ns()}.part")
@@ -59,8 +60,13 @@ def remove(path: str) -> None:
 
 def sync_directory(directory: str) -> None:
     """Make a rename durable."""
+    import errno
+
     file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+            raise
     finally:
         os.close(file)

@@ -65,9 +65,10 @@ class Stop:
 
     def after_fork(self) -> None:
         """Give a child the handler from before, else it would not die when its parent terminates it."""
-        import signal
-
         self._look_at = 0.0
-        if self._is_armed and signal.getsignal(signal.SIGTERM) == self._on_signal:
-            signal.signal(signal.SIGTERM, self._before)
+        if self._is_armed:
+            import signal
+
+            if signal.getsignal(signal.SIGTERM) == self._on_signal:
+                signal.signal(signal.SIGTERM, self._before)
         self._is_armed = False
