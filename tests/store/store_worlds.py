@@ -1,4 +1,4 @@
-"""A random life of a cluster, told as facts to a real Controller; and what it means that two States are equal."""
+"""A random life of a cluster, told to a real Controller; and what it means that two States are equal."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ class Happening:
 class Life:
     """Tells happenings to a Controller; the facts are always ones that can follow what is known."""
 
-    def __init__(self, controller: Controller, at: float = 0.0):
+    def __init__(self, controller: Controller, sizes: tuple[int, ...] = (1, 2, 4, 1, 8, 2)):
         self.controller = controller
-        self.at = at
+        self.sizes = sizes  # powers of two make all instants exact
+        self.at = 0.0
         self.timer_at = INFINITY
         self.jobs = 0
         self.told: list[tuple[list[Fact], Step]] = []
@@ -91,6 +92,13 @@ class Life:
         self._tell(facts or [f.TimerFired(self.at)])
         return self.told
 
+    def restart(self, controller: Controller) -> list[tuple[list[Fact], Step]]:
+        """Go on with a Controller made anew, as a manager does: a timer fires first, to set the next."""
+        self.controller = controller
+        self.told = []
+        self._tell([f.TimerFired(self.at)])
+        return self.told
+
     def _tell(self, facts: list[Fact]) -> None:
         step = Step()
         self.controller.handle(facts, step)
@@ -107,7 +115,7 @@ class Life:
         facts: list[Fact] = []
         for _ in range(1 + whom % 3):
             self.jobs += 1
-            gpus = (1, 2, 4, 1, 8, 3)[(whom + self.jobs) % 6]
+            gpus = self.sizes[(whom + self.jobs) % len(self.sizes)]
             priority = (Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)[whom % 4]
             job = Job(JobId(self.jobs), Demand(gpus), self.at, user=f"u{whom % 2}", priority=priority)
             job.preemptible = whom % 7 != 0
@@ -123,12 +131,15 @@ class Life:
         ]
 
     def _exit(self, whom: int) -> list[Fact]:
-        causes = list(ExitCause)
-        return [
-            f.RunExited(self.at, job.run.id, causes[whom % 3], job.progress_at(self.at))
-            for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
-            if job.run is not None
-        ]
+        facts: list[Fact] = []
+        for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING):
+            assert job.run is not None
+            causes = (
+                list(ExitCause) if job.phase is Phase.STOPPING else [ExitCause.FINISHED, ExitCause.FAILED]
+            )
+            cause = causes[whom % len(causes)]
+            facts.append(f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at)))
+        return facts
 
     def _progress(self, whom: int) -> list[Fact]:
         return [
