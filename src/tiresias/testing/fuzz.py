@@ -1,0 +1,211 @@
+"""Facts at random, straight into a Controller: all that can happen to a cluster, in any legal order.
+
+No World and no sense: jobs finish, fail, exit, are held, released and cancelled whenever the lifecycle
+allows it, nodes come and go, timers fire when they were wished for. After every `handle` the books must be
+in order and the plan that of a plain recomputation.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection
+from random import Random
+from typing import ClassVar
+
+from tiresias.core import facts as f
+from tiresias.core import invariants
+from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.controller import Controller, Step
+from tiresias.core.facts import ExitCause
+from tiresias.core.model import INFINITY, Job, JobId, Phase, Priority, RunId
+from tiresias.core.state import JobState
+from tiresias.testing.builders import a_job
+
+QUIET = frozenset({"submit", "finish", "exit", "start"})
+PEOPLE = frozenset({"hold", "release", "cancel"})
+TROUBLE = frozenset({"fail", "exit unasked", "progress"})
+NODES = frozenset({"drain", "restore"})
+EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
+
+SILENT = (f.RunStarted, f.RunProgressed)
+HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+
+
+class RandomDriver:
+    """Hands facts over and keeps the Controller's commands; `kinds` are the things that may happen."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        rng: Random,
+        *,
+        kinds: Collection[str] = EVERYTHING,
+        sizes: tuple[int, ...] = (1, 1, 2, 4),
+        most: int = 30,
+    ):
+        self.controller = controller
+        self.state = controller.state
+        self.rng = rng
+        self.most = most
+        self.sizes = sizes
+        self.at = 0.0
+        self.timer_at = INFINITY
+        self.submitted = self.ended = 0
+        self.told: set[RunId] = set()  # runs that were told to stop
+        self._kinds = sorted(kinds)
+        self._step = Step()
+
+    def happen(self) -> None:
+        """One instant, no later than the timer: one to three things that touch different jobs."""
+        if self.rng.random() < 0.4:
+            self.at = min(self.timer_at, self.at + self.rng.choice((1.0, 7.5, 40.0, 1000 / 3)))
+        facts: list[f.Fact] = []
+        touched: set[JobId] = set()
+        if self.timer_at <= self.at:
+            self.timer_at = INFINITY
+            facts.append(f.TimerFired(self.at))
+        for _ in range(self.rng.randrange(1, 4)):
+            fact = self._things[self.rng.choice(self._kinds)](self, touched)
+            if fact is not None:
+                facts.append(fact)
+        if all(isinstance(fact, SILENT) for fact in facts):
+            facts.append(f.TimerFired(self.at))  # so that a plan is made
+        self.handle(facts)
+
+    def handle(self, facts: list[f.Fact]) -> None:
+        step = self._step
+        self.controller.handle(facts, step)
+        for command in step.commands:
+            if isinstance(command, SetTimer):
+                assert command.at > self.at, ("a timer in the past", command, self.at)
+                self.timer_at = command.at
+            elif isinstance(command, StopRun):
+                self.told.add(command.run_id)
+            else:
+                assert isinstance(command, StartRun)
+        self.ended += len(step.ended)
+        for list_ in (step.facts, step.commands, step.ended):
+            list_.clear()
+
+    # --- what may happen -------------------------------------------------------------------------------
+
+    def _pick(self, touched: set[JobId], good: Callable[[JobState], bool]) -> JobState | None:
+        found = [job for job in self.state.jobs.values() if job.id not in touched and good(job)]
+        if not found:
+            return None
+        job = self.rng.choice(found)
+        touched.add(job.id)
+        return job
+
+    def _submit(self, touched: set[JobId]) -> f.Fact | None:
+        if len(self.state.jobs) + len(touched) >= self.most:
+            return None
+        self.submitted += 1
+        job = self._job(self.submitted)
+        touched.add(job.id)
+        return f.JobSubmitted(self.at, job)
+
+    def _job(self, number: int) -> Job:
+        rng = self.rng
+        return a_job(
+            number,
+            rng.choice(self.sizes),
+            self.at,
+            duration_s=float(rng.randrange(1, 2000)),
+            priority=rng.choice(
+                (Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)
+            ),
+            preemptible=rng.random() < 0.9,
+        )
+
+    def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
+        if job is None or job.run is None:
+            return None
+        return f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
+
+    def _finish(self, touched: set[JobId]) -> f.Fact | None:
+        return self._exited(self._pick(touched, lambda job: job.phase in HOLDING), ExitCause.FINISHED)
+
+    def _exit(self, touched: set[JobId]) -> f.Fact | None:
+        return self._exited(self._pick(touched, lambda job: job.phase is Phase.STOPPING), ExitCause.PREEMPTED)
+
+    def _exit_unasked(self, touched: set[JobId]) -> f.Fact | None:
+        if self.rng.random() < 0.7:
+            return None
+        return self._exited(self._pick(touched, lambda job: job.phase in HOLDING), ExitCause.PREEMPTED)
+
+    def _fail(self, touched: set[JobId]) -> f.Fact | None:
+        if self.rng.random() < 0.7:
+            return None
+        return self._exited(self._pick(touched, lambda job: job.phase in HOLDING), ExitCause.FAILED)
+
+    def _start(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.phase is Phase.STARTING)
+        return None if job is None or job.run is None else f.RunStarted(self.at, job.run.id)
+
+    def _progress(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.phase is Phase.RUNNING)
+        if job is None or job.run is None:
+            return None
+        speed = self.rng.choice((0.5, 1.0, 2.0))
+        return f.RunProgressed(self.at, job.run.id, job.progress_at(self.at), speed)
+
+    def _hold(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.phase in (Phase.PENDING, Phase.SUSPENDED))
+        return None if job is None or self.rng.random() < 0.5 else f.JobHeld(self.at, job.id)
+
+    def _release(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.phase is Phase.HELD)
+        return None if job is None else f.JobReleased(self.at, job.id)
+
+    def _cancel(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: not job.cancelled)
+        return None if job is None or self.rng.random() < 0.7 else f.JobCancelled(self.at, job.id)
+
+    def _drain(self, touched: set[JobId]) -> f.Fact | None:
+        if self.rng.random() < 0.5:
+            return None
+        return f.NodeDrained(self.at, self.rng.choice(self.state.ledger.nodes).name)
+
+    def _restore(self, touched: set[JobId]) -> f.Fact | None:
+        return f.NodeRestored(self.at, self.rng.choice(self.state.ledger.nodes).name)
+
+    _things: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], f.Fact | None]]] = {
+        "submit": _submit,
+        "finish": _finish,
+        "exit": _exit,
+        "exit unasked": _exit_unasked,
+        "fail": _fail,
+        "start": _start,
+        "progress": _progress,
+        "hold": _hold,
+        "release": _release,
+        "cancel": _cancel,
+        "drain": _drain,
+        "restore": _restore,
+    }
+
+
+def check_books(driver: RandomDriver) -> None:
+    """The invariants hold, runs that must stop were told to, nobody is lost."""
+    state = driver.state
+    invariants.check_plan(driver.controller)
+    stopping = {job.run.id for job in state.jobs.values() if job.run and job.phase is Phase.STOPPING}
+    assert stopping <= driver.told, ("must stop and was not told to", stopping - driver.told)
+    assert driver.submitted == len(state.jobs) + driver.ended, "a job lost"
+
+
+def check_anew(driver: RandomDriver) -> None:
+    """A Controller made from the State alone has the same plan and decides nothing more."""
+    old = driver.controller
+    state = copy.deepcopy(old.state)
+    new, step = Controller(state, old.policy, old.placer), Step()
+    new.handle([f.TimerFired(state.at)], step)
+    assert not step.facts, ("decided only when all is worked out anew", step.facts)
+    for id, job in old.state.jobs.items():
+        twin = state.jobs[id]
+        assert (job.admitted, job.pinned) == (twin.admitted, twin.pinned), ("another plan", id)
+    before, after = [[job.id for job in view.ranked()] for view in (old.view, new.view)]
+    if not old.policy.moves:  # near ties of moving ranks may be told apart by rounding
+        assert before == after, ("another order", before, after)
+    assert sorted(before) == sorted(after)
