@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Timer
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
 from tiresias.core.model import RunId
 from tiresias.executors import procfs, records
 from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp
+from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.launchers import launchers
 from tiresias.executors.outcome import gone
 from tiresias.executors.ports import free_port
@@ -30,11 +31,6 @@ MASTER_ADDR = "127.0.0.1"
 LINGER_S = 2.0  # what the workers leave behind gets this long to end by itself
 HAND_ON_S = 10.0  # so long we wait for the driver to let go of a GPU whose processes are gone
 LOOK_AGAIN_S = 0.1
-
-
-class GpuWatch(Protocol):
-    def in_use(self, uuids: Iterable[str]) -> tuple[str, ...]:
-        """Those of the GPUs on which a process that has just ended still shows."""
 
 
 @dataclass(slots=True)
@@ -57,8 +53,8 @@ class _Run:
 class LocalExecutor:
     """`root` is this executor's own directory. See `base.Executor` for the contract."""
 
-    def __init__(self, root: Path, *, gpus: GpuWatch | None = None, linger_s: float = LINGER_S):
-        self._gpus = gpus
+    def __init__(self, root: Path, *, driver: Driver | None = None, linger_s: float = LINGER_S):
+        self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
         self._linger_s = linger_s
         self._runs: dict[RunId, _Run] = {}
         self._by_pidfd: dict[int, _Run] = {}
@@ -147,6 +143,21 @@ class LocalExecutor:
         reports, self._reports = self._reports, []
         return reports
 
+    # --- GPUs ------------------------------------------------------------------------------------------
+
+    def owns(self, pid: int) -> bool:
+        """Whether this process belongs to one of our runs: by descent, or by its environment."""
+        supervisors = {run.pid for run in self._by_pidfd.values()}
+        above: int | None = pid
+        while above and above not in supervisors:
+            process = procfs.look(above)
+            above = process.parent if process is not None else None
+        return bool(above) or any(procfs.carries(pid, _marks(run.spec)) for run in self._runs.values())
+
+    def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
+        """Those of the GPUs that processes other than our runs' use, and their pids."""
+        return {} if self._gpus is None else self._gpus.foreign(uuids)
+
     # --- what a run's directory says -------------------------------------------------------------------
 
     def _look(self, run: _Run) -> bool:
@@ -210,14 +221,13 @@ class LocalExecutor:
 
     def _spawn(self, run: _Run, plan: dict[str, Any]) -> None:
         spec, who = run.spec, run.spec.identity
-        marks = [f"TIRESIAS_RUN_ID={spec.run_id}", f"TIRESIAS_RUN_DIR={spec.job_dir}"]
         root = os.geteuid() == 0
         pid = spawn_supervisor(
             run.dir,
             {
                 "run_id": int(spec.run_id),
                 "run_dir": run.dir,
-                "marks": [os.fsencode(mark) for mark in marks],
+                "marks": _marks(spec),
                 "cwd": spec.cwd,
                 "credentials": (who.uid, who.gid, who.groups) if who is not None and root else None,
                 "grace_s": spec.grace_s,
@@ -327,3 +337,8 @@ class LocalExecutor:
         with suppress(BlockingIOError):
             while len(os.read(self._news, 65536)) == 65536:
                 pass
+
+
+def _marks(spec: RunSpec) -> list[bytes]:
+    """What the environment of the run's processes says. The directory tells managers on one machine apart."""
+    return [b"TIRESIAS_RUN_ID=%d" % spec.run_id, b"TIRESIAS_RUN_DIR=" + os.fsencode(spec.job_dir)]

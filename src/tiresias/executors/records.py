@@ -30,7 +30,7 @@ def read(run_dir: str, name: str) -> dict[str, Any] | None:
     try:
         with open(os.path.join(run_dir, name), encoding="utf-8") as file:
             text = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         found = json.loads(text)

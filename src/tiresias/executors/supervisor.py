@@ -15,7 +15,6 @@ import ctypes
 import marshal
 import os
 import select
-import sys
 import time
 
 from tiresias.executors import procfs, records
@@ -197,7 +196,7 @@ class Supervisor:
         try:
             records.put(self.run_dir, records.UP, {"boot_id": procfs.boot_id(), "workers": found})
         except OSError as error:  # the run is none the worse for it
-            print(f"cannot write {records.UP}: {error}", file=sys.stderr)
+            _say(f"cannot write {records.UP}: {error}")
         try:
             news = os.open(self.plan["news"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.write(news, b"u")
@@ -274,7 +273,7 @@ class Supervisor:
             try:
                 return records.record_exit(self.run_dir, record)
             except OSError as error:  # a slot is not free before its run's exit is safe
-                print(f"cannot record the exit, trying again: {error}", file=sys.stderr, flush=True)
+                _say(f"cannot record the exit, trying again: {error}")
                 time.sleep(1)
 
 
@@ -285,7 +284,15 @@ def _send_group(leader: int, number: int) -> None:
     except ProcessLookupError:  # it has not made its group yet
         os.kill(leader, number)
     except PermissionError as error:  # all of the group are processes of another user (sudo)
-        print(f"cannot send signal {number} to group {leader}: {error}", file=sys.stderr, flush=True)
+        _say(f"cannot send signal {number} to group {leader}: {error}")
+
+
+def _say(text: str) -> None:
+    """Into the supervisor's log, if that can be written."""
+    try:  # noqa: SIM105  (contextlib would have to be loaded)
+        os.write(2, text.encode(errors="replace") + b"\n")
+    except OSError:
+        pass
 
 
 def main() -> None:
@@ -303,5 +310,5 @@ def main() -> None:
         else:
             supervisor.supervise()
     except OSError as error:
-        print(f"supervisor: {error}", file=sys.stderr, flush=True)
-        sys.exit(error.errno or 1)
+        _say(str(error))
+        os._exit(error.errno or 1)  # sys.exit would change the code if the disk with our log is full

@@ -1,0 +1,180 @@
+"""Users, full disks and directories that cannot be written: each an exit with words."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiresias.core.model import RunId
+from tiresias.executors.base import Identity
+from tiresias.executors.local import LocalExecutor
+from tiresias.testing.executors import Bench, processes_of, until
+
+R1 = RunId(1)
+IS_ROOT = os.geteuid() == 0
+NOBODY = pwd.getpwnam("nobody")
+SOMEBODY = Identity(NOBODY.pw_uid, NOBODY.pw_gid, (NOBODY.pw_gid,), "nobody", NOBODY.pw_dir)
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root, to become another user or to mount")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2)
+    bench = Bench(executor, tmp_path)
+    yield bench
+    for run_id in bench.specs:
+        executor.stop(run_id, grace_s=0.0)
+    until(lambda: not processes_of(tmp_path), "nothing of any run is left")
+    executor.close()
+
+
+def let_all_pass(path: Path) -> None:
+    """pytest's directories are the owner's alone."""
+    for each in [path, *path.parents]:
+        if each.stat().st_uid == os.geteuid() and each != Path("/"):
+            each.chmod(each.stat().st_mode | 0o011)
+
+
+@needs_root
+def test_a_worker_runs_as_the_submitter(bench):
+    let_all_pass(bench.top)
+    spec = bench.shell(
+        'id -u; id -g; id -G; echo $HOME $USER; echo 1 > "$TIRESIAS_RUN_DIR/x"', identity=SOMEBODY
+    )
+    assert bench.gone().status == 0, bench.gone()
+    uid, gid = str(NOBODY.pw_uid), str(NOBODY.pw_gid)
+    assert bench.output().splitlines() == [uid, gid, gid, f"{NOBODY.pw_dir} nobody"]
+    assert (spec.job_dir / "x").stat().st_uid == NOBODY.pw_uid
+
+
+@needs_root
+def test_a_worker_cannot_touch_the_records_of_its_run(bench):
+    let_all_pass(bench.top)
+    bench.shell(
+        'cd "$TIRESIAS_RUN_DIR/.." && { rm -f claim.json; touch exit.json; mv job other; }', identity=SOMEBODY
+    )
+    assert bench.gone().status != 0
+    assert (bench.specs[R1].run_dir / "claim.json").exists()
+    assert bench.specs[R1].job_dir.exists()
+
+
+@needs_root
+def test_a_directory_that_only_root_may_enter_is_refused_to_the_submitter(bench):
+    closed = bench.top / "closed"
+    closed.mkdir(mode=0o700)
+    bench.shell("exit 0", identity=SOMEBODY, cwd=str(closed))
+    assert "closed': permission denied" in bench.gone().error
+
+
+REFUSED = """
+import os, sys
+from pathlib import Path
+from tiresias.executors.base import Identity
+from tiresias.executors.local import LocalExecutor
+from tiresias.testing.executors import Bench
+top, uid = Path(sys.argv[1]), int(sys.argv[2])
+if os.geteuid() != uid:
+    os.setgroups([])
+    os.setresuid(uid, uid, uid)
+bench = Bench(LocalExecutor(top / "executor"), top)
+bench.shell("exit 0", identity=Identity(4711, 4711, (), "ada", "/home/ada"))
+print(bench.gone().error)
+"""
+
+
+def test_without_root_nobody_else_can_be_become(tmp_path):
+    let_all_pass(tmp_path)
+    place = tmp_path / "place"
+    place.mkdir(mode=0o777)
+    place.chmod(0o777)
+    uid = NOBODY.pw_uid if IS_ROOT else os.geteuid()
+    answer = subprocess.run(
+        [sys.executable, "-c", REFUSED, str(place), str(uid)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    expected = f"cannot run as ada (uid 4711): the manager is uid {uid}, not root\n"
+    assert answer.stdout == expected, answer.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tiresias-test", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(place: Path) -> None:
+    with open(place / "filler", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            pass
+
+
+@needs_root
+def test_a_disk_that_is_full_from_the_beginning_is_an_exit_with_words(bench, small_disk):
+    fill(small_disk)
+    bench.shell("exit 0", run_dir=small_disk / "runs" / "1")
+    gone = bench.gone()
+    assert "no space left on device" in gone.error.lower()
+    assert str(small_disk) in gone.error
+
+
+@needs_root
+def test_a_disk_that_fills_up_during_the_run_does_not_lose_its_exit(bench, small_disk):
+    spec = bench.shell(f"until [ -e {bench.top}/go ]; do sleep 0.01; done; exit 9", run_dir=small_disk / "1")
+    bench.up()
+    fill(small_disk)
+    (bench.top / "go").touch()
+    assert bench.gone().status == 9
+    later = LocalExecutor(bench.top / "later")
+    assert later.adopt([spec]).gone == [R1]
+    later.close()
+
+
+@needs_root
+def test_a_run_can_be_stopped_when_the_disk_is_full(bench, small_disk):
+    bench.shell("exec sleep 600", run_dir=small_disk / "1")
+    bench.up()
+    fill(small_disk)
+    bench.executor.stop(R1)
+    assert bench.gone().stopped
+
+
+def test_a_run_directory_that_cannot_be_made_is_an_exit_with_words(bench):
+    (bench.top / "runs").write_text("a file in the way")
+    bench.shell("exit 0")
+    gone = bench.gone()
+    assert "Not a directory" in gone.error or "File exists" in gone.error
+    assert "runs" in gone.error
+
+
+def test_output_that_cannot_be_opened_is_an_exit_with_words(bench):
+    spec = bench.spec("/bin/sh", "-c", "exit 0")
+    spec.run_dir.mkdir(parents=True)
+    spec.log(0).mkdir()
+    bench.executor.start(spec)
+    assert "cannot open the output file" in bench.gone().error
+
+
+def test_output_is_never_written_through_a_link(bench):
+    spec = bench.spec("/bin/sh", "-c", "echo secret")
+    spec.run_dir.mkdir(parents=True)
+    spec.log(0).symlink_to(bench.top / "elsewhere")
+    bench.executor.start(spec)
+    assert "cannot open the output file" in bench.gone().error
+    assert not (bench.top / "elsewhere").exists()
