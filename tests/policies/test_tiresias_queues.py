@@ -148,9 +148,6 @@ def test_with_a_shortest_run_below_the_loading_time_all_jobs_still_finish(order:
     assert result.jobs.height == 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="more GPU-seconds pass in one step of an epoch second than the tolerance"
-)
 def test_a_job_of_very_many_gpus_crosses_its_threshold(within: Within) -> None:
     at = 1_500_000_000.123456
     lab = Harness("tiresias-l", gpus=8, nodes=20_000, options=queues("333333.3,1000000"))

@@ -72,6 +72,10 @@ class RandomDriver:
             facts.append(f.TimerFired(self.at))  # so that a plan is made
         self.handle(facts)
 
+    def happen_often(self, instants: int = 60) -> None:
+        for _ in range(instants):
+            self.happen()
+
     def handle(self, facts: list[f.Fact]) -> None:
         step = self._step
         self.controller.handle(facts, step)
