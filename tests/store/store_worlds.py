@@ -139,7 +139,14 @@ class Life:
             )
             cause = causes[whom % len(causes)]
             facts.append(f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at)))
+            facts += self._drained_again(job.run)
         return facts
+
+    def _drained_again(self, run: Run) -> list[Fact]:
+        """Tell the planner that slots of a drained node are gone with the run that held them."""
+        ledger = self.state.ledger
+        gone = [node for node, _ in run.allocation if not ledger.in_service[node]]
+        return [f.NodeDrained(self.at, ledger.nodes[node].name) for node in gone]
 
     def _progress(self, whom: int) -> list[Fact]:
         return [

@@ -1,0 +1,121 @@
+"""A journal of every released version opens, and what was in it is still there."""
+
+from __future__ import annotations
+
+import sqlite3
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from store_worlds import a_controller, a_store, hand
+
+from tiresias.core import facts as f
+from tiresias.core.model import JobId, Phase, RunId
+from tiresias.store import Batch, Chosen, Reader, Store, StoreError, database
+
+V1 = Path(__file__).with_name("store_v1.sql")
+"""The schema as version 1 had it. Never edit it: it stands for the files that are out there."""
+
+V1_ROWS = """
+INSERT INTO facts VALUES (1,1,0,1000.5,'JobSubmitted',1,7,
+  '{"at":1000.5,"job":{"id":7,"demand":{"gpus":2},"submitted_at":1000.5,"user":"ann","name":"bert"}}');
+INSERT INTO facts VALUES (2,1,1,1000.5,'RunGranted',1,7,
+  '{"at":1000.5,"run_id":1,"job_id":7,"allocation":[[0,3]]}');
+INSERT INTO facts VALUES (3,2,0,1003.25,'RunStarted',1,7,'{"at":1003.25,"run_id":1,"speed":1.0}');
+INSERT INTO jobs VALUES (7,1,'{"id":7,"demand":{"gpus":2},"submitted_at":1000.5,"user":"ann","name":"bert"}',
+  'RUNNING',0,1,0,1000.5,NULL,1000.5,0.0,0.0,0.0);
+INSERT INTO submissions VALUES (7,'{"command":["python","train.py"]}');
+INSERT INTO notes VALUES (7,'{"retries":1}');
+INSERT INTO runs VALUES (1,7,1,'[[0,3]]',1000.5,1003.25,NULL,NULL,0.0,1003.25,1.0,NULL,NULL);
+INSERT INTO nodes VALUES (0,'box','{"name":"box","gpus":4,"rack":""}',1);
+INSERT INTO meta VALUES (1,1003.25,3,2,2,8);
+INSERT INTO policy VALUES (1,'fifo','{}','packed','{}','null');
+INSERT INTO bases VALUES (0,NULL,
+  '[null,1,[[0,"{\\"name\\":\\"box\\",\\"gpus\\":4}",1]],[],[],["fifo","{}","packed","{}","null"]]');
+INSERT INTO settings VALUES ('max_gpus_per_user','8');
+"""
+
+
+def a_journal_of_version_1(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript(V1.read_text(encoding="utf-8") + V1_ROWS)
+    connection.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+
+def test_version_1_opens_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    a_journal_of_version_1(path)
+    with Store.open(path) as store:
+        assert store.setting("max_gpus_per_user", 0) == 8
+        loaded = store.load()
+        job = loaded.state.jobs[JobId(7)]
+        assert (job.job.user, job.gpus, job.phase) == ("ann", 2, Phase.RUNNING)
+        assert job.run is not None
+        assert (job.run.started_at, job.run.allocation) == (1003.25, ((0, 3),))
+        assert loaded.submissions == {7: {"command": ["python", "train.py"]}}
+        assert loaded.notes == {7: {"retries": 1}}
+        assert loaded.state.ledger.free == 2
+        assert [type(stored.fact) for stored in store.story(JobId(7))] == [
+            f.JobSubmitted,
+            f.RunGranted,
+            f.RunStarted,
+        ]
+        assert store.next_job_id == 8
+        controller = a_controller("fifo")
+        controller.state = loaded.state
+        batch = Batch()
+        batch.add(*hand(controller, f.RunExited(1010.0, RunId(1), f.ExitCause.FINISHED, 6.75)))
+        assert store.commit(controller, batch) == 4
+
+
+def test_the_first_migration_is_what_version_1_was() -> None:
+    ours = files("tiresias.store").joinpath("schema", "0001_start.sql").read_text(encoding="utf-8")
+    assert ours == V1.read_text(encoding="utf-8"), "a released migration is never edited: add another one"
+
+
+def test_a_migration_is_applied_whole_with_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    a_journal_of_version_1(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    known = [
+        V1.read_text(encoding="utf-8"),
+        "ALTER TABLE jobs ADD COLUMN mood TEXT;\nCREATE TABLE moods (m);",
+    ]
+    database.migrate(connection, path, known)
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT id, mood FROM jobs").fetchall() == [(7, None)]
+    with pytest.raises(StoreError, match="cannot bring the journal to version 3"):
+        database.migrate(connection, path, [*known, "CREATE TABLE half (a);\nCREATE TABLE moods (again);"])
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'half'").fetchone() == (0,)
+    connection.close()
+
+
+def test_a_trigger_is_one_statement() -> None:
+    assert sum("CREATE TRIGGER" in part for part in database._statements(database.migrations()[0])) == 1
+
+
+def test_a_reader_does_not_migrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal.db"
+    a_store(path, a_controller()).close()
+    monkeypatch.setattr(database, "migrations", lambda: [V1.read_text(encoding="utf-8"), "SELECT 1;"])
+    with pytest.raises(StoreError, match=r"has version 1, .* reads version 2; start the manager once"):
+        Reader(path)
+
+
+def test_a_new_journal_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "journal.db"
+    controller = a_controller()
+    with Store.open(path) as store:
+        assert store.is_new
+        store.begin(controller, Chosen("tiresias-l", {"queues": "auto"}))
+        assert not store.is_new
+        assert store.chosen() == Chosen("tiresias-l", {"queues": "auto"})
+    for name in ("journal.db", "journal.db.lock"):
+        assert (path.parent / name).stat().st_mode & 0o077 == 0
+    with Store.open(path) as store:
+        assert not store.is_new
+        assert store.load().state.jobs == {}
