@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,20 @@ def test_a_job_is_found_active_and_ended(told: Told) -> None:
     assert (run.cause, run.exit, run.number) == (ExitCause.FINISHED, {"code": 0, "signal": None}, 1)
     assert told.store.job(JobId(99)) is None
     assert told.store.run(RunId(99)) is None
+
+
+def test_text_that_is_not_utf_8_survives(told: Told) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    batch = Batch(submissions={JobId(1): {"env": {"A": name, "B": "\0 ä"}}})
+    batch.add(*hand(told.controller, f.JobSubmitted(0.0, Job(JobId(1), Demand(1), 0.0, name=name))))
+    batch.add(*hand(told.controller, f.RunExited(1.0, RunId(1), ExitCause.FAILED, 0.0)))
+    told.store.commit(told.controller, batch)
+    job = told.store.job(JobId(1))
+    assert job is not None
+    assert job.job.name == name
+    assert told.store.submission(JobId(1)) == {"env": {"A": name, "B": "\0 ä"}}
+    with pytest.raises(StoreError, match="is not text"):
+        told.store.set_setting(name, 1)
 
 
 def test_ended_jobs_come_in_pages_the_latest_first(told: Told) -> None:

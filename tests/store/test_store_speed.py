@@ -68,8 +68,8 @@ def told(what: str, taken: list[float], rows: int, plain: list[float]) -> None:
     total, middle, p99 = sum(taken), taken[len(taken) // 2], taken[int(len(taken) * 0.99)]
     ratio = middle / plain[len(plain) // 2]
     print(
-        f"\n{what}: {len(taken) * rows / total:,.0f} jobs/s, a commit {middle * 1e3:.2f} ms (p99 {p99 * 1e3:.2f}"
-        f" ms), {ratio:.1f} times plain SQLite"
+        f"\n{what}: {len(taken) * rows / total:,.0f} jobs/s, a commit {middle * 1e3:.2f} ms"
+        f" (p99 {p99 * 1e3:.2f} ms), {ratio:.1f} times plain SQLite"
     )
 
 

@@ -168,9 +168,9 @@ def _history_row(ended_seq: int, state: JobState, record: str | None) -> Row:
         ended_seq,
         job.id,
         codec.encode_job(job),
-        job.user,
-        job.tenant,
-        job.name,
+        _text(job.user),
+        _text(job.tenant),
+        _text(job.name),
         state.gpus,
         state.phase.value,
         state.submitted_at,
@@ -183,6 +183,11 @@ def _history_row(ended_seq: int, state: JobState, record: str | None) -> Row:
         state.progress_s,
         record,
     )
+
+
+def _text(text: str) -> str:
+    """What a column of text can hold: half characters, which the job's JSON keeps, become question marks."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _dump_if(values: Mapping[RunId, Any], id: RunId) -> str | None:

@@ -24,13 +24,15 @@ Converter = Callable[[Any], Any]
 Body = dict[str, Any]
 Upgrader = Callable[[Body], Body]
 
+# ASCII only, so that text with half a character (a byte of an environment that is not UTF-8) survives.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _PLAIN = (int, float, str, bool, NoneType, Any)
 
 
 def dump(value: Any) -> str:
-    """Compact JSON, the same text for the same value; an opaque value of the manager, for example."""
+    """Compact JSON of a value, be it ours or the manager's own."""
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return _encode(value)
     except (TypeError, ValueError) as error:
         raise CodecError(f"not a value that JSON can hold ({error}): {str(value)[:200]}") from None
 

@@ -68,6 +68,8 @@ def explaining(path: Path, doing: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explained(error, path, doing) from error
+    except UnicodeEncodeError as error:
+        raise StoreError(f"{path}: cannot {doing}: {error.object!r} is not text; write it anew") from error
     except OSError as error:
         what = error.strerror or str(error)
         where = error.filename or path
