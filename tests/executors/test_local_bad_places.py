@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -24,26 +25,26 @@ needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root, to become anoth
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2)
-    bench = Bench(executor, tmp_path)
+def place() -> Iterator[Path]:
+    """A directory that others may enter; pytest's own are its owner's alone."""
+    with TemporaryDirectory(prefix="tiresias-test-") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def bench(place: Path) -> Iterator[Bench]:
+    executor = LocalExecutor(place / "executor", linger_s=0.2)
+    bench = Bench(executor, place)
     yield bench
     for run_id in bench.specs:
         executor.stop(run_id, grace_s=0.0)
-    until(lambda: not processes_of(tmp_path), "nothing of any run is left")
+    until(lambda: not processes_of(place), "nothing of any run is left")
     executor.close()
-
-
-def let_all_pass(path: Path) -> None:
-    """pytest's directories are the owner's alone."""
-    for each in [path, *path.parents]:
-        if each.stat().st_uid == os.geteuid() and each != Path("/"):
-            each.chmod(each.stat().st_mode | 0o011)
 
 
 @needs_root
 def test_a_worker_runs_as_the_submitter(bench):
-    let_all_pass(bench.top)
     spec = bench.shell(
         'id -u; id -g; id -G; echo $HOME $USER; echo 1 > "$TIRESIAS_RUN_DIR/x"', identity=SOMEBODY
     )
@@ -55,7 +56,6 @@ def test_a_worker_runs_as_the_submitter(bench):
 
 @needs_root
 def test_a_worker_cannot_touch_the_records_of_its_run(bench):
-    let_all_pass(bench.top)
     bench.shell(
         'cd "$TIRESIAS_RUN_DIR/.." && { rm -f claim.json; touch exit.json; mv job other; }', identity=SOMEBODY
     )
@@ -88,10 +88,7 @@ print(bench.gone().error)
 """
 
 
-def test_without_root_nobody_else_can_be_become(tmp_path):
-    let_all_pass(tmp_path)
-    place = tmp_path / "place"
-    place.mkdir(mode=0o777)
+def test_without_root_nobody_else_can_be_become(place):
     place.chmod(0o777)
     uid = NOBODY.pw_uid if IS_ROOT else os.geteuid()
     answer = subprocess.run(
