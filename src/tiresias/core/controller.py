@@ -66,7 +66,8 @@ class Controller:
         job = self.state.jobs.get(job_id)
         if job is None:
             return None
-        return explain(job, self.target, self.state.ledger, strict=self.policy.strict)
+        pinned = [other for other in self.state.jobs.values() if other.pinned]
+        return explain(job, pinned, self.target, self.state.ledger, strict=self.policy.strict)
 
     # --- facts -----------------------------------------------------------------------------------------
 
@@ -88,6 +89,8 @@ class Controller:
             self._wake(at, step)
         if self._stale:
             self._rebuild(at)
+        if self._passing:
+            self._decide_passing(at, step)
         self._plan(at, step)
         self._set_timer(at, step)
         return True
@@ -107,9 +110,14 @@ class Controller:
                 self._stale = True  # a node came or went
         elif not is_silent:
             self._sync(job, at)
+            if self._drained and type(fact) is f.RunExited:
+                self._stale = True  # its slots may have left with it
             if job.ended_at == at:
                 step.ended.append(job)
-            elif job.cancelled and type(fact) is f.JobCancelled:
+            elif type(fact) is f.RunExited:
+                if job.admitted:  # it left of itself and is still wanted
+                    self._ready[job.id] = job
+            elif type(fact) is f.JobCancelled:
                 assert job.run is not None
                 step.commands.append(StopRun(job.run.id))
         elif self.policy.moves:
@@ -128,6 +136,14 @@ class Controller:
             if decision is None:
                 self._sync(job, at)
             else:
+                step.facts.append(decision)
+                self._apply(decision, step)
+
+    def _decide_passing(self, at: float, step: Step) -> None:
+        """Decide at once what is due for those whose rank ran out as they got it."""
+        for job in list(self._passing):
+            decision = self.policy.due(job, self.state.memory, at)
+            if decision is not None:
                 step.facts.append(decision)
                 self._apply(decision, step)
 
@@ -211,7 +227,8 @@ class Controller:
         """Work out every standing from the State alone: at the start, and when all ranks change."""
         self._stale = False
         ledger, policy = self.state.ledger, self.policy
-        self._may_pin = not policy.preempts or policy.min_run_s > 0 or not all(ledger.in_service)
+        self._drained = not all(ledger.in_service)
+        self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained
         self._ready.clear()
         self.target = self._new_target()
         jobs = list(self.state.jobs.values())

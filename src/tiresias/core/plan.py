@@ -6,7 +6,7 @@ and is never on the hot path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tiresias.core.ledger import Ledger
@@ -42,7 +42,14 @@ def gpus_of(job: JobState) -> str:
     return "1 GPU" if job.gpus == 1 else f"{job.gpus} GPUs"
 
 
-def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict: bool = False) -> Reason:
+def explain(
+    job: JobState,
+    pinned: Sequence[JobState],
+    ranked: Iterable[JobState],
+    ledger: Ledger,
+    *,
+    strict: bool = False,
+) -> Reason:
     """Why this job is not running, in strict precedence; costs nothing until it is asked."""
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         return Reason("Running", "it is running")
@@ -56,7 +63,7 @@ def explain(job: JobState, ranked: Iterable[JobState], ledger: Ledger, *, strict
     if job.admitted:
         text = f"its turn has come; waiting for slots to be handed over ({free} free, needs {job.gpus})"
         return Reason("WaitingForVictimsToExit", text, free_gpus=free, best_hole=hole)
-    jobs = gpus = 0
+    jobs, gpus = len(pinned), sum(other.gpus for other in pinned)
     for other in ranked:
         if other is job:
             break

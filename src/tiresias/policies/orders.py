@@ -1,7 +1,7 @@
 """Orders inside a queue. They decide who gives way when a queue does not fit as a whole.
 
-Each takes the job, its queue, since when it has run in this queue, and whether it is just entering it, and
-gives the rank: (queue, class, number).
+Each takes the job, its queue, since when it has run in this queue, and whether it is just entering it (or,
+if it waits, was stopped as it entered), and gives the rank: (queue, class, number).
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ def running_first(job: JobState, queue: int, since: float, entering: bool) -> Ra
 def last_preempted_first(job: JobState, queue: int, since: float, entering: bool) -> Rank:
     """Who runs, by when it came to run in the queue; then who was preempted, the latest first; then the new.
 
-    As in the authors' code a running job enters a lower queue at its end, and moves in front of those who
-    wait there if the plan of that instant lets it go on.
+    As in the authors' code a running job enters a lower queue at its end. It moves in front of those who
+    wait there if the plan of that instant lets it go on, and stays behind them otherwise.
     """
     if job.run is not None and job.phase is not STOPPING:
         return (queue, ENTERING if entering else RUNS, since)
     if job.runs:
-        return (queue, STOPPED, -job.last_preempted_at)
+        at = job.last_preempted_at
+        return (queue, NEW, at) if entering else (queue, STOPPED, -at)
     return (queue, NEW, job.submitted_at)
 
 

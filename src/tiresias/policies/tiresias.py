@@ -20,7 +20,7 @@ from tiresias.core.state import JobState
 from tiresias.policies.gittins import IndexTable, queue_table, sup_table
 from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
 from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds
-from tiresias.policies.orders import ENTERING, ORDERS
+from tiresias.policies.orders import ENTERING, ORDERS, STOPPING
 from tiresias.policies.samples import parse_distribution, parse_table
 
 FINISHED = ExitCause.FINISHED
@@ -104,15 +104,18 @@ class TiresiasL(Policy):
         ladder = memory.ladder
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
         run = job.run
+        entering = False
+        if queue and job.preemptions and (run is None or job.phase is STOPPING):
+            entering = self._fell(job, service, ladder[queue - 1], at)
         if run is None:
-            rank = self._order(job, queue, 0.0, False)
+            rank = self._order(job, queue, 0.0, entering)
             return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
         since = run.granted_at
-        if queue:
+        if queue and job.phase is not STOPPING:
             since += max(0.0, (ladder[queue - 1] - service) / job.gpus + at - since)
-        entering = queue > 0 and job.wakes_at <= at
+            entering = job.wakes_at <= at
         rank = self._order(job, queue, since, entering)
-        if entering and rank[1] == ENTERING:
+        if rank[1] == ENTERING:
             return rank, at
         if queue == len(ladder):
             return rank, INFINITY
@@ -123,6 +126,11 @@ class TiresiasL(Policy):
         if self._knob and job.id in memory.promoted:
             return job.service_at(at) - memory.promoted[job.id][2]
         return job.service_at(at)
+
+    def _fell(self, job: JobState, service: float, threshold: float, at: float) -> bool:
+        """Whether it was stopped at the very instant at which it crossed into its queue."""
+        stopped_s = (at if job.run is not None else job.waiting_since) - job.last_preempted_at
+        return abs(service - stopped_s * job.gpus - threshold) <= TOLERANCE_GPU_S
 
     def _starves_at(self, job: JobState, memory: Memory) -> float:
         """When it will have waited knob times as long as it has executed, both since its last promotion."""
