@@ -31,6 +31,7 @@ class Job:
         self.resuming = self._is_ours and environ.get("TIRESIAS_RESUME") == "1"
         self._stop = Stop(os.path.join(self._run_dir, STOP)) if self._is_ours else None
         self._reporter = Reporter(report_file(self._run_dir, environ)) if is_reporting(environ) else None
+        self.report = self._reporter.report if self._reporter is not None else report_nothing
         if self._is_ours:
             os.register_at_fork(after_in_child=self._after_fork)
 
@@ -51,11 +52,6 @@ class Job:
         path = Path(self._checkpoint_dir or DEFAULT_CHECKPOINTS).absolute()
         path.mkdir(parents=True, exist_ok=True)
         return path
-
-    def report(self, *, step: int | None = None, total_steps: int | None = None, **metrics: object) -> None:
-        """Tell how far the training is: `step` of `total_steps` steps done. Written once a second at most."""
-        if self._reporter is not None:
-            self._reporter.report(step, total_steps, metrics)
 
     def finished(self) -> None:
         """Tell that the job's work is complete and saved, whatever signal or exit code comes after this."""
@@ -87,6 +83,10 @@ class Job:
             self._stop.after_fork()
         if self._reporter is not None:
             self._reporter.after_fork()
+
+
+def report_nothing(*, step: object = None, total_steps: object = None, **metrics: object) -> None:
+    """What report() is outside Tiresias."""
 
 
 def report_file(run_dir: str, environ: Mapping[str, str]) -> str:

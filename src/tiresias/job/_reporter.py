@@ -37,7 +37,8 @@ class Reporter:
         self._metrics: dict[str, object] = {}
         self._complained = False
 
-    def report(self, step: object, total_steps: object, metrics: dict[str, object]) -> None:
+    def report(self, *, step: object = None, total_steps: object = None, **metrics: object) -> None:
+        """Tell how far the training is: `step` of `total_steps` steps done. Written once a second at most."""
         with self._lock:
             self._reported = now = time.monotonic()
             if step is not None:
