@@ -17,6 +17,7 @@ from tiresias.core.model import RunId
 from tiresias.executors import procfs, records
 from tiresias.executors.base import RunSpec
 from tiresias.executors.local import LocalExecutor
+from tiresias.executors.process import command_line
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
 
 R1 = RunId(1)
@@ -196,6 +197,25 @@ def test_a_run_that_was_told_to_stop_says_so_even_if_its_supervisor_is_killed(be
     os.kill(supervisor_of(spec), signal.SIGKILL)
     gone = bench.gone()
     assert (gone.lost, gone.stopped) == (True, True)
+
+
+def test_a_child_that_has_not_executed_its_program_yet_is_found_when_the_supervisor_is_killed(bench):
+    spec = bench.spec("/bin/sh", "-c", FOREVER)
+    spec.run_dir.mkdir(parents=True)
+    records.claim(str(spec.run_dir), boot=procfs.boot_id(), pid=2**22 + 1, start=1)
+    names = [os.fsdecode(name) for name in command_line(str(spec.run_dir))]
+    child = subprocess.Popen([*PYTHON, "import time; time.sleep(600)", *names])  # as it looks until then
+    bench.executor.adopt([spec])
+    assert child.wait(timeout=20) == -signal.SIGTERM
+    assert bench.gone().lost
+
+
+def test_a_pipe_in_the_place_of_the_output_makes_nobody_wait(bench):
+    spec = bench.spec("/bin/sh", "-c", "exit 0")
+    spec.run_dir.mkdir(parents=True)
+    os.mkfifo(spec.log(0))
+    bench.executor.start(spec)
+    assert "cannot open the output file" in bench.gone().error
 
 
 # --- pids are used again --------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.launchers import launchers
 from tiresias.executors.outcome import gone
 from tiresias.executors.ports import free_port
-from tiresias.executors.process import spawn_supervisor
+from tiresias.executors.process import command_line, spawn_supervisor
 
 MASTER_ADDR = "127.0.0.1"
 LINGER_S = 2.0  # what the workers leave behind gets this long to end by itself
@@ -100,15 +100,16 @@ class LocalExecutor:
         if run is None or run.gone is not None:
             return
         run.stops = True
-        if run.pidfd < 0:
-            self._void(run, "", stopped=True)
-            return
         grace_s = run.spec.grace_s if grace_s is None else grace_s
         with suppress(OSError):  # on a full disk the run's own grace counts
+            run.spec.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
             wish = records.read(run.dir, records.STOP) or {}
             grace_s = min(grace_s, wish.get("grace_s", grace_s))  # the last wish may not have been read yet
             records.put(run.dir, records.STOP, {"grace_s": grace_s})
-        self._tell(run)
+        if run.pidfd >= 0:
+            self._tell(run)
+        else:
+            self._void(run, "", stopped=True)
 
     def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
         adopted = Adopted()
@@ -176,7 +177,8 @@ class LocalExecutor:
         if pidfd is not None:
             self._watch(run, pid, pidfd)
         elif not self._is_over(run):  # it may have ended between the two looks
-            self._sweep(run, f"the run's supervisor (pid {pid}) was killed; what it supervised was ended")
+            killed = f"the run's supervisor (pid {pid}) was killed; what it supervised was ended"
+            self._sweep(run, killed if pid else "the manager was killed as it gave up starting the run")
         return True
 
     def _is_over(self, run: _Run) -> bool:
@@ -228,6 +230,7 @@ class LocalExecutor:
                 "run_id": int(spec.run_id),
                 "run_dir": run.dir,
                 "marks": _marks(spec),
+                "command_line": command_line(run.dir),
                 "cwd": spec.cwd,
                 "credentials": (who.uid, who.gid, who.groups) if who is not None and root else None,
                 "grace_s": spec.grace_s,
@@ -286,7 +289,8 @@ class LocalExecutor:
     def _supervisor_ended(self, run: _Run) -> None:
         status = 0
         if run.child:
-            _, status = os.waitpid(run.pid, os.WNOHANG)
+            with suppress(ChildProcessError):  # somebody else waits for all children of this process
+                _, status = os.waitpid(run.pid, os.WNOHANG)
         self._unwatch(run)
         if not self._look(run):
             code = os.waitstatus_to_exitcode(status)

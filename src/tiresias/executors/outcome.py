@@ -40,7 +40,8 @@ def gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
 def tail(path: Path, lines: int = TAIL_LINES) -> str:
     """The last lines of a file, or nothing if there is none."""
     try:
-        with open(path, "rb") as file:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:

@@ -16,6 +16,11 @@ CODE = "import sys; sys.path.append(sys.argv[1]); from tiresias.executors.superv
 HEARD = (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
 
 
+def command_line(run_dir: str) -> list[bytes]:
+    """How the command line of a supervisor ends, and of its children until they execute a program."""
+    return [os.fsencode(PACKAGES), os.fsencode(run_dir)]
+
+
 def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
     """The pid of a new supervisor, a leader of its own session, so that it outlives us and our terminal.
 
@@ -26,14 +31,14 @@ def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
     memory = os.memfd_create("plan", os.MFD_CLOEXEC)
     try:
         data = marshal.dumps(plan)
-        os.truncate(memory, len(data))
         with open(memory, "wb", closefd=False) as file:
             file.write(data)
         os.lseek(memory, 0, os.SEEK_SET)
+        names = [run_dir, "sweep"] if plan["sweeps"] else [run_dir]  # for `ps`, and to be known by
         log = os.path.join(run_dir, "supervisor.log")
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", "-c", CODE, PACKAGES, f"tiresias-run-{plan['run_id']}"],
+            [sys.executable, "-I", "-S", "-c", CODE, PACKAGES, *names],
             {"LANG": "C.UTF-8"},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, memory, 0),

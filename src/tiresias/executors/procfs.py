@@ -93,6 +93,15 @@ def carries(pid: int, marks: Iterable[bytes]) -> bool:
     return all(mark in variables for mark in marks)
 
 
+def command_line(pid: int) -> list[bytes]:
+    """The arguments of the process; nothing if it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")[:-1]
+    except OSError:
+        return []
+
+
 def descendants(of: Iterable[int], processes: list[Process]) -> set[int]:
     """The pids below these."""
     children: dict[int, list[int]] = {}

@@ -20,7 +20,8 @@ Credentials = tuple[int, int, tuple[int, ...]]
 """uid, gid, groups."""
 
 BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
-APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by us or by Python
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> tuple[int, int, str]:
@@ -32,6 +33,7 @@ def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> 
         log = os.open(worker["log"], APPEND, 0o600)
     except OSError as error:
         return 0, -1, f"cannot open the output file {worker['log']}: {_words(error)}"
+    os.set_blocking(log, True)  # it was opened so that nothing that is not a file can make us wait
     reader, writer = os.pipe2(os.O_CLOEXEC)
     # A stop that comes now must end the child, not be heard by our own handler in it.
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
@@ -65,7 +67,7 @@ def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, 
     """Why it did not work out."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    for number in (*BLOCKED, signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores the latter two
+    for number in (*BLOCKED, *IGNORED):
         signal.signal(number, signal.SIG_DFL)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -74,6 +74,8 @@ class Supervisor:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
         self.poll.register(reader, select.POLLIN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return reader
@@ -128,12 +130,12 @@ class Supervisor:
 
     def _is_over(self) -> bool:
         """Whether nothing of the run lives; ends what outlived the workers."""
-        self._reap()
+        is_childless = self._reap()
         if any(not worker.ended for worker in self.workers):
             return False
         rest = self._leftovers()
         if not rest:
-            return True
+            return is_childless  # one that is born and orphaned while we look can be missed, but is our child
         if self.deadline is None:
             self._end_by(self.plan["linger_s"])
         told = {worker.pid for worker in self.workers if worker.told}
@@ -157,6 +159,10 @@ class Supervisor:
         return [each for each in processes if each.pid in found and each.alive]
 
     def _is_marked(self, pid: int) -> bool:
+        # The killed supervisor's child looks like that one until it executes the worker's program, and then
+        # has the marks: in this order none slips through between the two looks.
+        if self.lost and procfs.command_line(pid)[-2:] == self.plan["command_line"]:
+            return True
         return procfs.carries(pid, self.marks)
 
     # --- waiting ---------------------------------------------------------------------------------------
@@ -204,14 +210,15 @@ class Supervisor:
         except OSError:
             pass  # no manager listens: the next one reads the record
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Note who has ended; whether no child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return True
             if not pid:
-                return
+                return False
             for worker in self.workers:
                 if worker.pid == pid and not worker.ended:
                     self._ended(worker, status)

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import sys
@@ -218,6 +219,19 @@ class ExecutorContract:
         (bench.top / "go").touch()
         assert select.select([bench.executor], [], [], WITHIN_S)[0]
         bench.gone()
+
+    def test_an_event_loop_is_woken_by_news(self, bench: Bench) -> None:
+        async def hear() -> None:
+            woken = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            loop.add_reader(bench.executor.fileno(), woken.set)
+            bench.shell("exit 0")
+            while not bench.has_ended():
+                woken.clear()
+                await asyncio.wait_for(woken.wait(), WITHIN_S)
+            loop.remove_reader(bench.executor.fileno())
+
+        asyncio.run(hear())
 
     # --- stopping --------------------------------------------------------------------------------------
 
