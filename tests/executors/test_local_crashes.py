@@ -116,7 +116,9 @@ def test_two_managers_that_start_the_same_run_at_once_start_one_gang(bench):
     for each in [*others, bench]:
         each.up()
     bench.executor.stop(R1)
-    ends = [each.gone() for each in [*others, bench]]
+    everyone = [*others, bench]
+    until(lambda: sum(each.has_ended() for each in everyone) == len(everyone), "all have heard of the end")
+    ends = [each.gone() for each in everyone]
     assert all(end == ends[0] for end in ends)
     assert bench.file("starts") == "x\n"
     for each in others:
@@ -272,3 +274,26 @@ def test_the_first_record_of_an_exit_stays(tmp_path):
     records.record_exit(str(tmp_path), {"run_id": 1, "lost": True})
     assert json.loads((tmp_path / records.EXIT).read_text())["lost"] is False
     assert os.listdir(tmp_path) == [records.EXIT]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "plain",
+        'q"b\\s',
+        "new\nline\ttab\0nul\x7f",
+        "Zürich 東京 😀",
+        None,
+        True,
+        False,
+        0,
+        -3,
+        1.5,
+        1794785804.4311671,
+    ],
+)
+def test_records_read_as_they_were_written(tmp_path, value):
+    record = {"key": value, "list": [value, [value]], "within": {"é": value}}
+    records.put(str(tmp_path), "some.json", record)
+    assert records.read(str(tmp_path), "some.json") == {"version": 1, **record}

@@ -25,7 +25,7 @@ RESERVED_BYTES = 16384  # so that a disk that fills up during the run cannot kee
 
 def read(run_dir: str, name: str) -> dict[str, Any] | None:
     """The record, None if there is none. A damaged one (power was lost) reads as an empty one."""
-    import json  # here and below: a supervisor starts its workers before it needs this
+    import json  # here, because most supervisors never read
 
     try:
         with open(os.path.join(run_dir, name), encoding="utf-8") as file:
@@ -102,9 +102,20 @@ def put(run_dir: str, name: str, record: Mapping[str, Any]) -> None:
 
 
 def _encode(record: Mapping[str, Any]) -> bytes:
-    import json
+    return _json({"version": 1, **record}).encode(errors="replace") + b"\n"
 
-    return json.dumps({"version": 1, **record}).encode() + b"\n"
+
+def _json(value: Any) -> str:
+    """As `json.dumps`, whose loading would be most of the work of a short run's supervisor."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return '"' + "".join(f"\\u{ord(c):04x}" if c < " " or c in '"\\\x7f' else c for c in value) + '"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(key)}: {_json(each)}" for key, each in value.items()) + "}"
+    return "[" + ", ".join(_json(each) for each in value) + "]"
 
 
 def _write(path: str, data: bytes) -> None:

@@ -11,7 +11,6 @@ their environment and by the workers' sessions, ends them, and records the run a
 
 from __future__ import annotations
 
-import ctypes
 import marshal
 import os
 import select
@@ -294,6 +293,20 @@ def _send_group(leader: int, number: int) -> None:
         _say(f"cannot send signal {number} to group {leader}: {error}")
 
 
+def _adopt_orphans() -> None:
+    """Become the parent of whatever loses its own below us."""
+    arguments = (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:  # what ctypes is made of: loading that would take a quarter of the time to start
+        import _ctypes
+
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        _ctypes.call_function(prctl, arguments)
+    except (ImportError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(*arguments)
+
+
 def _say(text: str) -> None:
     """Into the supervisor's log, if that can be written."""
     try:  # noqa: SIM105  (contextlib would have to be loaded)
@@ -308,7 +321,7 @@ def main() -> None:
     with open(0, "rb") as file:
         plan = marshal.load(file)
     os.open(os.devnull, os.O_RDONLY)  # in the place of standard input
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _adopt_orphans()
     protect(-500)
     supervisor = Supervisor(plan)
     try:
