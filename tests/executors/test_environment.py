@@ -21,7 +21,7 @@ def a_spec(**changes) -> RunSpec:
         "job_id": JobId(3),
         "number": 2,
         "command": ("python", "train.py"),
-        "cwd": "/work",
+        "cwd": "/project",
         "env": {"PATH": "/bin", "LR": "0.1"},
         "slots": tuple(Slot("a", i, f"GPU-{i}") for i in range(4)),
         "run_dir": Path("/home/runs/7"),

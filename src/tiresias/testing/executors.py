@@ -111,17 +111,12 @@ class Bench:
 def processes_of(top: Path) -> list[int]:
     """Living processes that belong to a run below this directory: by their environment."""
     mark = b"TIRESIAS_RUN_DIR=" + os.fsencode(top)
-    return [
-        pid for pid in _pids() if mark in _read(pid, "environ") and b"\nState:\tZ" not in _read(pid, "status")
-    ]
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if mark in _read(pid, "environ") and is_alive(pid)]
 
 
 def is_alive(pid: int) -> bool:
     return b"State:" in (status := _read(pid, "status")) and b"State:\tZ" not in status
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def _read(pid: int, name: str) -> bytes:
