@@ -31,8 +31,7 @@ def main(path: Path, seed: int) -> None:
                 told += life.live(
                     Happening(rng.randrange(14), rng.randrange(51), rng.choice((0.0, 0.5, 8.0)))
                 )
-            commit(store, life.controller, told)
-            print(store._counters.last_seq, flush=True)
+            print(commit(store, life.controller, told), flush=True)
             if rng.random() < 0.05:
                 store.compact(life.at - 20.0)
 

@@ -131,22 +131,12 @@ class Life:
         ]
 
     def _exit(self, whom: int) -> list[Fact]:
-        facts: list[Fact] = []
-        for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING):
-            assert job.run is not None
-            causes = (
-                list(ExitCause) if job.phase is Phase.STOPPING else [ExitCause.FINISHED, ExitCause.FAILED]
-            )
-            cause = causes[whom % len(causes)]
-            facts.append(f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at)))
-            facts += self._drained_again(job.run)
-        return facts
-
-    def _drained_again(self, run: Run) -> list[Fact]:
-        """Tell the planner that slots of a drained node are gone with the run that held them."""
-        ledger = self.state.ledger
-        gone = [node for node, _ in run.allocation if not ledger.in_service[node]]
-        return [f.NodeDrained(self.at, ledger.nodes[node].name) for node in gone]
+        cause = list(ExitCause)[whom % 3]
+        return [
+            f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
+            for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
+            if job.run is not None
+        ]
 
     def _progress(self, whom: int) -> list[Fact]:
         return [
@@ -191,8 +181,8 @@ def a_store(path: Path, controller: Controller, options: Mapping[str, Any] | Non
     return store
 
 
-def commit(store: Store, controller: Controller, told: list[tuple[list[Fact], Step]]) -> Batch:
-    """All these steps in one transaction, with something of the manager's own for each kind."""
+def commit(store: Store, controller: Controller, told: list[tuple[list[Fact], Step]]) -> int:
+    """All these steps in one transaction, with something of the manager's own; the last number."""
     batch = Batch()
     for facts, step in told:
         batch.add(facts, step)
@@ -204,8 +194,7 @@ def commit(store: Store, controller: Controller, told: list[tuple[list[Fact], St
                 batch.exits[fact.run_id] = {"code": 0, "signal": None}
         for job in step.ended:
             batch.records[job.id] = {"reason": "over"}
-    store.commit(controller, batch)
-    return batch
+    return store.commit(controller, batch)
 
 
 def hand(controller: Controller, *facts: Fact) -> tuple[list[Fact], Step]:

@@ -13,7 +13,6 @@ from store_worlds import assert_same
 
 from tiresias.core import invariants
 from tiresias.core.model import INFINITY
-from tiresias.core.plugins import placers
 from tiresias.store import Store, redecide, replay
 
 KILLS = 16
@@ -58,7 +57,7 @@ def check_whole(store: Store) -> None:
     loaded = store.load()
     invariants.check(loaded.state)
     story = replay(store)
-    difference = redecide(story, placers.make("packed"))
+    difference = redecide(story)
     assert difference is None, difference
     assert_same(loaded.state, story.state, loaded.policy.save)
     facts = list(store.pages(story.since))

@@ -191,7 +191,7 @@ def test_facts_of_long_ended_jobs_leave_and_the_rest_can_be_replayed(told: Told)
     assert len(told.store.story(JobId(2))) == 2
     story = replay(told.store)
     assert story.since == 8
-    assert redecide(story, placers.make("packed")) is None
+    assert redecide(story) is None
     assert_same(told.controller.state, story.state, told.controller.policy.save)
 
 
@@ -213,7 +213,7 @@ def test_a_journal_that_was_changed_is_found_out(told: Told) -> None:
     told.submit(1)
     told.submit(2)
     told.store._write.execute("UPDATE facts SET body = replace(body, '[[0,2]]', '[[0,4]]') WHERE seq = 4")
-    difference = redecide(replay(told.store), placers.make("packed"))
+    difference = redecide(replay(told.store))
     assert difference is not None
     assert difference.step.seq == 3
     assert difference.step.decisions != difference.decisions
@@ -223,11 +223,20 @@ def test_a_change_of_policy_is_stored_with_its_memory(told: Told) -> None:
     told.submit(1)
     controller = Controller(told.controller.state, policies.make("fifo"), placers.make("packed"))
     controller.state.memory = controller.policy.new_memory()
-    batch = Batch(chosen=Chosen("fifo", placer="count"))
-    batch.add(*hand(controller, f.TimerFired(1.0)))
-    told.store.commit(controller, batch)
-    assert told.store.chosen() == Chosen("fifo", placer="count")
+    told.store.commit(controller, Batch(chosen=Chosen("fifo")))
+    assert told.store.chosen() == Chosen("fifo")
     assert_same(controller.state, told.store.load().state, controller.policy.save)
+    told.controller = Controller(controller.state, controller.policy, controller.placer)
+    assert told.submit(3, gpus=3, at=2.0) != []
+    assert told.submit(4, gpus=4, at=3.0) == []
+    assert told.submit(5, gpus=1, at=3.0) == [], "under fifo nobody passes"
+    story = replay(told.store)
+    assert redecide(story) is None
+    assert_same(told.controller.state, story.state, told.controller.policy.save)
+    late = Batch(chosen=Chosen("las"))
+    late.add(*hand(told.controller, f.TimerFired(4.0)))
+    with pytest.raises(StoreError, match="into a batch of its own"):
+        told.store.commit(told.controller, late)
 
 
 def test_settings_have_the_type_of_their_default(told: Told) -> None:

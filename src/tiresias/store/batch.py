@@ -36,7 +36,8 @@ class Batch:
 
     Everything but the steps is the manager's own, in values that JSON can hold: `submissions` and `notes`
     by job (set or replace), `exits` by run (exit code, signal …), `records` by ended job (what of it is
-    kept for ever). `chosen` is given when policy or placer changed.
+    kept for ever). `chosen` is given when policy or placer changed, in a batch without steps, committed with
+    the new Controller before it handles anything.
     """
 
     steps: list[tuple[list[Fact], list[Fact]]] = field(default_factory=list)

@@ -18,6 +18,7 @@ from tiresias.store.errors import StoreError, explaining
 
 APPLICATION_ID = 0x54697265  # "Tire"
 SYNCHRONOUS = ("FULL", "NORMAL")
+WAL_BYTES = 64 * 2**20  # what is left of the write-ahead log after a large commit
 WAIT_S = 10.0  # for a reader that holds up a checkpoint, or a copying tool
 
 
@@ -53,6 +54,7 @@ def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
                 )
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute("PRAGMA cache_size = -16384")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             migrate(connection, path, migrations())
             if is_new:
                 os.chmod(path, 0o600)  # environments of jobs are in it

@@ -1,34 +1,38 @@
 """The journal as a story that can be told again: a State to start from, and every step since.
 
 What came from outside, handed to a Controller from the same State, must give the recorded decisions. A
-manager that was started anew worked out every rank from its State alone, and so must the replay there.
+manager that was started anew, or got another policy, worked out every rank from its State alone, and so
+must the replay there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Fact
-from tiresias.core.plugins import Placer, Policy, policies
+from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
 from tiresias.store.reader import Reader, chosen_of
 from tiresias.store.records import StoredFact
-from tiresias.store.rows import from_json, rebuild
+from tiresias.store.rows import Row, from_json, rebuild
 
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One call of the Controller; `restarted`: the manager was started anew just before it."""
+    """One call of the Controller. `is_fresh`: just before it the manager was started anew or its policy
+    changed, to `change` (with what the new one knew).
+    """
 
     number: int
     seq: int  # of its first fact
-    restarted: bool
+    is_fresh: bool = False
+    change: Row | None = None
     outside: list[Fact] = field(default_factory=list)
     decisions: list[Fact] = field(default_factory=list)
 
@@ -44,24 +48,35 @@ class Replay:
     steps: Iterator[RecordedStep]
 
 
-def replay(reader: Reader, policy: Policy | None = None) -> Replay:
+def replay(reader: Reader) -> Replay:
     """From the oldest State that is kept to the last fact."""
-    row = reader._one("SELECT seq, body FROM bases ORDER BY seq LIMIT 1")
-    if row is None:
+    bases = [(seq, from_json(body)) for seq, body in reader._all("SELECT seq, body FROM bases ORDER BY seq")]
+    if not bases:
         raise StoreError(f"{reader.path}: nothing was ever stored here, so there is nothing to replay")
-    since, rows = row[0], from_json(row[1])
-    chosen = chosen_of(rows.chosen)
-    if policy is None:
-        policy = policies.make(chosen.policy, chosen.options)
-    state = rebuild(rows, policy.restore(json.loads(rows.chosen[4])))
-    restarts = {seq for (seq,) in reader._all("SELECT seq FROM restarts WHERE seq >= ?", since)}
-    return Replay(state, policy, chosen, since, _steps(reader.pages(since), restarts))
+    since, rows = bases[0]
+    policy, _, memory = _made(rows.chosen)
+    changes: dict[int, Row | None] = {}
+    for (seq,) in reader._all("SELECT seq FROM restarts WHERE seq >= ?", since):
+        changes[seq] = None
+    for (_, before), (seq, after) in pairwise(bases):
+        if before.chosen[:4] != after.chosen[:4]:
+            changes[seq] = after.chosen
+    steps = _steps(reader.pages(since), changes)
+    return Replay(rebuild(rows, memory), policy, chosen_of(rows.chosen), since, steps)
 
 
-def _steps(facts: Iterator[StoredFact], restarts: set[int]) -> Iterator[RecordedStep]:
+def _made(chosen: Row) -> tuple[Policy, Placer, object]:
+    """Policy, placer and memory from a row of the table of policies."""
+    what = chosen_of(chosen)
+    policy: Policy = policies.make(what.policy, what.options)
+    return policy, placers.make(what.placer, what.placer_options), policy.restore(json.loads(chosen[4]))
+
+
+def _steps(facts: Iterator[StoredFact], changes: Mapping[int, Row | None]) -> Iterator[RecordedStep]:
     for number, group in groupby(facts, key=lambda stored: stored.step):
         stored = list(group)
-        step = RecordedStep(number, stored[0].seq, stored[0].seq - 1 in restarts)
+        before = stored[0].seq - 1
+        step = RecordedStep(number, stored[0].seq, before in changes, changes.get(before))
         for one in stored:
             (step.decisions if one.is_decision else step.outside).append(one.fact)
         yield step
@@ -75,12 +90,16 @@ class Difference:
     decisions: list[Fact]
 
 
-def redecide(story: Replay, placer: Placer) -> Difference | None:
+def redecide(story: Replay) -> Difference | None:
     """Hand everything from outside to a Controller again; the first step that comes out otherwise, if any."""
-    controller = Controller(story.state, story.policy, placer)
+    state, policy, chosen = story.state, story.policy, story.chosen
+    placer: Placer = placers.make(chosen.placer, chosen.placer_options)
+    controller = Controller(state, policy, placer)
     for recorded in story.steps:
-        if recorded.restarted:
-            controller = Controller(controller.state, story.policy, placer)
+        if recorded.change is not None:
+            policy, placer, state.memory = _made(recorded.change)
+        if recorded.is_fresh:
+            controller = Controller(state, policy, placer)
         step = Step()
         controller.handle(recorded.outside, step)
         if step.facts != recorded.decisions:

@@ -113,6 +113,10 @@ class Store(Reader):
         """
         if self._is_new:
             raise StoreError(f"{self.path}: this journal has not begun; begin it before the first commit")
+        if batch.chosen is not None and batch.steps:
+            raise StoreError(
+                "a change of policy goes into a batch of its own, before anything is handled under it"
+            )
         state = controller.state
         with self._writing:
             changes = changes_of(batch, state, self._open_runs, self._counters)
@@ -121,6 +125,8 @@ class Store(Reader):
                 tables.write(self._write, changes, state, batch)
                 if memory is not None:
                     self._write.execute(sql.UPDATE_MEMORY, (memory,))
+                if batch.chosen is not None:
+                    self._write_base()
             self._counters = changes.counters
             self._open_runs.update((id, grant.job_id) for id, grant in changes.granted.items())
             for id in changes.exited:
