@@ -21,9 +21,6 @@ from tiresias.testing.reference import Settings, reference
 GPUS = 8
 ORDERS = ["first-start", "running-first", "last-preempted-first"]
 POWERS, ANY_SIZE = (1, 1, 2, 4, 8), (1, 2, 3, 5, 7, 8)
-WHAT_FALLS_IN = pytest.mark.xfail(
-    strict=True, reason="who is preempted as it falls into a queue ranks first there, not last"
-)
 
 
 def options_of(told: Settings) -> dict[str, Any]:
@@ -97,7 +94,7 @@ def test_las(seed: int, cost_s: float, min_run_s: float, quantum_s: float) -> No
 THRESHOLDS = st.lists(st.sampled_from([16, 50, 64, 128, 256, 512, 1000]), min_size=1, max_size=4, unique=True)
 
 
-@pytest.mark.parametrize("order", [*ORDERS[:2], pytest.param(ORDERS[2], marks=WHAT_FALLS_IN)])
+@pytest.mark.parametrize("order", ORDERS)
 @settings(max_examples=100, phases=NO_SHRINKING)
 @given(seed=SEEDS, cost_s=COSTS, min_run_s=st.sampled_from([0.0, 0.0, 64.0]), thresholds=THRESHOLDS)
 def test_tiresias_l(order: str, seed: int, cost_s: float, min_run_s: float, thresholds: list[float]) -> None:
@@ -105,7 +102,6 @@ def test_tiresias_l(order: str, seed: int, cost_s: float, min_run_s: float, thre
     agree(trace_of(seed), told, cost_s)
 
 
-@pytest.mark.xfail(strict=True, reason="already starving as its run exits: planned for ever at that instant")
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("cost_s", [0.0, 60.0])
 def test_tiresias_l_with_promotion(order: str, cost_s: float, within: Any) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tiresias.core import facts as f
 from tiresias.core import invariants
 from tiresias.core.controller import Step
 from tiresias.core.model import Node
 from tiresias.testing import Harness
 
-NOT_RESIZED = pytest.mark.xfail(
-    strict=True, reason="an exit from a drained node shrinks the ledger's capacity, not the target's"
-)
 OPTIONS = {"queues": "1000", "order": "running-first"}
 
 
@@ -33,7 +28,6 @@ def test_what_runs_on_a_drained_node_goes_on_and_is_nobodys_victim() -> None:
     assert lab.submit("c", gpus=4).preempted == ["b"], "a's slots would serve nobody"
 
 
-@NOT_RESIZED
 def test_when_a_drained_node_falls_empty_its_gpus_are_out_of_the_plan() -> None:
     lab = Harness("tiresias-l", nodes=2, gpus=4, options=OPTIONS)
     lab.running("a", gpus=4).running("b", gpus=4).pending("c", gpus=4).plan()
@@ -45,7 +39,6 @@ def test_when_a_drained_node_falls_empty_its_gpus_are_out_of_the_plan() -> None:
     assert lab.finish("b").started == ["c"]
 
 
-@NOT_RESIZED
 def test_a_saving_run_on_a_drained_node_frees_nothing() -> None:
     lab = Harness("tiresias-l", nodes=2, gpus=4, options=OPTIONS)
     lab.running("a", gpus=4, service_s=900).running("b", gpus=4, service_s=10).pending("c", gpus=4)

@@ -10,7 +10,6 @@ from tiresias.testing import Harness
 
 TWO_QUEUES = {"queues": "1000", "order": "running-first"}
 PREEMPTIVE = ("tiresias-l", "las", "srtf", "srsf")
-STUCK = pytest.mark.xfail(strict=True, reason="stays in the target, but is not noted as ready to start")
 
 
 def test_least_service_goes_first() -> None:
@@ -168,7 +167,7 @@ def test_a_failed_run_ends_its_job() -> None:
     assert (plan.ended, plan.started) == (["a"], ["b"])
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fifo-skip", *(pytest.param(p, marks=STUCK) for p in PREEMPTIVE)])
+@pytest.mark.parametrize("policy", ["fifo", "fifo-skip", *PREEMPTIVE])
 def test_a_run_that_exits_without_being_told_is_started_again(policy: str) -> None:
     lab = Harness(policy, gpus=4).running("a", gpus=4, service_s=5, duration_s=50.0)
     lab.plan()

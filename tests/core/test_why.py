@@ -8,7 +8,6 @@ from tiresias.core.plan import Reason
 from tiresias.testing import Harness
 
 TWO_QUEUES = {"queues": "1000", "order": "running-first"}
-PINNED_FORGOTTEN = pytest.mark.xfail(strict=True, reason="pinned runs are not counted among those ahead")
 
 
 def why(lab: Harness, name: str) -> Reason:
@@ -57,7 +56,6 @@ def test_the_head_blocks_all_behind() -> None:
     assert "4 GPUs" in reason.text
 
 
-@PINNED_FORGOTTEN
 @pytest.mark.parametrize("policy", ["fifo", "fifo-skip", "sjf"])
 def test_runs_that_cannot_be_preempted_are_part_of_the_evidence(policy: str) -> None:
     lab = Harness(policy, gpus=4).running("a", gpus=4, duration_s=9.0).pending("b", gpus=2, duration_s=9.0)

@@ -18,9 +18,6 @@ VARIANTS = [
     ("tiresias-g", {"queues": "500,5000", "learn_after": "3"}),
     ("tiresias-g", {"queues": "500,5000", "index": "table", "table": "0:3,200:1,300:2"}),
 ]
-STEALS_BACK = pytest.mark.xfail(
-    strict=True, reason="who is preempted as it falls into a queue ranks first there"
-)
 
 
 class TestEveryPolicy(PolicyContract):
@@ -31,9 +28,6 @@ class TestEveryPolicy(PolicyContract):
     )
     def which(self, request: pytest.FixtureRequest) -> None:
         self.policy, self.options = request.param
-        is_last_first = self.policy.startswith("tiresias") and "order" not in self.options
-        if is_last_first and "finishes" in request.node.name:
-            request.applymarker(STEALS_BACK)
 
 
 def test_the_baselines_and_tiresias_are_there() -> None:

@@ -7,10 +7,6 @@ import pytest
 from tiresias.testing import Harness, a_trace, story_of
 from tiresias.testing.checkers import check_story
 
-STEALS_BACK = pytest.mark.xfail(
-    strict=True, reason="who is preempted as it falls into a queue ranks first there"
-)
-
 
 def lab(order: str, thresholds: str = "100000") -> Harness:
     return Harness("tiresias-l", gpus=4, options={"queues": thresholds, "order": order})
@@ -72,7 +68,6 @@ def test_falling_into_a_queue_where_another_waits(order: str, preempted: list[st
     assert scene.wait(1).preempted == preempted
 
 
-@STEALS_BACK
 def test_who_falls_into_a_queue_and_cannot_run_on_waits_at_its_end() -> None:
     scene = lab("last-preempted-first", "1000")
     scene.suspended("waits", gpus=2, service_s=600, waited_s=249).running("falls", gpus=4, service_s=249)
@@ -82,7 +77,6 @@ def test_who_falls_into_a_queue_and_cannot_run_on_waits_at_its_end() -> None:
     assert scene.submit("new", gpus=2).started == ["new"]
 
 
-@STEALS_BACK
 def test_of_several_that_fall_together_only_those_without_room_are_preempted() -> None:
     rows = [(0.0, 8, 796.0), (0.0, 2, 362.0), (31.0, 2, 898.0), (31.0, 1, 1500.0), (77.0, 4, 4.0)]
     options = {"queues": "600,800,1500", "order": "last-preempted-first"}

@@ -99,7 +99,6 @@ def test_nobody_is_promoted_unless_asked() -> None:
     assert lab.wait(1e7).promoted == []
 
 
-@pytest.mark.xfail(strict=True, reason="already starving as its run exits: planned for ever at that instant")
 def test_who_starves_already_as_it_exits_is_promoted_then(within: Within) -> None:
     """It waited long for its first start, ran shortly, was demoted and preempted."""
     lab = Harness("tiresias-l", gpus=4, options=queues("1000", promote_knob="1"))
@@ -128,18 +127,7 @@ def test_every_policy_that_preempts_knows_the_shortest_run(policy: str) -> None:
     assert lab.wait(0.5).preempted == ["a"]
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        *ORDERS[:2],
-        pytest.param(
-            ORDERS[2],
-            marks=pytest.mark.xfail(
-                strict=True, reason="a run is taken for one that falls in when its shortest time is over"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("order", ORDERS)
 def test_with_a_shortest_run_below_the_loading_time_all_jobs_still_finish(order: str, within: Within) -> None:
     trace = a_trace([(112.0, 8, 70.0), (112.0, 1, 164.0)])
     options = {"queues": "50,64,1000", "order": order, "min_run_s": "30"}

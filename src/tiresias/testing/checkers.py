@@ -109,11 +109,14 @@ def work_is_conserved(story: Story) -> None:
 
 
 def no_run_is_pointless(story: Story) -> None:
-    """Nobody is granted slots and told to give them back at one instant, in either order."""
+    """Nobody is granted slots and told to give them back at one instant, in either order.
+
+    Unless somebody was promoted meanwhile, who may have starved long before he was preempted.
+    """
     at, granted, revoked = 0.0, set[JobId](), set[JobId]()
     grants = story.grants()
     for fact in story.facts:
-        if fact.at != at:
+        if fact.at != at or isinstance(fact, f.JobPromoted):
             at, granted, revoked = fact.at, set(), set()
         if isinstance(fact, f.RunGranted):
             granted.add(fact.job_id)
@@ -125,9 +128,9 @@ def no_run_is_pointless(story: Story) -> None:
 def nobody_is_preempted_back(story: Story) -> None:
     """Without news nobody is both granted slots and told to give them back, in either order.
 
-    News comes from outside: an arrival, the end of a job, a timer. What follows from our own decisions
-    (victims exit, runs start) is none: the plan made at the news must stand until the next. So no two jobs
-    can preempt each other by turns, whatever the number of jobs in between.
+    News is an arrival, the end of a job, a timer, a promotion. What follows from our own decisions (victims
+    exit, runs start) is none: the plan made at the news must stand until the next. So no two jobs can preempt
+    each other by turns, whatever the number of jobs in between.
     """
     granted, revoked = set[JobId](), set[JobId]()
     grants = story.grants()
@@ -144,4 +147,4 @@ def nobody_is_preempted_back(story: Story) -> None:
 def _is_news(fact: f.Fact) -> bool:
     if isinstance(fact, f.RunExited):
         return fact.cause is not ExitCause.PREEMPTED
-    return not isinstance(fact, f.RunStarted | f.RunProgressed | f.JobPromoted)
+    return not isinstance(fact, f.RunStarted | f.RunProgressed)
