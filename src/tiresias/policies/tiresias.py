@@ -20,7 +20,7 @@ from tiresias.core.state import JobState
 from tiresias.policies.gittins import IndexTable, queue_table, sup_table
 from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
 from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds
-from tiresias.policies.orders import ENTERING, ORDERS, STOPPING
+from tiresias.policies.orders import NEW, ORDERS, STOPPING
 from tiresias.policies.samples import parse_distribution, parse_table
 
 FINISHED = ExitCause.FINISHED
@@ -104,19 +104,21 @@ class TiresiasL(Policy):
         ladder = memory.ladder
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
         run = job.run
-        entering = False
-        if queue and job.preemptions and (run is None or job.phase is STOPPING):
-            entering = self._fell(job, service, ladder[queue - 1], at)
         if run is None:
-            rank = self._order(job, queue, 0.0, entering)
+            rank = self._order(job, queue, *self._came(job, memory, queue, service, at))
             return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
-        since = run.granted_at
-        if queue and job.phase is not STOPPING:
-            since += max(0.0, (ladder[queue - 1] - service) / job.gpus + at - since)
-            entering = job.wakes_at <= at
-        rank = self._order(job, queue, since, entering)
-        if rank[1] == ENTERING:
-            return rank, at
+        if job.phase is STOPPING:
+            rank = self._order(job, queue, *self._came(job, memory, queue, service, at))
+        else:
+            since = run.granted_at
+            if queue:
+                above_s = (ladder[queue - 1] - service) / job.gpus + at - since  # in a higher queue, this run
+                if above_s * job.gpus > TOLERANCE_GPU_S:
+                    since += above_s
+            is_entering = queue > 0 and job.wakes_at <= at and (at - since) * job.gpus <= TOLERANCE_GPU_S
+            rank = self._order(job, queue, since, is_entering)
+            if rank[1] == NEW:
+                return rank, at
         if queue == len(ladder):
             return rank, INFINITY
         return rank, at + (ladder[queue] - service) / job.gpus
@@ -127,10 +129,18 @@ class TiresiasL(Policy):
             return job.service_at(at) - memory.promoted[job.id][2]
         return job.service_at(at)
 
-    def _fell(self, job: JobState, service: float, threshold: float, at: float) -> bool:
-        """Whether it was stopped at the very instant at which it crossed into its queue."""
+    def _came(
+        self, job: JobState, memory: Memory, queue: int, service: float, at: float
+    ) -> tuple[float, bool]:
+        """When a waiting job came to its queue, and whether it has not run there since."""
+        if not job.preemptions:
+            return job.submitted_at, True
+        if not queue:
+            since = memory.promoted.get(job.id, (-INFINITY,))[0]
+            return since, since >= job.last_preempted_at
         stopped_s = (at if job.run is not None else job.waiting_since) - job.last_preempted_at
-        return abs(service - stopped_s * job.gpus - threshold) <= TOLERANCE_GPU_S
+        fell_s = (memory.ladder[queue - 1] - service) / job.gpus + stopped_s  # after it was stopped
+        return job.last_preempted_at + fell_s, fell_s * job.gpus >= -TOLERANCE_GPU_S
 
     def _starves_at(self, job: JobState, memory: Memory) -> float:
         """When it will have waited knob times as long as it has executed, both since its last promotion."""
