@@ -12,8 +12,9 @@ from statistics import fmean
 from benchmarks.common import data
 from tiresias.sim import Trace, simulate, traces
 
+SHARES = (0.5, 0.75, 0.8, 0.85, 0.9)
 CANDIDATES = [
-    *((share, ratio, "last-preempted-first") for share in (0.5, 0.75, 0.8, 0.85, 0.9) for ratio in (4, 6, 10)),
+    *((share, ratio, "last-preempted-first") for share in SHARES for ratio in (4, 6, 10)),
     (0.75, 6, "running-first"),
     (0.75, 6, "first-start"),
 ]

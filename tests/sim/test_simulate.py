@@ -157,9 +157,6 @@ def test_a_cost_that_is_none_is_refused(cost_s: float) -> None:
         simulate(a_trace(ROWS), "1x4", "fifo", preemption_cost_s=cost_s)
 
 
-ACCEPTED = pytest.mark.xfail(strict=True, reason="accepted today; the simulation then breaks or never ends")
-
-
 @pytest.mark.parametrize(
     "columns",
     [
@@ -175,10 +172,10 @@ ACCEPTED = pytest.mark.xfail(strict=True, reason="accepted today; the simulation
         {"priority": ["urgent", "low"]},
         {"id": ["same", "same"]},
         {"colour": ["red", "blue"]},
-        pytest.param({"duration_s": [float("nan"), 1.0]}, marks=ACCEPTED),
-        pytest.param({"preemption_cost_s": [-600.0, 1.0]}, marks=ACCEPTED),
-        pytest.param({"preemption_cost_s": [float("nan"), 1.0]}, marks=ACCEPTED),
-        pytest.param({"gpus": [1.5, 1.0]}, marks=ACCEPTED),
+        {"duration_s": [float("nan"), 1.0]},
+        {"preemption_cost_s": [-600.0, 1.0]},
+        {"preemption_cost_s": [float("nan"), 1.0]},
+        {"gpus": [1.5, 1.0]},
     ],
 )
 def test_a_frame_that_is_no_trace_is_refused_before_anything_runs(columns: dict[str, list[Any]]) -> None:

@@ -105,7 +105,6 @@ def test_a_job_finishes_rather_than_being_preempted_at_its_last_instant() -> Non
     assert story.result.jobs["finished_at"].to_list() == [50, 60]
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="it exits before it is told that it has loaded")
 def test_less_work_is_left_than_the_clock_can_tell() -> None:
     trace = a_trace([(0.0, 1, 1.0000000001), (1.0, 1, 1e8)], priority=["normal", "high"])
     result = simulate(trace, "1x1", "tiresias-l", options=QUEUES)

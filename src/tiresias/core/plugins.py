@@ -179,7 +179,8 @@ def _value(owner: str, known: Field[Any], value: Any) -> Any:
         return parse(value)
     except (TypeError, ValueError) as error:
         what = f"{owner}: {known.name}={str(value)[:80]!r} is not understood ({error})"
-        raise OptionError(f"{what}; {known.name}: {known.metadata['help']}") from None
+        help = known.metadata.get("help")
+        raise OptionError(f"{what}; {known.name}: {help}" if help else what) from None
 
 
 def _near(name: str, known: list[str]) -> str:

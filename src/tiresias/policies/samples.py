@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 from tiresias.policies.gittins import IndexTable
@@ -45,6 +46,8 @@ def parse_table(given: Any) -> IndexTable:
         items = [(float(service), float(index)) for service, index in pairs]
     else:
         items = [(float(service), float(index)) for service, index in dict(given).items()]
+    if not all(isfinite(number) for pair in items for number in pair):
+        raise ValueError("services and indices must be numbers")
     services = [service for service, _ in items]
     if not items or services[0] != 0 or any(a >= b for a, b in pairwise(services)):
         raise ValueError("the services must rise from 0")

@@ -23,14 +23,17 @@ def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
         frame = frame.with_columns(id=pl.int_range(pl.len()).cast(pl.String))
     missing = [column for column in SCHEMA if column not in frame.columns]
     frame = frame.with_columns(pl.lit(DEFAULTS.get(column, "")).alias(column) for column in missing)
+    if frame.schema["gpus"].is_float() and not (frame["gpus"] == frame["gpus"].floor()).all():
+        raise InputError(f"{name}: gpus holds numbers that are not whole")
     try:
         frame = frame.select(pl.col(column).cast(kind, strict=True) for column, kind in SCHEMA.items())
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{name}: {error}") from None
+    cost_s = pl.col("preemption_cost_s")
     wrong = frame.filter(
         (pl.col("gpus") < 1)
-        | ~(pl.col("duration_s") > 0)
-        | pl.col("duration_s").is_infinite()
+        | ~((pl.col("duration_s") > 0) & pl.col("duration_s").is_finite())
+        | (cost_s.is_not_null() & ~((cost_s >= 0) & cost_s.is_finite()))
         | ~pl.col("submitted_at").is_finite()
         | pl.any_horizontal(pl.col(*REQUIRED).is_null())
         | ~pl.col("priority").is_in(["high", "normal", "low"])

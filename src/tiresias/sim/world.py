@@ -115,7 +115,7 @@ class World:
         """What a due entry of the heap turns out to be; None if it was overtaken."""
         at, priority, _, run = due
         if priority == START:
-            if run.cause is PREEMPTED:
+            if run.cause is PREEMPTED or run.id not in self.runs:
                 return None
             return f.RunStarted(at, run.id, run.speed)
         if run.exits_at != at or run.id not in self.runs:
