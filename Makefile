@@ -4,7 +4,9 @@ BIN := .venv/bin
 TIRESIAS_DATA ?= $(if $(wildcard ../shared/data),$(abspath ../shared/data))
 export TIRESIAS_DATA
 
-.PHONY: install demo test lint types layers unit bench clean
+TORCH ?= torch==2.13.0
+
+.PHONY: install demo test lint types layers unit test-torch bench clean
 
 install: .venv/installed
 
@@ -29,6 +31,11 @@ layers: install
 
 unit: install
 	$(BIN)/pytest -n 2 -rs
+
+# PyTorch is large: the examples that need it have a target of their own.
+test-torch: install
+	$(BIN)/pip install -q '$(TORCH)'
+	$(BIN)/pytest -rs tests/examples/test_train_torch.py
 
 bench: install
 	$(BIN)/python -m benchmarks
