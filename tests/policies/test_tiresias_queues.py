@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -144,3 +145,30 @@ def test_a_job_of_very_many_gpus_crosses_its_threshold(within: Within) -> None:
         lab.submit("a", gpus=150_001)
         lab.wait(100)
         assert lab.queue_of("a") == 3
+
+
+@pytest.mark.xfail(
+    strict=True, reason="each is promoted, loads, is demoted and preempted before it has worked"
+)
+def test_with_promotion_and_a_first_queue_below_the_loading_time_all_jobs_still_finish(
+    within: Within,
+) -> None:
+    trace = a_trace([(60.0, 8, 72.0), (60.0, 1, 17.0), (60.0, 8, 38.0)])
+    with within(2):
+        result = simulate(trace, "1x8", "tiresias-l", options=queues("16", promote_knob="2"))
+    assert result.jobs.height == 3
+
+
+@pytest.mark.xfail(strict=True, reason="only a finished run is forgotten")
+def test_what_is_remembered_of_a_promotion_goes_with_the_job() -> None:
+    for ends in (Harness.cancel, Harness.fail):
+        lab = Harness("tiresias-l", gpus=4, options=queues("1000", promote_knob="1"))
+        lab.suspended("a", gpus=4, service_s=300, waited_s=299).running("b", gpus=4, preemptible=False).plan()
+        assert lab.wait(1).promoted == ["a"]
+        empty = json.dumps(lab.controller.policy.save(lab.controller.policy.new_memory()))
+        lab.finish("b")
+        ends(lab, "a")
+        if "a" in [lab.name(id) for id in lab.state.jobs]:
+            lab.exit("a")
+        remembered = lab.controller.policy.save(lab.state.memory)
+        assert remembered["promoted"] == json.loads(empty)["promoted"]

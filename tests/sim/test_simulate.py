@@ -82,6 +82,18 @@ def test_the_timeline_tells_the_use_of_the_cluster() -> None:
     assert rows == [(0, 4, 1, 0), (1, 4, 1, 1), (2, 4, 1, 2), (10, 4, 2, 0), (14, 2, 1, 0), (20, 0, 0, 0)]
 
 
+@pytest.mark.xfail(strict=True, reason="the last row is dropped like any other")
+def test_a_long_timeline_is_thinned_and_keeps_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = a_trace([(10.0 * nth, 1, 5.0 + nth % 3) for nth in range(40)])
+    whole = simulate(trace, "1x2", "fifo").timeline.rows()
+    for most in (8, 10, 16, 33):
+        monkeypatch.setattr("tiresias.sim.result.TIMELINE_ROWS", most)
+        thinned = simulate(trace, "1x2", "fifo").timeline.rows()
+        assert set(thinned) <= set(whole)
+        assert len(thinned) <= most
+        assert thinned[-1] == whole[-1], "the cluster is empty at the end"
+
+
 def test_the_journal_is_one_fact_a_line_in_order(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     simulate(a_trace(ROWS), "1x4", "fifo", journal=path)
