@@ -82,7 +82,6 @@ def test_the_timeline_tells_the_use_of_the_cluster() -> None:
     assert rows == [(0, 4, 1, 0), (1, 4, 1, 1), (2, 4, 1, 2), (10, 4, 2, 0), (14, 2, 1, 0), (20, 0, 0, 0)]
 
 
-@pytest.mark.xfail(strict=True, reason="the last row is dropped like any other")
 def test_a_long_timeline_is_thinned_and_keeps_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = a_trace([(10.0 * nth, 1, 5.0 + nth % 3) for nth in range(40)])
     whole = simulate(trace, "1x2", "fifo").timeline.rows()

@@ -66,7 +66,7 @@ class TiresiasL(Policy):
     """Discretised 2D-LAS: a few queues by attained service (GPUs x time); needs no knowledge of durations."""
 
     name = "tiresias-l"
-    learns = frozenset({f.RunExited, f.JobPromoted})
+    learns = frozenset({f.RunExited, f.JobCancelled, f.JobPromoted})
     Options = QueueOptions
 
     def __init__(self, options: Any = None):
@@ -157,9 +157,10 @@ class TiresiasL(Policy):
         if type(fact) is f.JobPromoted:
             memory.promoted[job.id] = (fact.at, job.held_s, job.service_gpu_s)
             return False
-        if fact.cause is not FINISHED:
+        if job.ended_at != INFINITY:
+            memory.promoted.pop(job.id, None)
+        if type(fact) is f.JobCancelled or fact.cause is not FINISHED:
             return False
-        memory.promoted.pop(job.id, None)
         memory.seen.add(job.service_gpu_s)
         if memory.seen.count < memory.refit_at:
             return False

@@ -25,6 +25,7 @@ class Recorder:
         self.at = array("d")
         self.use = array("q")  # busy GPUs, running, waiting by turns
         self._noted_at = -INFINITY
+        self._latest = (-INFINITY, (0, 0, 0))  # what was seen last, noted or not
         self._stride = 1
         self._skipped = 0
 
@@ -45,6 +46,7 @@ class Recorder:
                 return
             free, active, running = ledger.free, len(jobs), len(runs)
             now = (gpus - free, running, active - running)
+            self._latest = (at, now)
             if self._noted_at == at:
                 self.use[-3:] = array("q", now)
                 return
@@ -66,6 +68,7 @@ class Recorder:
             kept.extend(self.use[row : row + 3])
         self.use = kept
         self._stride *= 2
+        self._noted_at = self.at[-1]
 
     def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:
         """A row a finished job, in the trace's order."""
@@ -89,6 +92,12 @@ class Recorder:
         return joined.select(JOB_COLUMNS)
 
     def timeline(self) -> pl.DataFrame:
+        """The use of the cluster at each instant that changed it; a thinned one keeps its end."""
+        at, use = self._latest
+        if self._noted_at < at:
+            self._noted_at = at
+            self.at.append(at)
+            self.use.extend(use)
         return pl.DataFrame(
             {
                 "at": pl.Series(self.at, dtype=pl.Float64),
