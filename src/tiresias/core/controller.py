@@ -85,7 +85,7 @@ class Controller:
             return False
         at = self.state.at
         wakes = self._wakes
-        if wakes and wakes[0][0] <= at:
+        if wakes and wakes[0][0] <= at + BLINK_S:
             self._wake(at, step)
         if self._stale:
             self._rebuild(at)
@@ -125,13 +125,14 @@ class Controller:
         return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:
-        """Rank anew whose time has come."""
+        """Rank anew whose time has come, or comes in a blink: rounding makes no instants of its own."""
         wakes, jobs = self._wakes, self.state.jobs
-        while wakes and wakes[0][0] <= at:
+        while wakes and wakes[0][0] <= at + BLINK_S:
             due_at, id = heappop(wakes)
             job = jobs.get(id)
             if job is None or job.wakes_at != due_at:
                 continue
+            job.wakes_at = min(due_at, at)
             decision = self.policy.due(job, self.state.memory, at)
             if decision is None:
                 self._sync(job, at)
@@ -178,7 +179,7 @@ class Controller:
             job.wakes_at = PASSED
             self._passing.append(job)
         elif until != job.wakes_at:
-            self._wake_at(job, max(until, at + BLINK_S))
+            self._wake_at(job, max(until, at + 2 * BLINK_S))
 
     def _pinned_until(self, job: JobState, run: Run) -> float:
         """Until when nobody may stop this run."""
