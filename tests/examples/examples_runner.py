@@ -61,7 +61,7 @@ class Example:
                 if found := STEP.match(line):
                     run.steps.append((int(found[1]), found[2]))
                 step = int(found[1]) if found else 0
-                if sent and step >= after_step:
+                if sent and step >= after_step and self.all_began(run, step):
                     for process in processes if to is None else [processes[to]]:
                         os.killpg(process.pid, sent)
                     sent = None
@@ -73,6 +73,12 @@ class Example:
             processes[0].stdout.close()
         run.errors = "".join(path.read_text() for path in sorted(run.run_dir.glob("stderr-*")))
         return run
+
+    def all_began(self, run: Run, step: int) -> bool:
+        """Whether every worker is past its imports; workers that train alone say so by their reports."""
+        if not step or self.workers == 1 or self.program != "train_numpy.py":
+            return True
+        return all((run.run_dir / f"report-{worker}.jsonl").exists() for worker in range(self.workers))
 
     def start(self, run: Run, more: list[str]) -> list[subprocess.Popen[str]]:
         command = self.command(port := free_port()) + more

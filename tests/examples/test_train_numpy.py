@@ -80,7 +80,7 @@ def test_run_again_after_its_end_it_has_nothing_to_do(example):
 
 
 def test_each_worker_of_a_gang_trains_in_a_file_of_its_own(example):
-    job = example("gang", "train_numpy.py", "--steps", "100", workers=2)
+    job = example("gang", "train_numpy.py", "--steps", "400", workers=2)
     assert job.run(signal.SIGTERM, 3).exit_codes == [75, 75]
     last = job.run()
     assert last.exit_codes == [0, 0]
