@@ -60,6 +60,27 @@ def test_any_trace(name: str, seed: int, cost_s: float, placer: str) -> None:
     story = story_of(
         busy_trace(seed), "2x4", name.split()[0], options=CASES[name], preemption_cost_s=cost_s, placer=placer
     )
+    check_story(story, moves_while_nothing_happens=name == "las" and cost_s > 0)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a saving run counts its service as of its last quantum, and more once it is gone"
+)
+def test_las_preempts_nobody_for_a_run_that_will_rank_behind_him_once_it_has_saved() -> None:
+    story = story_of(
+        busy_trace(0), "2x4", "las", options=CASES["las"], preemption_cost_s=60.0, placer="packed"
+    )
+    nobody_is_preempted_back(story)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a decision that leads to no command is recorded again with the next facts"
+)
+def test_a_promotion_without_consequences_is_told_once() -> None:
+    options = CASES["tiresias-l promoting"]
+    story = story_of(
+        busy_trace(5014), "2x4", "tiresias-l", options=options, preemption_cost_s=60.0, placer="count"
+    )
     check_story(story)
 
 

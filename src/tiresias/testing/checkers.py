@@ -16,6 +16,7 @@ CLOSE = 1e-6  # relative: sums of many floats
 def check_story(story: Story, *, moves_while_nothing_happens: bool = False) -> None:
     """All of the following."""
     time_never_goes_back(story)
+    everything_is_told_once(story)
     slots_are_held_once(story)
     gangs_are_whole(story)
     nobody_is_lost(story)
@@ -29,6 +30,21 @@ def check_story(story: Story, *, moves_while_nothing_happens: bool = False) -> N
 def time_never_goes_back(story: Story) -> None:
     instants = [fact.at for fact in story.facts]
     assert instants == sorted(instants), "facts out of order"
+
+
+def everything_is_told_once(story: Story) -> None:
+    seen = set[tuple[object, ...]]()
+    for fact in story.facts:
+        if isinstance(fact, f.RunGranted | f.RunStarted | f.RunRevoked | f.RunExited):
+            what: tuple[object, ...] = (type(fact), fact.run_id)
+        elif isinstance(fact, f.JobPromoted):
+            what = (type(fact), fact.job_id, fact.at)
+        elif isinstance(fact, f.JobSubmitted):
+            what = (type(fact), fact.job.id)
+        else:
+            continue
+        assert what not in seen, ("told twice", fact)
+        seen.add(what)
 
 
 def slots_are_held_once(story: Story) -> None:
