@@ -185,7 +185,7 @@ def test_a_forked_child_does_not_write_its_parents_report(trainings):
     assert steps(trainings.run_dir) == [1, 2]
 
 
-def test_a_training_killed_with_9_leaves_whole_lines(trainings):
+def test_of_a_training_killed_with_9_every_whole_line_is_read(trainings):
     code = """
         import pathlib
         from tiresias import job
@@ -205,12 +205,14 @@ def test_a_training_killed_with_9_leaves_whole_lines(trainings):
         training.wait(30)
         (trainings.path / "ready").unlink()
         data = (trainings.run_dir / f"report-{number}.jsonl").read_bytes()
-        offset, found = 0, []
-        while offset < len(data):
+        before, offset, found = -1, 0, []
+        while offset != before:
+            before = offset
             reports, offset = read_reports(trainings.run_dir, number, offset)
             found += [report.step for report in reports]
-        assert data.endswith(b"\n")
+        assert b"\n" not in data[offset:]  # the kernel may stop a killed write at a page: that line is left
         assert found == list(range(1, len(found) + 1))
+        assert len(found) >= 200
 
 
 def test_a_preflight_sees_the_first_report_while_the_training_goes_on(trainings):
