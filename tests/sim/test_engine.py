@@ -73,9 +73,6 @@ def test_las_preempts_nobody_for_a_run_that_will_rank_behind_him_once_it_has_sav
     nobody_is_preempted_back(story)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a decision that leads to no command is recorded again with the next facts"
-)
 def test_a_promotion_without_consequences_is_told_once() -> None:
     options = CASES["tiresias-l promoting"]
     story = story_of(

@@ -123,8 +123,8 @@ class Engine:
                         self._answers.append(fact)
                 else:
                     world.stop(command, at)  # type: ignore[arg-type]
-            step.facts.clear()
             step.commands.clear()
+        step.facts.clear()
         if changed:
             self._answers.extend(self._retime(changed, at))
         if self._on_instant is not None:
