@@ -1,0 +1,1 @@
+"""The live manager: the Controller of the simulator, driving real processes."""

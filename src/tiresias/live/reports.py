@@ -1,0 +1,178 @@
+"""What the manager tells about itself, as values that can be written as JSON by `dataclasses.asdict`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class ProgressReport:
+    """As far as the training has told."""
+
+    step: int | None = None
+    total_steps: int | None = None
+    fraction: float | None = None
+    steps_per_s: float | None = None
+    eta_s: float | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class JobSummary:
+    """One line of `ls`. Instants are epoch seconds; None is "not yet"."""
+
+    id: int
+    name: str
+    user: str
+    phase: str
+    reason: str  # a code such as BehindHigherRank, Running, OutOfGpuMemory; see docs/reference
+    gpus: int
+    runs: int
+    preemptions: int
+    service_gpu_s: float
+    submitted_at: float
+    first_started_at: float | None
+    finished_at: float | None
+    exit_code: int | None
+    progress: ProgressReport | None
+    tenant: str = ""
+    priority: str = "normal"
+    queue: int | None = None  # 1 is Q1; None where the policy has no queues or the job has ended
+
+
+@dataclass(slots=True)
+class RunReport:
+    """One run of a job."""
+
+    id: int
+    number: int
+    slots: list[str]  # node:index
+    granted_at: float
+    started_at: float | None
+    revoked_at: float | None
+    exited_at: float | None
+    cause: str | None  # finished, preempted, retried, failed
+    exit_code: int | None
+    sentence: str  # why it ended, in words
+    evidence: str  # the line of output that says so
+    workers: int
+
+
+@dataclass(slots=True)
+class WhyReport:
+    """The one dominant reason, its evidence and the next step."""
+
+    code: str
+    text: str
+    next_step: str
+    ahead_jobs: int = 0
+    ahead_gpus: int = 0
+    free_gpus: int = 0
+    best_hole: int = 0
+    ahead: list[int] = field(default_factory=list)  # the first few jobs ahead
+
+
+@dataclass(slots=True)
+class JobDetail:
+    """`show`. The environment is told by its names only, and to the owner only."""
+
+    summary: JobSummary
+    why: WhyReport
+    command: list[str]
+    cwd: str
+    env_names: list[str]
+    checkpoint_dir: str
+    workers: int
+    launcher: str
+    preemptible: bool
+    grace_s: float
+    retries: int
+    retries_used: int
+    time_limit_s: float | None
+    after: list[int]
+    array: str
+    array_index: int | None
+    model: str
+    runs: list[RunReport]
+
+
+@dataclass(slots=True)
+class SlotReport:
+    """One GPU. `state` is free, busy, saving, foreign, out (of service) or drained."""
+
+    name: str  # node:index
+    state: str
+    job_id: int | None
+    run_id: int | None
+    gpu: str  # the GPU's name, fake for one that is not there
+    memory_bytes: int
+    reason: str  # why it is out of service
+
+
+@dataclass(slots=True)
+class NodeReport:
+    name: str
+    gpus: int
+    free_gpus: int
+    is_drained: bool
+    reason: str
+    slots: list[SlotReport]
+
+
+@dataclass(slots=True)
+class StatusReport:
+    pid: int
+    uptime_s: float
+    version: str
+    policy: str
+    policy_options: dict[str, Any]
+    placer: str
+    slots: int
+    free_slots: int
+    jobs: dict[str, int]  # by phase, active ones; and how many ended in each way
+    is_ready: bool
+    problem: str  # what keeps the manager from going on, e.g. a full disk; empty if nothing
+
+
+@dataclass(slots=True)
+class DryRun:
+    """What would happen to a submission now."""
+
+    starts_now: bool
+    slots: list[str]  # the placement it would get now
+    displaces: list[int]  # jobs that would be preempted for it
+    why: WhyReport | None  # why it would not start
+
+
+@dataclass(slots=True)
+class UsageRow:
+    """What one user or tenant got. `jobs_per_gpu_h` shows who splits work into small jobs."""
+
+    who: str
+    jobs: int  # submitted
+    active_jobs: int
+    running_gpus: int
+    service_gpu_s: float
+    mean_wait_s: float | None
+    short_jobs: int  # ended jobs that held their GPUs for less than five minutes
+    resubmitted: int  # ended jobs whose very command was submitted before
+
+
+@dataclass(slots=True)
+class Limits:
+    """None: no limit."""
+
+    max_running_gpus: int | None = None
+    max_active_jobs: int | None = None
+
+
+@dataclass(slots=True)
+class EventReport:
+    """One fact of the journal, for people."""
+
+    seq: int
+    at: float
+    kind: str
+    job_id: int | None
+    text: str
