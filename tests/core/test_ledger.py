@@ -17,32 +17,41 @@ Slot = tuple[int, int]
 
 
 class NaiveLedger:
-    """Who holds which slots, and which nodes are in service; all else is counted when asked."""
+    """Who holds which slots, and which nodes and slots are out of service; all else is counted when asked."""
 
     def __init__(self, cluster: Cluster):
         self.sizes = [node.gpus for node in cluster.nodes]
         self.held: dict[RunId, set[Slot]] = {}
         self.out: set[int] = set()
+        self.out_slots: set[Slot] = set()
+
+    @property
+    def offered(self) -> set[Slot]:
+        everything = {(node, i) for node, size in enumerate(self.sizes) for i in range(size)}
+        return {(node, i) for node, i in everything - self.out_slots if node not in self.out}
+
+    @property
+    def taken(self) -> set[Slot]:
+        return {slot for slots in self.held.values() for slot in slots}
 
     def free_slots(self, node: int) -> set[Slot]:
-        taken = {slot for slots in self.held.values() for slot in slots}
-        return {(node, index) for index in range(self.sizes[node])} - taken
+        return {slot for slot in self.offered - self.taken if slot[0] == node}
 
     @property
     def free(self) -> int:
-        return sum(len(self.free_slots(node)) for node in range(len(self.sizes)) if node not in self.out)
+        return len(self.offered - self.taken)
 
     @property
     def gpus(self) -> int:
-        return sum(size for node, size in enumerate(self.sizes) if node not in self.out)
+        return len(self.offered)
 
     @property
     def capacity(self) -> int:
-        return self.gpus + sum(node in self.out for slots in self.held.values() for node, _ in slots)
+        return len(self.offered | self.taken)
 
     @property
     def best_hole(self) -> int:
-        return max((len(self.free_slots(n)) for n in range(len(self.sizes)) if n not in self.out), default=0)
+        return max((len(self.free_slots(node)) for node in range(len(self.sizes))), default=0)
 
 
 def slots_of(allocation: Allocation) -> set[Slot]:
@@ -98,6 +107,20 @@ class Pair:
         self.ledger.restore(f"n{node}")
         self.naive.out.discard(node)
 
+    def _any_slot(self) -> Slot:
+        node = self.rng.randrange(len(self.naive.sizes))
+        return node, self.rng.randrange(self.naive.sizes[node])
+
+    def withdraw_slot(self) -> None:
+        node, index = self._any_slot()
+        self.ledger.withdraw_slot(f"n{node}", index)
+        self.naive.out_slots.add((node, index))
+
+    def restore_slot(self) -> None:
+        node, index = self._any_slot()
+        self.ledger.restore_slot(f"n{node}", index)
+        self.naive.out_slots.discard((node, index))
+
     def trial(self, depth: int) -> None:
         """Try things, also inside a trial, and undo all of them."""
         before, mark = copy.deepcopy(self.naive), self.ledger.checkpoint()
@@ -117,7 +140,8 @@ def test_any_sequence(seed: int) -> None:
     rng = Random(seed)
     pair = Pair(rng)
     for _ in range(25):
-        rng.choice((pair.take, pair.take, pair.release, pair.withdraw, pair.restore, lambda: pair.trial(2)))()
+        nodes = (pair.withdraw, pair.restore, pair.withdraw_slot, pair.restore_slot)
+        rng.choice((pair.take, pair.take, pair.take, pair.release, *nodes, lambda: pair.trial(2)))()
         same(pair.ledger, pair.naive)
 
 

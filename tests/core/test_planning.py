@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.core.lifecycle import IllegalTransition
 from tiresias.core.model import Phase, Priority
 from tiresias.testing import Harness
 
@@ -127,13 +126,6 @@ def test_holding_what_was_about_to_start_gives_the_turn_to_the_next() -> None:
     lab.plan()
     lab.hold("b")
     assert lab.exit("a").started == ["a"]
-
-
-def test_a_running_job_cannot_be_held() -> None:
-    lab = Harness("fifo").running("a")
-    lab.plan()
-    with pytest.raises(IllegalTransition, match="JobHeld cannot happen to a job that is RUNNING"):
-        lab.hold("a")
 
 
 def test_cancelling_a_waiting_job_ends_it_at_once() -> None:

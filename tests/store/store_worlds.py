@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,12 @@ class Life:
             self._exit,
             self._progress,
             self._hold,
+            self._stop,
+            self._defer,
+            self._clear,
+            self._fail,
+            self._change,
+            self._slot,
             self._release,
             self._cancel,
             self._drain,
@@ -131,7 +137,7 @@ class Life:
         ]
 
     def _exit(self, whom: int) -> list[Fact]:
-        cause = list(ExitCause)[whom % 3]
+        cause = list(ExitCause)[whom % len(ExitCause)]
         return [
             f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
             for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
@@ -150,6 +156,31 @@ class Life:
 
     def _release(self, whom: int) -> list[Fact]:
         return [f.JobReleased(self.at, job.id) for job in self._pick(whom, HELD)]
+
+    def _stop(self, whom: int) -> list[Fact]:
+        kind = f.JobHeld if whom % 2 else f.JobRequeued
+        return [kind(self.at, job.id) for job in self._pick(whom, Phase.RUNNING, Phase.STARTING)]
+
+    def _defer(self, whom: int) -> list[Fact]:
+        until = (None, self.at + whom % 50, None)[whom % 3]
+        jobs = self._pick(whom, Phase.PENDING, Phase.SUSPENDED, HELD)
+        return [f.JobDeferred(self.at, job.id, "Quota", until) for job in jobs]
+
+    def _clear(self, whom: int) -> list[Fact]:
+        return [f.JobCleared(self.at, job.id) for job in self.state.jobs.values() if job.deferred][:2]
+
+    def _fail(self, whom: int) -> list[Fact]:
+        return [f.JobFailed(self.at, job.id) for job in self._pick(whom, HELD)]
+
+    def _change(self, whom: int) -> list[Fact]:
+        priority = list(Priority)[whom % 3]
+        jobs = self._pick(whom, Phase.PENDING, Phase.RUNNING)
+        return [f.JobChanged(self.at, replace(job.job, priority=priority, name="new")) for job in jobs]
+
+    def _slot(self, whom: int) -> list[Fact]:
+        kind = f.SlotRestored if whom % 2 else f.SlotDrained
+        node = self.state.ledger.nodes[whom % len(self.state.ledger.nodes)]
+        return [kind(self.at, node.name, whom % node.gpus)]
 
     def _cancel(self, whom: int) -> list[Fact]:
         jobs = list(self.state.jobs.values())

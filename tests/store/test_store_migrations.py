@@ -101,8 +101,10 @@ def test_a_trigger_is_one_statement() -> None:
 def test_a_reader_does_not_migrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "journal.db"
     a_store(path, a_controller()).close()
-    monkeypatch.setattr(database, "migrations", lambda: [V1.read_text(encoding="utf-8"), "SELECT 1;"])
-    with pytest.raises(StoreError, match=r"has version 1, .* reads version 2; start the manager once"):
+    known = database.migrations()
+    now, later = len(known), len(known) + 1
+    monkeypatch.setattr(database, "migrations", lambda: [*known, "SELECT 1;"])
+    with pytest.raises(StoreError, match=rf"has version {now}, .* reads version {later}; start the manager"):
         Reader(path)
 
 

@@ -20,6 +20,7 @@ from tiresias.store import Store, codec, redecide, replay
 STORED = {
     *("id", "job", "phase", "run", "cancelled", "runs", "preemptions", "first_started_at"),
     *("last_preempted_at", "waiting_since", "held_s", "service_gpu_s", "progress_s"),
+    *("held", "deferred", "deferred_until"),
 }
 FOLLOWS = {"gpus", "submitted_at", "priority", "preemptible"}  # from the job
 ENDS = {"ended_at"}  # infinite as long as it is active

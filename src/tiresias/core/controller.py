@@ -14,7 +14,6 @@ from operator import attrgetter
 
 from tiresias.core import facts as f
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
-from tiresias.core.lifecycle import HELD
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
@@ -27,6 +26,7 @@ STOPPING = Phase.STOPPING
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
 PASSED = 1e300  # wakes_at of a job whose passing rank has served: later than any instant
 BY_KEY = attrgetter("key")
+STOPPERS = frozenset({f.JobCancelled, f.JobHeld, f.JobRequeued})  # whatever runs of the job must stop
 SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change nobody's standing
 
 
@@ -117,8 +117,7 @@ class Controller:
             elif type(fact) is f.RunExited:
                 if job.admitted:  # it left of itself and is still wanted
                     self._ready[job.id] = job
-            elif type(fact) is f.JobCancelled:
-                assert job.run is not None
+            elif type(fact) in STOPPERS and job.run is not None:
                 step.commands.append(StopRun(job.run.id))
         elif self.policy.moves:
             self._sync(job, at)
@@ -133,7 +132,10 @@ class Controller:
             if job is None or job.wakes_at != due_at:
                 continue
             job.wakes_at = min(due_at, at)
-            decision = self.policy.due(job, self.state.memory, at)
+            if job.deferred:
+                decision: f.Fact | None = f.JobCleared(at, id)
+            else:
+                decision = self.policy.due(job, self.state.memory, at)
             if decision is None:
                 self._sync(job, at)
             else:
@@ -153,8 +155,10 @@ class Controller:
     def _sync(self, job: JobState, at: float) -> None:
         """Bring the target in line with what the job has become."""
         phase, run = job.phase, job.run
-        if job.ended_at != INFINITY or phase is HELD or job.cancelled:
+        if job.ended_at != INFINITY or job.held or job.cancelled or job.deferred:
             self._unrank(job)
+            if job.deferred and job.ended_at == INFINITY:
+                self._wake_at(job, job.deferred_until)
             return
         if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
             until = self._pinned_until(job, run)
@@ -186,8 +190,8 @@ class Controller:
         if not self.policy.preempts or not job.preemptible:
             return INFINITY
         ledger = self.state.ledger
-        if any(not ledger.in_service[node] for node, _ in run.allocation):
-            return INFINITY  # its slots would serve nobody else
+        if any(slots & ~ledger.offered[node] for node, slots in run.allocation):
+            return INFINITY  # its slots would not all serve others
         return run.granted_at + self.policy.min_run_s
 
     def _pin(self, job: JobState) -> None:
@@ -228,7 +232,7 @@ class Controller:
         """Work out every standing from the State alone: at the start, and when all ranks change."""
         self._stale = False
         ledger, policy = self.state.ledger, self.policy
-        self._drained = not all(ledger.in_service)
+        self._drained = ledger.gpus < sum(node.gpus for node in ledger.nodes)
         self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained
         self._ready.clear()
         self.target = self._new_target()

@@ -22,6 +22,7 @@ Allocation = tuple[tuple[int, int], ...]
 class ExitCause(StrEnum):
     FINISHED = "finished"  # the job's work is done
     PREEMPTED = "preempted"  # stopped because we said so (or asked to be run again)
+    RETRIED = "retried"  # failed of something that another run may cure
     FAILED = "failed"
 
 
@@ -47,6 +48,51 @@ class JobReleased:
 class JobCancelled:
     at: float
     job_id: JobId
+
+
+@dataclass(slots=True)
+class JobRequeued:
+    """Whatever runs of it must stop; it goes back to the queue with what it has saved."""
+
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class JobDeferred:
+    """The job waits for something other than its turn: another job, a limit, an instant.
+
+    `reason` is a code for people. With `until` the Controller clears it by itself at that instant.
+    """
+
+    at: float
+    job_id: JobId
+    reason: str
+    until: float | None = None
+
+
+@dataclass(slots=True)
+class JobCleared:
+    """Nothing but its turn keeps the job waiting any more. A decision where the deferral had an end."""
+
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class JobFailed:
+    """A job that holds no slots can never succeed: what it needs has failed."""
+
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class JobChanged:
+    """The job is now this one. Its demand may change only before its first run."""
+
+    at: float
+    job: Job
 
 
 @dataclass(slots=True)
@@ -125,6 +171,22 @@ class NodeRestored:
 
 
 @dataclass(slots=True)
+class SlotDrained:
+    """Nobody gets this slot any more; a run that holds it may go on."""
+
+    at: float
+    node: str
+    index: int
+
+
+@dataclass(slots=True)
+class SlotRestored:
+    at: float
+    node: str
+    index: int
+
+
+@dataclass(slots=True)
 class TimerFired:
     at: float
 
@@ -134,6 +196,11 @@ Fact = (
     | JobHeld
     | JobReleased
     | JobCancelled
+    | JobRequeued
+    | JobDeferred
+    | JobCleared
+    | JobFailed
+    | JobChanged
     | JobPromoted
     | RunGranted
     | RunRevoked
@@ -143,5 +210,7 @@ Fact = (
     | NodeAdded
     | NodeDrained
     | NodeRestored
+    | SlotDrained
+    | SlotRestored
     | TimerFired
 )

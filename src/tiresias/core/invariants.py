@@ -6,7 +6,7 @@ from tiresias.core.controller import Controller
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
 from tiresias.core.model import Phase, Room
 from tiresias.core.plan import plain_target
-from tiresias.core.state import State
+from tiresias.core.state import State, is_schedulable
 from tiresias.core.target import Target
 
 
@@ -17,6 +17,9 @@ def check(state: State) -> None:
         assert job.id == id, (id, job.id)
         assert job.phase not in ENDED, ("an ended job is active", id, job.phase)
         assert (job.run is not None) == (job.phase in HOLDING), (id, job.phase, job.run)
+        assert (job.phase is HELD) <= job.held, ("HELD, but nobody holds it", id)
+        assert not (job.held and job.phase in (Phase.STARTING, Phase.RUNNING)), ("held, but runs", id)
+        assert not (job.deferred and job.run is not None), ("deferred, but holds slots", id, job.deferred)
         if job.run is not None:
             assert state.runs.get(job.run.id) is job.run, ("unknown run", id, job.run.id)
             assert sum(slots.bit_count() for _, slots in job.run.allocation) == job.gpus, ("partial gang", id)
@@ -38,15 +41,14 @@ def _check_ledger(state: State) -> None:
     free = gpus = capacity = 0
     for node, (spec, slots) in enumerate(zip(ledger.nodes, ledger.free_slots, strict=True)):
         everything = (1 << spec.gpus) - 1
-        assert taken[node] ^ slots == everything, (spec.name, taken[node], slots)
+        offered = everything & ~ledger.out_slots[node] if ledger.in_service[node] else 0
+        assert ledger.offered[node] == offered, (spec.name, ledger.offered[node], offered)
+        assert slots == offered & ~taken[node], (spec.name, taken[node], offered, slots)
         assert ledger.free_counts[node] == slots.bit_count(), (spec.name, ledger.free_counts[node])
-        if ledger.in_service[node]:
-            buckets[slots.bit_count()] |= 1 << node
-            free += slots.bit_count()
-            gpus += spec.gpus
-            capacity += spec.gpus
-        else:
-            capacity += taken[node].bit_count()
+        buckets[slots.bit_count()] |= 1 << node
+        free += slots.bit_count()
+        gpus += offered.bit_count()
+        capacity += (offered | taken[node]).bit_count()
     assert buckets == ledger.buckets, (buckets, ledger.buckets)
     assert (free, gpus, capacity) == (ledger.free, ledger.gpus, ledger.capacity)
 
@@ -60,7 +62,7 @@ def check_plan(controller: Controller) -> None:
     assert keys == sorted(keys), ("ranks out of order", keys)
     pinned = [job for job in state.jobs.values() if job.pinned]
     assert target.capacity == state.ledger.capacity - sum(job.gpus for job in pinned)
-    expected = {j.id for j in state.jobs.values() if not j.pinned and j.phase is not HELD and not j.cancelled}
+    expected = {job.id for job in state.jobs.values() if not job.pinned and is_schedulable(job)}
     assert {job.id for job in ranked} == expected, "a job lost from the ranking"
     chosen = plain_target(ranked, Room(target.capacity), strict=controller.policy.strict)
     assert {job.id for job in ranked if job.admitted} == chosen, ("not the plain target", chosen)

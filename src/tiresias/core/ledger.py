@@ -1,9 +1,9 @@
 """The book of who holds which slots.
 
-A slot is free only when its run has been released; draining a node takes its free slots off the market
-and keeps the taken ones off it once they are released. Nodes are kept in buckets by how many of their
-slots are free (bit masks over node positions), so a placer finds the best fit without a scan. Every
-change can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
+A slot is free only when its run has been released; withdrawing a node, or one slot of it, takes what is
+free off the market and keeps what is taken off it once it is released. Nodes are kept in buckets by how
+many of their slots are free (bit masks over node positions), so a placer finds the best fit without a
+scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ class Ledger:
 
     def __init__(self, cluster: Cluster):
         self.nodes: list[Node] = []
-        self.free_slots: list[int] = []  # by node: bit mask of the free slots
+        self.free_slots: list[int] = []  # by node: bit mask of the slots that may be taken now
         self.free_counts: list[int] = []
+        self.offered: list[int] = []  # by node: bit mask of the slots in service, free or not
         self.in_service: list[bool] = []
-        self.buckets: list[int] = [0]  # by number of free slots: bit mask of nodes in service
+        self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
+        self.buckets: list[int] = [0]  # by number of free slots: bit mask of nodes
         self.free = 0
         self.gpus = 0
         self.held: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
-        self.capacity = 0  # slots in service, plus those that runs still hold on withdrawn nodes
+        self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
         self._undo: list[Callable[[], None]] = []
         self._trials = 0
         for node in cluster.nodes:
@@ -43,7 +45,9 @@ class Ledger:
         self.nodes.append(node)
         self.free_slots.append((1 << node.gpus) - 1)
         self.free_counts.append(node.gpus)
+        self.offered.append((1 << node.gpus) - 1)
         self.in_service.append(True)
+        self.out_slots.append(0)
         while len(self.buckets) <= node.gpus:
             self.buckets.append(0)
         self.buckets[node.gpus] |= 1 << position
@@ -57,23 +61,39 @@ class Ledger:
     def withdraw(self, node: str) -> None:
         """Take the node out of service: its free slots are offered to nobody."""
         position = self._position[node]
-        if not self.in_service[position]:
-            return
         self.in_service[position] = False
-        self.buckets[self.free_counts[position]] &= ~(1 << position)
-        self.free -= self.free_counts[position]
-        self.gpus -= self.nodes[position].gpus
-        self.capacity -= self.free_counts[position]
+        self._offer(position)
 
     def restore(self, node: str) -> None:
         position = self._position[node]
-        if self.in_service[position]:
-            return
         self.in_service[position] = True
-        self.buckets[self.free_counts[position]] |= 1 << position
-        self.free += self.free_counts[position]
-        self.gpus += self.nodes[position].gpus
-        self.capacity += self.free_counts[position]
+        self._offer(position)
+
+    def withdraw_slot(self, node: str, index: int) -> None:
+        """The same for one slot, whatever becomes of its node."""
+        position = self._position[node]
+        assert index < self.nodes[position].gpus, ("no such slot", node, index)
+        self.out_slots[position] |= 1 << index
+        self._offer(position)
+
+    def restore_slot(self, node: str, index: int) -> None:
+        position = self._position[node]
+        self.out_slots[position] &= ~(1 << index)
+        self._offer(position)
+
+    def _offer(self, position: int) -> None:
+        """Bring the books in line with what of the node is in service."""
+        everything = (1 << self.nodes[position].gpus) - 1
+        offered = everything & ~self.out_slots[position] if self.in_service[position] else 0
+        taken = 0
+        for allocation in self.held.values():
+            for node, slots in allocation:
+                if node == position:
+                    taken |= slots
+        before, self.offered[position] = self.offered[position], offered
+        self.gpus += offered.bit_count() - before.bit_count()
+        self.capacity += (offered | taken).bit_count() - (before | taken).bit_count()
+        self._set_free(position, offered & ~taken)
 
     # --- slots -----------------------------------------------------------------------------------------
 
@@ -81,8 +101,9 @@ class Ledger:
         """Give these slots to the run; each must be free and on a node in service."""
         assert run_id not in self.held, ("one run, two allocations", run_id)
         for node, slots in allocation:
-            assert self.in_service[node], ("slots of a node out of service", run_id, self.nodes[node].name)
             free = self.free_slots[node]
+            gone = slots & ~self.offered[node]
+            assert not gone, ("slots out of service", run_id, self.nodes[node].name, gone)
             assert slots & free == slots, ("slots taken twice", run_id, self.nodes[node].name, slots, free)
             self._set_free(node, free & ~slots)
         self.held[run_id] = allocation
@@ -92,31 +113,35 @@ class Ledger:
     def release(self, run_id: RunId) -> None:
         """The run's exit is known: its slots are free."""
         allocation = self.held.pop(run_id)
-        for node, slots in allocation:
-            self._set_free(node, self.free_slots[node] | slots)
+        self._give_back(allocation)
         if self._trials:
             self._undo.append(lambda: self._unrelease(run_id, allocation))
+
+    def _give_back(self, allocation: Allocation) -> None:
+        for node, slots in allocation:
+            offered = self.offered[node]
+            if slots & ~offered:
+                self.capacity -= (slots & ~offered).bit_count()
+                slots &= offered
+            self._set_free(node, self.free_slots[node] | slots)
 
     def _set_free(self, node: int, slots: int) -> None:
         before = self.free_counts[node]
         now = slots.bit_count()
         self.free_slots[node] = slots
         self.free_counts[node] = now
-        if self.in_service[node]:
-            bit = 1 << node
-            buckets = self.buckets
-            buckets[before] ^= bit
-            buckets[now] |= bit
-            self.free += now - before
-        else:
-            self.capacity += before - now
+        bit = 1 << node
+        buckets = self.buckets
+        buckets[before] ^= bit
+        buckets[now] |= bit
+        self.free += now - before
 
     def _untake(self, run_id: RunId) -> None:
-        for node, slots in self.held.pop(run_id):
-            self._set_free(node, self.free_slots[node] | slots)
+        self._give_back(self.held.pop(run_id))
 
     def _unrelease(self, run_id: RunId, allocation: Allocation) -> None:
         for node, slots in allocation:
+            self.capacity += (slots & ~self.offered[node]).bit_count()
             self._set_free(node, self.free_slots[node] & ~slots)
         self.held[run_id] = allocation
 

@@ -21,9 +21,20 @@ TRANSITIONS: dict[str, dict[Phase, Phase]] = {
     "RunGranted": {PENDING: STARTING, SUSPENDED: STARTING},
     "RunStarted": {STARTING: RUNNING, STOPPING: STOPPING},
     "RunRevoked": {STARTING: STOPPING, RUNNING: STOPPING},
-    "JobHeld": {PENDING: HELD, SUSPENDED: HELD, HELD: HELD},
-    "JobReleased": {HELD: PENDING},
-    "JobReleased, has run": {HELD: SUSPENDED},
+    "JobHeld": {
+        PENDING: HELD,
+        SUSPENDED: HELD,
+        HELD: HELD,
+        STARTING: STOPPING,
+        RUNNING: STOPPING,
+        STOPPING: STOPPING,
+    },
+    "JobReleased": {HELD: PENDING, STOPPING: STOPPING},
+    "JobReleased, has run": {HELD: SUSPENDED, STOPPING: STOPPING},
+    "JobRequeued": dict.fromkeys((STARTING, RUNNING, STOPPING), STOPPING),
+    "JobDeferred": {PENDING: PENDING, SUSPENDED: SUSPENDED, HELD: HELD},
+    "JobCleared": {PENDING: PENDING, SUSPENDED: SUSPENDED, HELD: HELD},
+    "JobFailed": dict.fromkeys((PENDING, HELD, SUSPENDED), FAILED),
     "JobCancelled": {
         PENDING: CANCELLED,
         HELD: CANCELLED,
@@ -34,6 +45,7 @@ TRANSITIONS: dict[str, dict[Phase, Phase]] = {
     },
     ExitCause.FINISHED: dict.fromkeys(HOLDING, SUCCEEDED),
     ExitCause.PREEMPTED: dict.fromkeys(HOLDING, SUSPENDED),
+    ExitCause.RETRIED: dict.fromkeys(HOLDING, SUSPENDED),
     ExitCause.FAILED: dict.fromkeys(HOLDING, FAILED),
 }
 

@@ -59,6 +59,8 @@ def explain(
         return Reason("Impossible", f"needs {gpus_of(job)}, the cluster has {ledger.gpus}; ask for fewer")
     if job.phase is Phase.HELD:
         return Reason("Held", "it is held; release it")
+    if job.deferred:
+        return Reason(job.deferred, "it waits for something other than its turn")
     free, hole = ledger.free, ledger.best_hole()
     if job.admitted:
         text = f"its turn has come; waiting for slots to be handed over ({free} free, needs {job.gpus})"

@@ -16,7 +16,7 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, after
 from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
 
-PENDING, CANCELLED = Phase.PENDING, Phase.CANCELLED
+PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
 
 Key = tuple[Any, ...]
@@ -56,9 +56,12 @@ class JobState:
     __slots__ = (
         "admitted",
         "cancelled",
+        "deferred",
+        "deferred_until",
         "ended_at",
         "first_started_at",
         "gpus",
+        "held",
         "held_s",
         "id",
         "job",
@@ -97,6 +100,9 @@ class JobState:
         self.progress_s = 0.0  # work saved by the closed runs
         self.ended_at = INFINITY
         self.cancelled = False
+        self.held = False  # its user wants it HELD, though a run of it may still be stopping
+        self.deferred = ""  # why it waits for something other than its turn
+        self.deferred_until = INFINITY
         # The planner's bookkeeping.
         self.key: Key | None = None  # where it stands in the ranking; None: not ranked
         self.admitted = False  # in the plan's target
@@ -164,12 +170,56 @@ def _submitted(state: State, fact: f.JobSubmitted) -> JobState:
 def _held(state: State, fact: f.JobHeld) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobHeld")
+    job.held = True
+    _stop_working(job, fact.at)
     return job
 
 
 def _released(state: State, fact: f.JobReleased) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobReleased, has run" if job.runs else "JobReleased")
+    job.held = False
+    return job
+
+
+def _requeued(state: State, fact: f.JobRequeued) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobRequeued")
+    _stop_working(job, fact.at)
+    return job
+
+
+def _deferred(state: State, fact: f.JobDeferred) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobDeferred")
+    job.deferred = fact.reason
+    job.deferred_until = INFINITY if fact.until is None else fact.until
+    return job
+
+
+def _cleared(state: State, fact: f.JobCleared) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobCleared")
+    job.deferred = ""
+    job.deferred_until = INFINITY
+    return job
+
+
+def _changed(state: State, fact: f.JobChanged) -> JobState:
+    job, new = state.jobs[fact.job.id], fact.job
+    assert new.submitted_at == job.submitted_at, ("submitted at another time", job.id)
+    assert new.demand.gpus == job.gpus or not job.runs, ("another demand after a run", job.id, new.demand)
+    job.job = new
+    job.gpus = new.demand.gpus
+    job.priority = PRIORITY_ORDER[new.priority]
+    job.preemptible = new.preemptible
+    return job
+
+
+def _failed(state: State, fact: f.JobFailed) -> JobState:
+    job = state.jobs[fact.job_id]
+    job.phase = after(job.phase, "JobFailed")
+    _end(state, job, fact.at)
     return job
 
 
@@ -180,6 +230,15 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
     if job.phase in ENDED:
         _end(state, job, fact.at)
     return job
+
+
+def _stop_working(job: JobState, at: float) -> None:
+    """What a run that is told to stop has done so far is what it can save."""
+    run = job.run
+    if run is not None:
+        run.progress_s = job.progress_at(at)
+        run.progress_at = at
+        run.speed = 0.0
 
 
 def _promoted(state: State, fact: f.JobPromoted) -> JobState:
@@ -221,9 +280,7 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     job.phase = after(job.phase, "RunRevoked")
     job.preemptions += 1
     job.last_preempted_at = fact.at
-    run.progress_s = job.progress_at(fact.at)
-    run.progress_at = fact.at
-    run.speed = 0.0
+    _stop_working(job, fact.at)
     return job
 
 
@@ -240,6 +297,8 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     job.phase = after(job.phase, fact.cause)
     if job.cancelled and fact.cause is not FINISHED:
         job.phase = CANCELLED
+    elif job.held and job.phase is SUSPENDED:
+        job.phase = HELD
     if job.phase in ENDED:
         _end(state, job, fact.at)
     return job
@@ -262,6 +321,14 @@ def _node_restored(state: State, fact: f.NodeRestored) -> None:
     state.ledger.restore(fact.node)
 
 
+def _slot_drained(state: State, fact: f.SlotDrained) -> None:
+    state.ledger.withdraw_slot(fact.node, fact.index)
+
+
+def _slot_restored(state: State, fact: f.SlotRestored) -> None:
+    state.ledger.restore_slot(fact.node, fact.index)
+
+
 def _nothing(state: State, fact: f.TimerFired) -> None:
     return None
 
@@ -271,6 +338,11 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.JobHeld: _held,
     f.JobReleased: _released,
     f.JobCancelled: _cancelled,
+    f.JobRequeued: _requeued,
+    f.JobDeferred: _deferred,
+    f.JobCleared: _cleared,
+    f.JobFailed: _failed,
+    f.JobChanged: _changed,
     f.JobPromoted: _promoted,
     f.RunGranted: _granted,
     f.RunStarted: _started,
@@ -280,6 +352,8 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.NodeAdded: _node_added,
     f.NodeDrained: _node_drained,
     f.NodeRestored: _node_restored,
+    f.SlotDrained: _slot_drained,
+    f.SlotRestored: _slot_restored,
     f.TimerFired: _nothing,
 }
 
@@ -294,4 +368,4 @@ def evolve(state: State, fact: f.Fact) -> JobState | None:
 
 def is_schedulable(job: JobState) -> bool:
     """Whether a plan may consider it at all."""
-    return job.phase is not HELD and not job.cancelled
+    return not (job.held or job.cancelled or (job.deferred and job.run is None))

@@ -135,10 +135,11 @@ def _take(changes: Changes, fact: f.Fact, decided: int, owners: dict[RunId, JobI
     elif isinstance(fact, f.RunExited):
         changes.exited[fact.run_id] = fact
         del owners[fact.run_id]
-    elif isinstance(fact, f.JobCancelled):
+    elif isinstance(fact, f.JobCancelled | f.JobHeld | f.JobRequeued):
         run_id = next((run_id for run_id, owner in owners.items() if owner == job_id), None)
         if run_id is not None:
             changes.revoked.setdefault(run_id, fact.at)
+            changes.moved[run_id] = None
 
 
 def _about(changes: Changes, fact: f.Fact, owners: dict[RunId, JobId]) -> JobId | None:

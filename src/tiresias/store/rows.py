@@ -18,10 +18,12 @@ Row = tuple[Any, ...]
 
 JOB_COLUMNS = (
     "id, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since,"
-    " held_s, service_gpu_s, progress_s"
+    " held_s, service_gpu_s, progress_s, held, deferred, deferred_until"
 )
 RUN_COLUMNS = "id, job, allocation, granted_at, started_at, progress_s, progress_at, speed"
-NODE_COLUMNS = "position, node, in_service"
+NODE_COLUMNS = "position, node, in_service, out_slots"
+JOB_DEFAULTS: Row = (0, "", None)  # of the last columns: rows kept whole by an earlier version lack them
+NODE_DEFAULTS: Row = ("[]",)
 
 
 @dataclass(slots=True)
@@ -51,6 +53,9 @@ def job_row(job: JobState) -> Row:
         job.held_s,
         job.service_gpu_s,
         job.progress_s,
+        int(job.held),
+        job.deferred,
+        instant(job.deferred_until),
     )
 
 
@@ -61,8 +66,8 @@ def instant(at: float) -> float | None:
 
 def rebuild(rows: Rows, memory: Any) -> State:
     """The State that these rows were made of."""
-    nodes = [(codec.NODE.decode(json.loads(node)), in_service) for _, node, in_service in rows.nodes]
-    state = State(Cluster([node for node, _ in nodes]), memory)
+    nodes = [(codec.NODE.decode(json.loads(node)), is_in, out) for _, node, is_in, out in rows.nodes]
+    state = State(Cluster([node for node, _, _ in nodes]), memory)
     for row in rows.jobs:
         job = _job(row)
         state.jobs[job.id] = job
@@ -71,9 +76,11 @@ def rebuild(rows: Rows, memory: Any) -> State:
         job = state.jobs[run.job_id]
         job.run = state.runs[run.id] = run
         state.ledger.take(run.id, run.allocation)
-    for node, in_service in nodes:  # only now: a run may hold slots of a node that was withdrawn since
-        if not in_service:
+    for node, is_in, out in nodes:  # only now: a run may hold slots that were withdrawn since
+        if not is_in:
             state.ledger.withdraw(node.name)
+        for index in json.loads(out):
+            state.ledger.withdraw_slot(node.name, index)
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
     return state
@@ -90,6 +97,9 @@ def _job(row: Row) -> JobState:
     job.first_started_at = INFINITY if row[6] is None else row[6]
     job.last_preempted_at = -INFINITY if row[7] is None else row[7]
     job.waiting_since, job.held_s, job.service_gpu_s, job.progress_s = row[8:12]
+    job.held = bool(row[12]) or job.phase is Phase.HELD
+    job.deferred = row[13]
+    job.deferred_until = INFINITY if row[14] is None else row[14]
     return job
 
 
@@ -110,8 +120,11 @@ def to_json(rows: Rows) -> str:
 
 def from_json(text: str) -> Rows:
     at, next_run_id, nodes, jobs, runs, chosen = json.loads(text)
-    return Rows(at, next_run_id, _tuples(nodes), _tuples(jobs), _tuples(runs), tuple(chosen))
+    jobs, nodes = _filled(jobs, JOB_COLUMNS, JOB_DEFAULTS), _filled(nodes, NODE_COLUMNS, NODE_DEFAULTS)
+    return Rows(at, next_run_id, nodes, jobs, [tuple(run) for run in runs], tuple(chosen))
 
 
-def _tuples(rows: Iterable[list[Any]]) -> list[Row]:
-    return [tuple(row) for row in rows]
+def _filled(rows: Iterable[list[Any]], columns: str, defaults: Row) -> list[Row]:
+    """Rows with all columns; those that came after the row was written have their defaults."""
+    width = columns.count(",") + 1
+    return [(*row, *defaults[len(defaults) - (width - len(row)) :]) for row in rows]

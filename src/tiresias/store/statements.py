@@ -8,7 +8,7 @@ INSERT_FACT = "INSERT INTO facts (seq, step, decided, at, kind, version, job, bo
 
 _UPDATED = [name.strip() for name in JOB_COLUMNS.split(",")][1:]
 UPSERT_JOB = (
-    f"INSERT INTO jobs (place, {JOB_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO jobs (place, {JOB_COLUMNS}) VALUES (?{',?' * (len(_UPDATED) + 1)})"
     f" ON CONFLICT (id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _UPDATED)}"
 )
 DELETE_JOB = "DELETE FROM jobs WHERE id = ?"
@@ -27,7 +27,7 @@ EXIT_RUN = (
     " WHERE id = ?"
 )
 
-REPLACE_NODE = "INSERT OR REPLACE INTO nodes (position, name, node, in_service) VALUES (?,?,?,?)"
+REPLACE_NODE = "INSERT OR REPLACE INTO nodes (position, name, node, in_service, out_slots) VALUES (?,?,?,?,?)"
 REPLACE_META = (
     "INSERT OR REPLACE INTO meta (one, at, last_seq, last_step, next_run_id, next_job_id)"
     " VALUES (1,?,?,?,?,?)"

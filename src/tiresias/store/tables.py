@@ -71,8 +71,14 @@ def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
 def write_nodes(connection: Connection, state: State) -> None:
     ledger = state.ledger
     rows = [
-        (position, node.name, dump(NODE.encode(node)), int(in_service))
-        for position, (node, in_service) in enumerate(zip(ledger.nodes, ledger.in_service, strict=True))
+        (
+            position,
+            node.name,
+            dump(NODE.encode(node)),
+            int(ledger.in_service[position]),
+            dump([index for index in range(node.gpus) if ledger.out_slots[position] >> index & 1]),
+        )
+        for position, node in enumerate(ledger.nodes)
     ]
     connection.executemany(sql.REPLACE_NODE, rows)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
@@ -22,9 +23,9 @@ from tiresias.core.state import JobState
 from tiresias.testing.builders import a_job
 
 QUIET = frozenset({"submit", "finish", "exit", "start"})
-PEOPLE = frozenset({"hold", "release", "cancel"})
-TROUBLE = frozenset({"fail", "exit unasked", "progress"})
-NODES = frozenset({"drain", "restore"})
+PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
+TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress"})
+NODES = frozenset({"drain", "restore", "drain slot", "restore slot"})
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
 SILENT = (f.RunStarted, f.RunProgressed)
@@ -133,6 +134,11 @@ class RandomDriver:
     def _exit(self, touched: set[JobId]) -> f.Fact | None:
         return self._exited(self._pick(touched, lambda job: job.phase is Phase.STOPPING), ExitCause.PREEMPTED)
 
+    def _retry(self, touched: set[JobId]) -> f.Fact | None:
+        if self.rng.random() < 0.7:
+            return None
+        return self._exited(self._pick(touched, lambda job: job.phase in HOLDING), ExitCause.RETRIED)
+
     def _exit_unasked(self, touched: set[JobId]) -> f.Fact | None:
         if self.rng.random() < 0.7:
             return None
@@ -155,12 +161,40 @@ class RandomDriver:
         return f.RunProgressed(self.at, job.run.id, job.progress_at(self.at), speed)
 
     def _hold(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.phase in (Phase.PENDING, Phase.SUSPENDED))
+        waiting = (Phase.PENDING, Phase.SUSPENDED)
+        anyone = self.rng.random() < 0.2
+        job = self._pick(touched, lambda job: anyone or job.phase in waiting)
         return None if job is None or self.rng.random() < 0.5 else f.JobHeld(self.at, job.id)
 
     def _release(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.phase is Phase.HELD)
+        job = self._pick(touched, lambda job: job.held)
         return None if job is None else f.JobReleased(self.at, job.id)
+
+    def _requeue(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.run is not None)
+        return None if job is None or self.rng.random() < 0.7 else f.JobRequeued(self.at, job.id)
+
+    def _defer(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.run is None)
+        if job is None or self.rng.random() < 0.5:
+            return None
+        until = self.rng.choice((None, self.at, self.at + self.rng.randrange(1, 500)))
+        return f.JobDeferred(self.at, job.id, "Dependency", until)
+
+    def _clear(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: bool(job.deferred))
+        return None if job is None else f.JobCleared(self.at, job.id)
+
+    def _fail_waiting(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.run is None)
+        return None if job is None or self.rng.random() < 0.9 else f.JobFailed(self.at, job.id)
+
+    def _change(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: True)
+        if job is None or self.rng.random() < 0.5:
+            return None
+        priority = self.rng.choice(tuple(Priority))
+        return f.JobChanged(self.at, replace(job.job, priority=priority, preemptible=self.rng.random() < 0.9))
 
     def _cancel(self, touched: set[JobId]) -> f.Fact | None:
         job = self._pick(touched, lambda job: not job.cancelled)
@@ -174,19 +208,37 @@ class RandomDriver:
     def _restore(self, touched: set[JobId]) -> f.Fact | None:
         return f.NodeRestored(self.at, self.rng.choice(self.state.ledger.nodes).name)
 
+    def _drain_slot(self, touched: set[JobId]) -> f.Fact | None:
+        node = self.rng.choice(self.state.ledger.nodes)
+        return f.SlotDrained(self.at, node.name, self.rng.randrange(node.gpus))
+
+    def _restore_slot(self, touched: set[JobId]) -> f.Fact | None:
+        ledger = self.state.ledger
+        node = self.rng.choice(ledger.nodes)
+        out = [i for i in range(node.gpus) if ledger.out_slots[ledger.position(node.name)] >> i & 1]
+        return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None
+
     _things: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], f.Fact | None]]] = {
         "submit": _submit,
         "finish": _finish,
         "exit": _exit,
         "exit unasked": _exit_unasked,
         "fail": _fail,
+        "retry": _retry,
         "start": _start,
         "progress": _progress,
         "hold": _hold,
         "release": _release,
+        "requeue": _requeue,
+        "defer": _defer,
+        "clear": _clear,
+        "fail waiting": _fail_waiting,
+        "change": _change,
         "cancel": _cancel,
         "drain": _drain,
         "restore": _restore,
+        "drain slot": _drain_slot,
+        "restore slot": _restore_slot,
     }
 
 

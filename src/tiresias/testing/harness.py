@@ -9,7 +9,7 @@ happens by itself but the timers during `wait`; a preempted run holds its slots 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import tiresias.placers
@@ -110,6 +110,34 @@ class Harness:
 
     def fail(self, *names: str) -> Plan:
         return self._exit(names, ExitCause.FAILED)
+
+    def retry(self, name: str, back_off_s: float = 0.0) -> Plan:
+        """Its run has failed of something curable; it is tried again, after a pause."""
+        run = self.job(name).run
+        assert run is not None, (name, "does not run")
+        id, at = self._ids[name], self.at
+        facts: list[f.Fact] = [f.RunExited(at, run.id, ExitCause.RETRIED, self.job(name).progress_at(at))]
+        if back_off_s:
+            facts.append(f.JobDeferred(at, id, "BackoffAfterFailure", at + back_off_s))
+        return self._happen(*facts)
+
+    def defer(self, name: str, reason: str = "Dependency", until: float | None = None) -> Plan:
+        return self._happen(f.JobDeferred(self.at, self._ids[name], reason, until))
+
+    def clear(self, name: str) -> Plan:
+        return self._happen(f.JobCleared(self.at, self._ids[name]))
+
+    def requeue(self, name: str) -> Plan:
+        return self._happen(f.JobRequeued(self.at, self._ids[name]))
+
+    def change(self, name: str, **changes: Any) -> Plan:
+        return self._happen(f.JobChanged(self.at, replace(self.job(name).job, **changes)))
+
+    def drain_slot(self, node: str, index: int) -> Plan:
+        return self._happen(f.SlotDrained(self.at, node, index))
+
+    def restore_slot(self, node: str, index: int) -> Plan:
+        return self._happen(f.SlotRestored(self.at, node, index))
 
     def hold(self, name: str) -> Plan:
         return self._happen(f.JobHeld(self.at, self._ids[name]))

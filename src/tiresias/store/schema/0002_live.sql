@@ -1,0 +1,8 @@
+-- What a live manager needs beyond a simulation: holding a job that runs, waiting for something other than one's turn,
+-- slots out of service one by one.
+
+ALTER TABLE jobs ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN deferred TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN deferred_until REAL;
+UPDATE jobs SET held = 1 WHERE phase = 'HELD';
+ALTER TABLE nodes ADD COLUMN out_slots TEXT NOT NULL DEFAULT '[]';
