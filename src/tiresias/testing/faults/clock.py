@@ -1,0 +1,28 @@
+"""The machine's clocks over the World's true time: the wall clock jumps, the other starts anew at a boot."""
+
+from __future__ import annotations
+
+from tiresias.testing.faults.world import World
+
+EPOCH = 1_700_000_000.0
+
+
+class Clocks:
+    def __init__(self, world: World):
+        self._world = world
+        self._wall_offset_s = EPOCH
+        self._booted_at = 0.0
+
+    def wall(self) -> float:
+        """Epoch seconds, as far as somebody has set the clock right."""
+        return self._world.at + self._wall_offset_s
+
+    def monotonic(self) -> float:
+        """Seconds since the machine was booted."""
+        return self._world.at - self._booted_at
+
+    def jump(self, by_s: float) -> None:
+        self._wall_offset_s += by_s
+
+    def boot(self) -> None:
+        self._booted_at = self._world.at

@@ -1,0 +1,131 @@
+"""An executor over the World: what `executors.local` is over processes.
+
+It keeps nothing that outlives it. Its reports take their time, may come twice and overtake those of other
+runs; that a run is up may not be told at all. A run's own reports stay in order, but for repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tiresias.core.model import RunId
+from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp
+from tiresias.testing.faults.world import Gang, World
+
+
+class SimulatedExecutor:
+    """See `executors.base.Executor` for the contract."""
+
+    def __init__(self, world: World):
+        self._world = world
+        self._known: dict[RunId, RunSpec] = {}
+        self._watched: set[RunId] = set()  # a supervisor was sent, or something of the run was seen
+        self._told: dict[RunId, float] = {}  # when its last report arrives
+        self._up: set[RunId] = set()
+        self._over: set[RunId] = set()
+        self._inbox: list[Report] = []
+        self._is_open = True
+        world.listeners.append(self)
+
+    # --- commands --------------------------------------------------------------------------------------
+
+    def start(self, spec: RunSpec) -> None:
+        if spec.run_id in self._watched:
+            return
+        self._known[spec.run_id] = spec
+        if not self._look(spec):
+            self._watched.add(spec.run_id)
+            self._world.spawn(spec)
+
+    def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
+        spec = self._known.get(run_id)
+        if spec is None or run_id in self._over:
+            return
+        if run_id not in self._watched and not self._look(spec):
+            self._watched.add(run_id)
+            self.is_over(self._world.void(spec))
+        else:
+            self._world.stop(spec, grace_s)
+
+    def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
+        adopted = Adopted()
+        for spec in expected:
+            self._known[spec.run_id] = spec
+            if not self._look(spec):
+                adopted.absent.append(spec.run_id)
+            elif spec.run_id in self._over:
+                adopted.gone.append(spec.run_id)
+            else:
+                adopted.running.append(spec.run_id)
+        return adopted
+
+    def forget(self, run_id: RunId) -> None:
+        spec = self._known.pop(run_id, None)
+        self._watched.discard(run_id)
+        if spec is not None:
+            self._world.forget(spec)
+
+    def poll(self) -> list[Report]:
+        reports, self._inbox = self._inbox, []
+        return reports
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._inbox)
+
+    def fileno(self) -> int:
+        raise OSError("nothing to wait for: the simulation knows when there is news")
+
+    def close(self) -> None:
+        self._is_open = False
+        self._world.listeners.remove(self)
+
+    # --- what the World tells --------------------------------------------------------------------------
+
+    def is_up(self, gang: Gang) -> None:
+        run_id = gang.spec.run_id
+        if run_id in self._known and run_id not in self._up:
+            self._up.add(run_id)
+            if self._world.rng.random() >= self._world.weather.lose_up:
+                self._report(RunUp(run_id))
+
+    def is_over(self, gang: Gang) -> None:
+        run_id = gang.spec.run_id
+        if run_id in self._known and run_id not in self._over:
+            self._over.add(run_id)
+            assert gang.record is not None
+            self._report(gang.record)
+
+    def is_orphaned(self, gang: Gang) -> None:
+        if gang.spec.run_id in self._known:
+            self._world.sweep(gang)
+
+    def _look(self, spec: RunSpec) -> bool:
+        """Take over what there is of the run; False if it has never begun."""
+        gang = self._world.disk.get(spec.run_dir)
+        if gang is None:
+            return False
+        self._watched.add(spec.run_id)
+        if gang.is_up:
+            self.is_up(gang)
+        if gang.record is not None:
+            self.is_over(gang)
+        elif not gang.is_supervised:
+            self._world.sweep(gang)
+        return True
+
+    def _report(self, report: RunUp | RunGone) -> None:
+        """It arrives some time, no earlier than what was told of this run before."""
+        world, weather = self._world, self._world.weather
+        # Most reports are quick: what is late overtakes nothing if everything is late.
+        late = world.rng.random() < 0.3
+        arrives_at = world.at + (world.rng.random() * weather.report_s if late else 0.0)
+        arrives_at = max(arrives_at, self._told.get(report.run_id, 0.0))
+        self._told[report.run_id] = arrives_at
+        world.when(arrives_at, self._arrive, report)
+        if world.rng.random() < weather.duplicate:
+            world.when(arrives_at + world.rng.random() * weather.report_s, self._arrive, report)
+
+    def _arrive(self, report: Report) -> None:
+        if self._is_open:
+            self._inbox.append(report)

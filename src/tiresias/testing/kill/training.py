@@ -1,0 +1,61 @@
+"""A training that can prove what it did: every step is one line in a file, and the file is its checkpoint.
+
+    python training.py STEPS STEP_S HOW
+
+A line is appended with one write, so that it is there or not there, whatever kills the process; the next
+run counts the lines and goes on. A lock that dies with its holder shows whether two runs worked at once.
+HOW is `good`, `stubborn` (does not stop when told), `flaky` (fails in its first run with an error that a
+retry can cure) or `asking` (asks once to be run again).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+
+from tiresias import job
+
+STEPS, TWICE = "steps", "twice"
+
+
+def append(path: str, line: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, line.encode())
+    finally:
+        os.close(fd)
+
+
+def main(steps: int, step_s: float, how: str) -> int:
+    folder = str(job.checkpoint_dir)
+    path = os.path.join(folder, STEPS)
+    lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        append(os.path.join(folder, TWICE), f"run {os.environ['TIRESIAS_RUN_ID']}\n")
+        return 3
+    done = 0
+    if os.path.exists(path):
+        with open(path, encoding="ascii") as file:
+            done = len(file.readlines())
+    first = os.path.join(folder, "first")
+    if how in ("flaky", "asking") and not os.path.exists(first):
+        append(first, "1\n")
+        if how == "asking":
+            job.preempted()
+        raise ConnectionResetError(104, "Connection reset by peer")
+    while done < steps:
+        if how != "stubborn" and job.should_stop():
+            job.preempted()
+        time.sleep(step_s)
+        done += 1
+        append(path, f"{done} {os.environ['TIRESIAS_RUN_ID']}\n")
+    job.finished()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]))
