@@ -2,7 +2,7 @@
 
 from tiresias.store.batch import Batch, Chosen, SubmissionKey
 from tiresias.store.compaction import Compacted
-from tiresias.store.errors import CodecError, StoreError
+from tiresias.store.errors import CodecError, InUse, StoreError
 from tiresias.store.loading import Loaded
 from tiresias.store.reader import Reader
 from tiresias.store.records import JobRecord, RunRecord, StoredFact, TokenRecord
@@ -15,6 +15,7 @@ __all__ = [
     "CodecError",
     "Compacted",
     "Difference",
+    "InUse",
     "JobRecord",
     "Loaded",
     "Reader",

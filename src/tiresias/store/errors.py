@@ -16,6 +16,10 @@ class StoreError(Exception):
     """The journal cannot be used as asked; the message names the file, the trouble and the way out."""
 
 
+class InUse(StoreError):
+    """Another manager has this journal open."""
+
+
 class CodecError(StoreError):
     """Something stored, or about to be, that this version cannot write or read."""
 

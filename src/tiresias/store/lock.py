@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from tiresias.store.errors import StoreError, explaining
+from tiresias.store.errors import InUse, explaining
 
 _held: set[int] = set()
 
@@ -46,7 +46,7 @@ class Lock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StoreError(_who(descriptor, self.path, home)) from None
+            raise InUse(_who(descriptor, self.path, home)) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "home": str(home)}).encode(), 0)
 
