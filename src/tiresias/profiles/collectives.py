@@ -1,0 +1,177 @@
+"""What it costs to exchange bytes over a shape: rings, trees, shards, parameter servers.
+
+Every function returns seconds. A ring goes once around all GPUs, nodes and racks one after the other, so each
+node's link carries the bytes once in and once out; the slowest link on the way sets the pace.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, log2
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiresias.profiles.flow import Buckets, Floats, Flow
+from tiresias.profiles.links import Link, Links, Shape, Sharing
+
+SMALL_BYTES = 64 * 1024
+
+
+class Pace(NamedTuple):
+    """How fast bytes go around: seconds a byte on the slowest link, and the latencies of the way."""
+
+    s_per_byte: float
+    hops_s: float  # all hops of a ring
+    climb_s: float  # from the leaves of a tree to its root
+
+
+class Exchange(NamedTuple):
+    """Seconds that the iteration gets longer, and seconds that links out of the node are in use."""
+
+    exposed_s: float
+    busy_s: float
+
+
+NOTHING = Exchange(0.0, 0.0)
+
+
+def rate(link: Link, jobs: float, gpus: int, efficiency: float) -> float:
+    """Bytes a second that a gang with `gpus` GPUs at this end gets."""
+    return link.bandwidth_Bps * efficiency * min(1.0, gpus / link.ports) / max(1.0, jobs)
+
+
+def pace_of(shape: Shape, links: Links, sharing: Sharing, efficiency: float) -> Pace:
+    nodes = [gpus for rack in shape for gpus in rack]
+    count, racks, widest, smallest = sum(nodes), len(shape), max(nodes), min(nodes)
+    slowest, hops_s, climb_s = float("inf"), 0.0, 0.0
+    if widest > 1:
+        slowest = rate(links.node, sharing.node, links.node.ports, efficiency)
+        hops_s = (count - len(nodes)) * links.node.latency_s
+        climb_s = (widest - 1) * links.node.latency_s
+    if any(len(rack) > 1 for rack in shape):
+        slowest = min(slowest, rate(links.rack, sharing.rack, smallest, efficiency))
+        hops_s += (len(nodes) - racks) * links.rack.latency_s
+        climb_s += ceil(log2(max(map(len, shape)))) * links.rack.latency_s
+    if racks > 1:
+        slowest = min(slowest, rate(links.cross, sharing.cross, smallest, efficiency))
+        hops_s += racks * links.cross.latency_s
+        climb_s += ceil(log2(racks)) * links.cross.latency_s
+    return Pace(1.0 / slowest, hops_s, climb_s)
+
+
+def ring_or_tree(
+    buckets: Buckets, pace: Pace, workers: int, backward_s: float, overlaps: bool, algorithm: str
+) -> Exchange:
+    """All-reduce, bucket by bucket, while the backward pass goes on."""
+    around = 2 * (workers - 1) / workers
+    ways = []
+    if algorithm in ("ring", "auto"):
+        ways.append((around * pace.hops_s, around * pace.s_per_byte))
+    if algorithm in ("tree", "auto"):
+        ways.append((2 * pace.climb_s, 2 * pace.s_per_byte))
+    busy_s = around * pace.s_per_byte * float(buckets.bytes_left[0]) if len(buckets.ready) else 0.0
+    if not overlaps:
+        return Exchange(min(buckets.end_s(0.0, *way) for way in ways), busy_s)
+    end_s = min(buckets.end_s(backward_s, *way) for way in ways)
+    return Exchange(max(0.0, end_s - backward_s), busy_s)
+
+
+def shards(buckets: Buckets, pace: Pace, workers: int, forward_s: float, backward_s: float) -> Exchange:
+    """Parameters are gathered for both passes, gradients scattered in the second; the first gathering of
+    each pass and the last scattering have nothing to hide behind."""
+    if not len(buckets.ready):
+        return NOTHING
+    once = (workers - 1) / workers
+    one_s = once * (float(buckets.bytes_left[0]) * pace.s_per_byte + len(buckets.ready) * pace.hops_s)
+    first_s = once * (buckets.largest * pace.s_per_byte + pace.hops_s)
+    exposed_s = max(first_s, one_s - forward_s) + max(2 * first_s, 2 * one_s - backward_s)
+    return Exchange(exposed_s, 3 * one_s)
+
+
+class Passes(NamedTuple):
+    """Seconds of the forward and of the backward pass."""
+
+    forward_s: float
+    backward_s: float
+
+
+def servers(
+    flow: Flow, shape: Shape, links: Links, sharing: Sharing, efficiency: float, passes: Passes
+) -> Exchange:
+    """Parameter servers, one beside each worker, tensors dealt out in turn: a huge tensor makes a hot one.
+
+    Gradients are pushed as they appear, parameters are pulled in the order in which they are needed; both go
+    at the pace of the node that has most to carry.
+    """
+    counts = [gpus for rack in shape for gpus in rack]
+    local_s = flow.total / rate(links.node, sharing.node, links.node.ports, efficiency)
+    if len(counts) == 1:
+        exposed_s = _push_and_pull(flow.sizes, flow.ready, local_s, passes)
+        return Exchange(exposed_s + 2 * links.node.latency_s, 0.0)
+    owner, loads = _dealt(flow, sum(counts))
+    begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    held = np.add.reduceat(loads, begins)  # bytes kept on each node
+    hot_s, hot, inward = _hottest(held, shape, links, sharing, efficiency)
+    on_it = (owner >= begins[hot]) & (owner < begins[hot] + counts[hot])
+    sizes = flow.sizes * (on_it if inward else ~on_it)
+    exposed_s = _push_and_pull(sizes, flow.ready, max(hot_s, local_s), passes)
+    latency_s = links.cross.latency_s if len(shape) > 1 else links.rack.latency_s
+    return Exchange(exposed_s + 2 * latency_s, 2 * hot_s)
+
+
+def _push_and_pull(sizes: Floats, ready: Floats, once_s: float, passes: Passes) -> float:
+    """How much longer both passes get when all of `sizes` take `once_s` each way."""
+    total = float(sizes.sum())
+    if not total:
+        return 0.0
+    pace = once_s / total
+    before = np.cumsum(sizes)  # with those ahead of it in the forward pass
+    pushed_s = float((ready * passes.backward_s + before * pace).max()) - passes.backward_s
+    pulled_s = float((before * pace - (1 - ready) * passes.forward_s).max())
+    return max(0.0, pushed_s) + max(0.0, pulled_s)
+
+
+def dealt(sizes: Floats, servers: int) -> NDArray[np.int64]:
+    """The server of each tensor: large ones in turn, then small ones in turn.
+
+    In a single turn, a network with four tensors a layer (one large) on eight servers would have all its
+    large ones on two of them; what the paper measured of such networks shows nothing of the kind.
+    """
+    is_small = sizes < SMALL_BYTES
+    large = len(sizes) - np.count_nonzero(is_small)
+    owner = np.empty(len(sizes), np.int64)
+    owner[~is_small] = np.arange(large) % servers
+    owner[is_small] = np.arange(large, len(sizes)) % servers
+    return owner
+
+
+@lru_cache(maxsize=1024)
+def _dealt(flow: Flow, servers: int) -> tuple[NDArray[np.int64], Floats]:
+    """The server of each tensor, and the bytes of each server."""
+    owner = dealt(flow.sizes, servers)
+    return owner, np.bincount(owner, weights=flow.sizes, minlength=servers).astype(float)
+
+
+def _hottest(
+    held: Floats, shape: Shape, links: Links, sharing: Sharing, efficiency: float
+) -> tuple[float, int, bool]:
+    """Seconds of one push (a pull takes as long), the node that takes longest, and which way it is full."""
+    total = float(held.sum())
+    workers = sum(map(sum, shape))
+    worst = (0.0, 0, True)
+    begin = 0
+    for rack in shape:
+        of_rack = float(held[begin : begin + len(rack)].sum())
+        in_rack = sum(rack)
+        for place, gpus in enumerate(rack):
+            own = float(held[begin + place])
+            near = (own * (in_rack - gpus), gpus * (of_rack - own))
+            far = (own * (workers - in_rack), gpus * (total - of_rack))
+            near_s = max(near) / rate(links.rack, sharing.rack, gpus, efficiency)
+            far_s = max(far) / rate(links.cross, sharing.cross, gpus, efficiency)
+            fuller = near if near_s >= far_s else far
+            worst = max(worst, (max(near_s, far_s), begin + place, fuller[0] >= fuller[1]))
+        begin += len(rack)
+    return worst

@@ -1,0 +1,92 @@
+"""When, in the backward pass, which bytes are ready to be sent.
+
+Gradients appear from the last layer to the first. Where a profile has layers, each takes its share of the
+arithmetic; where not, every tensor takes the same time. A hybrid job sends only what is ahead of its cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiresias.profiles.model import ModelProfile
+
+Floats = NDArray[np.float64]
+UNSEEN_PARTS = 64
+"""Bytes whose tensors are not known count as this many equal ones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """Tensors in the order of the forward pass: bytes sent, and when in the backward pass (0 to 1)."""
+
+    sizes: Floats
+    ready: Floats
+
+    @property
+    def total(self) -> float:
+        return float(self.sizes.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """What is sent at once, in the order of the backward pass."""
+
+    ready: Floats
+    bytes_left: Floats  # of a bucket and all after it
+    count_left: Floats
+
+    @property
+    def largest(self) -> float:
+        after = np.append(self.bytes_left[1:], 0.0)
+        return float((self.bytes_left - after).max(initial=0.0))
+
+    def end_s(self, backward_s: float, latency_s: float, s_per_byte: float) -> float:
+        """When the last one has arrived, if each takes `latency_s` and goes after the one before it."""
+        if not len(self.ready):
+            return 0.0
+        ends = self.ready * backward_s + self.count_left * latency_s + self.bytes_left * s_per_byte
+        return float(ends.max())
+
+
+@lru_cache(maxsize=4096)
+def flow_of(profile: ModelProfile) -> Flow:
+    count = len(profile.tensors) if profile.cut is None else profile.cut.tensors
+    sizes = np.fromiter((each.sent_bytes for each in profile.tensors[:count]), float, count)
+    ready = _ready(profile, count)
+    if profile.unseen_bytes:
+        parts = np.full(UNSEEN_PARTS, profile.unseen_bytes / UNSEEN_PARTS)
+        sizes = np.concatenate([sizes, parts])
+        ready = np.linspace(1.0, 1.0 / len(sizes), len(sizes))
+    is_sent = sizes > 0
+    return Flow(sizes[is_sent], ready[is_sent])
+
+
+def _ready(profile: ModelProfile, count: int) -> Floats:
+    layers = profile.layers if profile.cut is None else profile.layers[: profile.cut.layer]
+    work = np.array([layer.flops for layer in layers])
+    if not work.sum():
+        return np.linspace(1.0, 1.0 / count, count) if count else np.zeros(0)
+    ends = np.cumsum(work[::-1])[::-1] / work.sum()
+    each = np.repeat(ends, [layer.tensors for layer in layers])
+    return np.concatenate([each, np.ones(count - len(each))])  # what has no layer waits for all
+
+
+@lru_cache(maxsize=4096)
+def buckets_of(profile: ModelProfile, bucket_bytes: int) -> Buckets:
+    """Neighbours together, from the last tensor on, until a bucket is full."""
+    flow = flow_of(profile)
+    sizes: list[float] = []
+    ready: list[float] = []
+    for size, at in zip(flow.sizes[::-1].tolist(), flow.ready[::-1].tolist(), strict=True):
+        if sizes and sizes[-1] < bucket_bytes:
+            sizes[-1] += size
+            ready[-1] = max(ready[-1], at)
+        else:
+            sizes.append(size)
+            ready.append(at)
+    left = np.cumsum(np.array(sizes)[::-1])[::-1]
+    return Buckets(np.array(ready), left, np.arange(len(sizes), 0, -1.0))

@@ -1,0 +1,152 @@
+"""How long an iteration takes where a gang runs: compute plus the communication that nothing hides.
+
+Rules: pure, and fast enough for the simulator's inner loop. Answers are remembered by profile, shape and
+sharing. Where the model fits and where it does not: docs/explanation/models-and-networks.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tiresias.profiles.collectives import (
+    NOTHING,
+    Exchange,
+    Passes,
+    pace_of,
+    rate,
+    ring_or_tree,
+    servers,
+    shards,
+)
+from tiresias.profiles.errors import ProfileError
+from tiresias.profiles.flow import buckets_of, flow_of
+from tiresias.profiles.links import ALONE, Links, Shape, Sharing, checked, gpus_of, packed_shape
+from tiresias.profiles.model import MIB, ModelProfile, Parallelism
+
+FORWARD_SHARE = 1 / 3
+"""The forward pass, of the compute time; the backward pass is the rest."""
+MOST_REMEMBERED = 1 << 17
+MOST_ROUNDS = 50
+
+
+class Software(NamedTuple):
+    """What training software makes of the links."""
+
+    efficiency: float = 0.8  # of the nominal bandwidth
+    bucket_bytes: int = 25 * MIB  # gradients are sent when so many have gathered
+    overlaps: bool = True  # all-reduce goes on during the backward pass
+    algorithm: str = "auto"  # ring, tree, or the faster of the two
+
+
+class Iteration(NamedTuple):
+    """One iteration of a gang, in seconds."""
+
+    seconds: float
+    compute_s: float
+    exposed_s: float
+    busy_s: float  # links out of the node are in use, hidden or not, as if nobody shared them
+
+    @property
+    def busy_share(self) -> float:
+        """The part of the time that links out of the node are in use: what others feel of this job."""
+        return min(1.0, self.busy_s / self.seconds)
+
+
+class Network:
+    """The links of a cluster and the software on them."""
+
+    def __init__(self, links: Links, software: Software | None = None):
+        self.links = checked(links, "links")
+        self.software = software or Software()
+        self._iterations: dict[tuple[ModelProfile, Shape, Sharing], Iteration] = {}
+        self._slowdowns: dict[tuple[ModelProfile, Shape, Sharing], float] = {}
+
+    def iteration(self, profile: ModelProfile, shape: Shape, sharing: Sharing = ALONE) -> Iteration:
+        """What an iteration takes there; ProfileError if the profile has no compute time."""
+        key = (profile, shape, sharing)
+        known = self._iterations.get(key)
+        if known is None:
+            if len(self._iterations) >= MOST_REMEMBERED:
+                self._iterations.clear()
+            known = self._iterations[key] = self._compute(profile, shape, sharing)
+        return known
+
+    def slowdown(self, profile: ModelProfile, shape: Shape, sharing: Sharing = ALONE) -> float:
+        """How many times as long as alone on the fewest nodes; never below 1."""
+        key = (profile, shape, sharing)
+        known = self._slowdowns.get(key)
+        if known is None:
+            if len(self._slowdowns) >= MOST_REMEMBERED:
+                self._slowdowns.clear()
+            best = packed_shape(gpus_of(shape), max(self.links.node_gpus, max(map(max, shape))))
+            here = self.iteration(profile, shape, sharing).seconds
+            known = self._slowdowns[key] = max(1.0, here / self.iteration(profile, best).seconds)
+        return known
+
+    def together(self, profile: ModelProfile, shape: Shape, jobs: int) -> Iteration:
+        """An iteration where `jobs` jobs like this one share all links out of the node.
+
+        Each is in the others' way only while it sends; the longer an iteration, the smaller that part.
+        """
+        found = self._compute(profile, shape, ALONE)
+        for _ in range(MOST_ROUNDS):
+            others = 1 + (jobs - 1) * found.busy_share
+            before, found = found, self._compute(profile, shape, Sharing(rack=others, cross=others))
+            if abs(found.seconds - before.seconds) < 1e-6 * before.seconds:
+                break
+        return found
+
+    def _compute(self, profile: ModelProfile, shape: Shape, sharing: Sharing) -> Iteration:
+        if profile.compute_s is None:
+            raise ProfileError(
+                f"{profile.name}: its compute time is not known, so neither is its speed; "
+                f"give seconds an iteration (compute_s in the profile)"
+            )
+        if not shape or min(map(min, shape)) < 1:
+            raise ProfileError(f"{profile.name}: {shape} is no shape; a node has 1 GPU or more")
+        workers = gpus_of(shape)
+        compute_s = profile.compute_s
+        if workers == 1:
+            return Iteration(compute_s, compute_s, 0.0, 0.0)
+        crossed = NOTHING
+        if profile.cut is not None:
+            compute_s *= 1 + profile.cut.tail_share * (workers - 1)
+            crossed = self._activations(profile.cut.activation_bytes, shape, sharing)
+        head_s = profile.compute_s * (1 - profile.cut.tail_share) if profile.cut else profile.compute_s
+        sent = self._exchange(profile, shape, sharing, workers, head_s)
+        exposed_s = sent.exposed_s + crossed.exposed_s
+        jobs = max(1.0, sharing.cross if len(shape) > 1 else sharing.rack)
+        busy_s = (sent.busy_s + crossed.busy_s) / jobs
+        return Iteration(compute_s + exposed_s, compute_s, exposed_s, busy_s)
+
+    def _exchange(
+        self, profile: ModelProfile, shape: Shape, sharing: Sharing, workers: int, compute_s: float
+    ) -> Exchange:
+        links, software = self.links, self.software
+        forward_s = compute_s * FORWARD_SHARE
+        backward_s = compute_s - forward_s
+        if profile.parallelism is Parallelism.PS:
+            flow = flow_of(profile)
+            passes = Passes(forward_s, backward_s)
+            return servers(flow, shape, links, sharing, software.efficiency, passes)
+        pace = pace_of(shape, links, sharing, software.efficiency)
+        buckets = buckets_of(profile, software.bucket_bytes)
+        if profile.parallelism is Parallelism.SHARDED:
+            sent = shards(buckets, pace, workers, forward_s, backward_s)
+        else:
+            sent = ring_or_tree(
+                buckets, pace, workers, backward_s, software.overlaps, software.algorithm
+            )
+        return sent if len(shape) > 1 or len(shape[0]) > 1 else Exchange(sent.exposed_s, 0.0)
+
+    def _activations(self, activation_bytes: int, shape: Shape, sharing: Sharing) -> Exchange:
+        """To and from the one worker behind the cut, on the largest node: nothing hides them."""
+        links, share = self.links, self.software.efficiency
+        node = shape[0][0]
+        near = sum(shape[0]) - node
+        far = gpus_of(shape) - sum(shape[0])
+        inside_s = (node - 1) * activation_bytes / rate(links.node, sharing.node, links.node.ports, share)
+        near_s = near * activation_bytes / rate(links.rack, sharing.rack, node, share)
+        far_s = far * activation_bytes / rate(links.cross, sharing.cross, node, share)
+        out_s = max(near_s, far_s)
+        return Exchange(2 * max(inside_s, out_s), 2 * out_s)
