@@ -1,0 +1,7 @@
+"""What can go wrong when a training is observed."""
+
+from __future__ import annotations
+
+
+class ObserveError(ValueError):
+    """It cannot be observed, or what was seen says nothing; the message is complete."""

@@ -1,0 +1,369 @@
+/*
+ * Records what a process sends over sockets, for whoever preloads it:
+ *
+ *     LD_PRELOAD=libmessages.so TIRESIAS_OBSERVE_DIR=/some/directory  COMMAND
+ *
+ * Every process writes one file, <pid>-<n>.messages, made at its first send: a header, a table of flows (one
+ * a socket) and a ring of records (one a call). The file is mapped into memory, so what was recorded is there
+ * however the process ends. records.py reads it; the two must agree on the structures below.
+ *
+ * Rules. The program must not notice: no call behaves differently, errno is as the real call left it, no
+ * file descriptor stays open, no signal is raised (the file's blocks are there before it is mapped, and its
+ * size is within the limit for files). No lock and no allocation: calls come from any thread and from signal
+ * handlers. Whatever fails here turns recording off, silently. Own system calls go through syscall(): no hook
+ * calls another, and a thread that is cancelled is not cancelled in here.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_sendto
+#error "this machine has no system call sendto; 64-bit Linux is needed"
+#endif
+
+#define PUBLIC __attribute__((visibility("default")))
+#define MAGIC "TIRMSG1"
+#define HEADER_BYTES 4096
+#define COMMAND_BYTES 1024
+#define FLOWS 1024          /* a power of two */
+#define RECORDS (1u << 17)  /* a power of two; the newest are kept */
+#define NO_FLOW UINT32_MAX
+
+struct header {
+    char magic[8]; /* written last */
+    uint32_t flows, records;
+    uint64_t pid;
+    _Atomic uint64_t written; /* records so far, those overwritten included */
+    char command[COMMAND_BYTES]; /* as in /proc/self/cmdline */
+};
+
+struct flow {
+    _Atomic uint64_t inode; /* 0: unused. Tells two sockets apart that had one file descriptor in turn */
+    _Atomic uint32_t ready; /* the rest may be read */
+    uint16_t family, type, local_port, peer_port;
+    uint8_t local[16], peer[16]; /* IPv6, or IPv4 mapped into it */
+    uint8_t rest[12];
+};
+
+struct record {
+    uint64_t at_ns; /* CLOCK_MONOTONIC when the call began */
+    uint64_t asked, sent; /* bytes */
+    uint32_t flow;
+    _Atomic uint32_t number; /* 1 for the first ever; written last */
+};
+
+struct file {
+    union {
+        struct header header;
+        char page[HEADER_BYTES];
+    };
+    struct flow flows[FLOWS];
+    struct record records[RECORDS];
+};
+
+enum { OFF, NOT_BEGUN, BEGINNING, READY };
+
+static _Atomic int state = OFF; /* until the environment has been read */
+static struct file *_Atomic map;
+static char directory[PATH_MAX - 64];
+
+static ssize_t (*real_write)(int, const void *, size_t);
+static ssize_t (*real_writev)(int, const struct iovec *, int);
+static ssize_t (*real_send)(int, const void *, size_t, int);
+static ssize_t (*real_sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
+static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
+static int (*real_sendmmsg)(int, struct mmsghdr *, unsigned int, int);
+
+/* ---- the file ---- */
+
+static int make_file(void)
+{
+    char path[PATH_MAX];
+    struct rlimit limit;
+    if (syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) || limit.rlim_cur < sizeof(struct file))
+        return -1; /* beyond the limit the kernel would send SIGXFSZ */
+    for (int again = 0; again < 1000; again++) { /* a pid is used again after exec */
+        snprintf(path, sizeof path, "%s/%ld-%d.messages", directory, (long)getpid(), again);
+        int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+/* Blocks of its own for all of the file: a full disk must not turn into SIGBUS later. */
+static int fill(int fd)
+{
+    static const char zeros[65536];
+    if (syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)sizeof(struct file)) == 0)
+        return 0;
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
+        return -1;
+    for (size_t done = 0; done < sizeof(struct file);) {
+        size_t left = sizeof(struct file) - done;
+        long now = syscall(SYS_write, fd, zeros, left < sizeof zeros ? left : sizeof zeros);
+        if (now <= 0)
+            return -1;
+        done += (size_t)now;
+    }
+    return 0;
+}
+
+static void note_command(char *command)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    syscall(SYS_read, fd, command, COMMAND_BYTES - 1);
+    syscall(SYS_close, fd);
+}
+
+/* Only one caller may begin; the others, and a signal handler that came in between, go unrecorded. */
+static int begin(void)
+{
+    int expected = NOT_BEGUN;
+    if (!atomic_compare_exchange_strong(&state, &expected, BEGINNING))
+        return expected == READY;
+    struct file *made = MAP_FAILED;
+    int fd = make_file();
+    if (fd >= 0) {
+        if (fill(fd) == 0)
+            made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        syscall(SYS_close, fd);
+    }
+    if (made == MAP_FAILED) {
+        atomic_store(&state, OFF);
+        return 0;
+    }
+    made->header.flows = FLOWS;
+    made->header.records = RECORDS;
+    made->header.pid = (uint64_t)getpid();
+    note_command(made->header.command);
+    atomic_thread_fence(memory_order_release);
+    memcpy(made->header.magic, MAGIC, sizeof made->header.magic);
+    atomic_store(&map, made);
+    atomic_store(&state, READY);
+    return 1;
+}
+
+/* ---- flows ---- */
+
+static uint16_t note_address(const struct sockaddr_storage *from, uint8_t *to)
+{
+    if (from->ss_family == AF_INET) {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)from;
+        to[10] = to[11] = 0xff;
+        memcpy(to + 12, &four->sin_addr, 4);
+        return ntohs(four->sin_port);
+    }
+    if (from->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)from;
+        memcpy(to, &six->sin6_addr, 16);
+        return ntohs(six->sin6_port);
+    }
+    return 0;
+}
+
+static void describe(struct flow *flow, int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    int type = 0;
+    memset(&address, 0, sizeof address);
+    if (syscall(SYS_getsockname, fd, &address, &length) == 0) {
+        flow->family = address.ss_family;
+        flow->local_port = note_address(&address, flow->local);
+    }
+    memset(&address, 0, sizeof address);
+    length = sizeof address;
+    if (syscall(SYS_getpeername, fd, &address, &length) == 0)
+        flow->peer_port = note_address(&address, flow->peer);
+    length = sizeof type;
+    if (syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0)
+        flow->type = (uint16_t)type;
+    atomic_store_explicit(&flow->ready, 1, memory_order_release);
+}
+
+static uint32_t flow_of(struct file *file, int fd, uint64_t inode)
+{
+    uint32_t place = (uint32_t)(inode * 0x9E3779B97F4A7C15ull >> 32);
+    for (uint32_t step = 0; step < FLOWS; step++, place++) {
+        struct flow *flow = &file->flows[place & (FLOWS - 1)];
+        uint64_t found = atomic_load_explicit(&flow->inode, memory_order_relaxed);
+        if (found == 0 && atomic_compare_exchange_strong(&flow->inode, &found, inode)) {
+            describe(flow, fd);
+            return place & (FLOWS - 1);
+        }
+        if (found == inode) /* it was there, or another thread has just put it there */
+            return place & (FLOWS - 1);
+    }
+    return NO_FLOW;
+}
+
+/* ---- records ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void put(struct file *file, uint32_t flow, uint64_t at_ns, uint64_t asked, uint64_t sent)
+{
+    uint64_t place = atomic_fetch_add_explicit(&file->header.written, 1, memory_order_relaxed);
+    struct record *record = &file->records[place & (RECORDS - 1)];
+    atomic_store_explicit(&record->number, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    record->at_ns = at_ns;
+    record->asked = asked;
+    record->sent = sent;
+    record->flow = flow;
+    atomic_store_explicit(&record->number, (uint32_t)(place + 1), memory_order_release);
+}
+
+/* The mapped file and the flow of a socket; NULL if it is no socket, or nothing is to be recorded. */
+static struct file *target(int fd, uint32_t *flow)
+{
+    struct stat status;
+    if (fstat(fd, &status) || !S_ISSOCK(status.st_mode))
+        return NULL;
+    if (atomic_load_explicit(&state, memory_order_acquire) != READY && !begin())
+        return NULL;
+    struct file *file = atomic_load_explicit(&map, memory_order_acquire);
+    if (file != NULL)
+        *flow = flow_of(file, fd, (uint64_t)status.st_ino);
+    return file;
+}
+
+static void note(int fd, uint64_t at_ns, uint64_t asked, ssize_t sent)
+{
+    int before = errno;
+    uint32_t flow;
+    struct file *file = target(fd, &flow);
+    if (file != NULL)
+        put(file, flow, at_ns, asked, (uint64_t)sent);
+    errno = before;
+}
+
+static uint64_t total(const struct iovec *parts, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += parts[i].iov_len;
+    return bytes;
+}
+
+/* ---- hooks: the real call first; what it was asked for is read only after it has taken something ---- */
+
+static int is_on(void)
+{
+    return atomic_load_explicit(&state, memory_order_relaxed) != OFF;
+}
+
+PUBLIC ssize_t write(int fd, const void *data, size_t size)
+{
+    uint64_t at_ns = is_on() ? now_ns() : 0;
+    ssize_t sent = real_write ? real_write(fd, data, size) : syscall(SYS_write, fd, data, size);
+    if (at_ns && sent > 0)
+        note(fd, at_ns, size, sent);
+    return sent;
+}
+
+PUBLIC ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    uint64_t at_ns = is_on() ? now_ns() : 0;
+    ssize_t sent = real_writev ? real_writev(fd, parts, count) : syscall(SYS_writev, fd, parts, count);
+    if (at_ns && sent > 0)
+        note(fd, at_ns, total(parts, (size_t)count), sent);
+    return sent;
+}
+
+PUBLIC ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    uint64_t at_ns = is_on() ? now_ns() : 0;
+    ssize_t sent = real_send ? real_send(fd, data, size, flags)
+                             : syscall(SYS_sendto, fd, data, size, flags, NULL, 0);
+    if (at_ns && sent > 0)
+        note(fd, at_ns, size, sent);
+    return sent;
+}
+
+PUBLIC ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length)
+{
+    uint64_t at_ns = is_on() ? now_ns() : 0;
+    ssize_t sent = real_sendto ? real_sendto(fd, data, size, flags, to, length)
+                               : syscall(SYS_sendto, fd, data, size, flags, to, length);
+    if (at_ns && sent > 0)
+        note(fd, at_ns, size, sent);
+    return sent;
+}
+
+PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    uint64_t at_ns = is_on() ? now_ns() : 0;
+    ssize_t sent = real_sendmsg ? real_sendmsg(fd, message, flags) : syscall(SYS_sendmsg, fd, message, flags);
+    if (at_ns && sent > 0)
+        note(fd, at_ns, total(message->msg_iov, message->msg_iovlen), sent);
+    return sent;
+}
+
+PUBLIC int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+    uint64_t at_ns = is_on() ? now_ns() : 0;
+    int done = real_sendmmsg ? real_sendmmsg(fd, messages, count, flags)
+                             : (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
+    for (int i = 0; at_ns && i < done; i++) {
+        const struct msghdr *each = &messages[i].msg_hdr;
+        note(fd, at_ns, total(each->msg_iov, each->msg_iovlen), (ssize_t)messages[i].msg_len);
+    }
+    return done;
+}
+
+/* ---- beginning ---- */
+
+/* The child has its parent's map: it needs a file of its own, made when it sends something. */
+static void after_fork(void)
+{
+    struct file *parents = atomic_exchange(&map, NULL);
+    if (parents != NULL)
+        munmap(parents, sizeof *parents);
+    if (is_on())
+        atomic_store(&state, NOT_BEGUN);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    int before = errno;
+    const char *named = getenv("TIRESIAS_OBSERVE_DIR");
+    real_write = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    real_writev = (ssize_t (*)(int, const struct iovec *, int))dlsym(RTLD_NEXT, "writev");
+    real_send = (ssize_t (*)(int, const void *, size_t, int))dlsym(RTLD_NEXT, "send");
+    real_sendto = (ssize_t (*)(int, const void *, size_t, int, const struct sockaddr *, socklen_t))
+        dlsym(RTLD_NEXT, "sendto");
+    real_sendmsg = (ssize_t (*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
+    real_sendmmsg = (int (*)(int, struct mmsghdr *, unsigned int, int))dlsym(RTLD_NEXT, "sendmmsg");
+    if (named != NULL && *named == '/' && strlen(named) < sizeof directory
+        && pthread_atfork(NULL, NULL, after_fork) == 0) {
+        strcpy(directory, named);
+        atomic_store(&state, NOT_BEGUN);
+    }
+    errno = before;
+}

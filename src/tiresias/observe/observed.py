@@ -1,0 +1,94 @@
+"""What was observed of a training, as a value, as JSON, and as the profile of a model."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tiresias.observe.gang import Gang
+from tiresias.observe.patterns import Pattern, Seen, look
+from tiresias.profiles.model import ModelProfile, Parallelism, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One iteration of a training, from what its processes sent. Sizes are in bytes, times in seconds."""
+
+    command: tuple[str, ...]
+    observed_s: float  # from the start of the command to the end of the observation
+    processes: int  # that sent something
+    iterations: int  # that were alike
+    period_s: float  # of an iteration
+    bytes_per_iteration: int  # sent by all processes together
+    pattern: Pattern
+    workers: int
+    servers: int
+    messages: tuple[tuple[int, int], ...]  # (size, how many an iteration), largest first
+    model_bytes: int | None  # None where it cannot be told
+    tensor_bytes: tuple[int, ...]  # largest first; none where tensors are not visible
+    why: str  # why tensors are visible, or why not
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_skew_visible(self) -> bool:
+        return bool(self.tensor_bytes)
+
+    @property
+    def skew(self) -> float | None:
+        """The largest tensor's part of the model; None where tensors are not visible."""
+        return self.tensor_bytes[0] / sum(self.tensor_bytes) if self.tensor_bytes else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        told = asdict(self) | {"pattern": str(self.pattern), "skew": self.skew}
+        told["messages"] = [{"bytes": size, "per_iteration": times} for size, times in self.messages]
+        return told
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), indent=2)
+
+    def profile(self, name: str) -> ModelProfile | None:
+        """The model, for placers and the network model; None where not even its size is known.
+
+        How long an iteration computes is not in it: the period includes the time of sending.
+        """
+        if not self.model_bytes:
+            return None
+        tensors = [Tensor(f"message-{n}", size) for n, size in enumerate(self.tensor_bytes, start=1)]
+        uses_servers = self.pattern is Pattern.SERVERS
+        return ModelProfile(
+            name=name,
+            tensors=tuple(tensors),
+            unseen_bytes=0 if tensors else self.model_bytes,
+            parallelism=Parallelism.PS if uses_servers else Parallelism.ALLREDUCE,
+            source=f"{self.iterations} iterations of `{shlex.join(self.command)}` observed",
+        )
+
+
+def observed(
+    gang: Gang, command: tuple[str, ...], observed_s: float, processes: int, notes: tuple[str, ...]
+) -> Observed:
+    """The gang's iteration, and what it shows of the model."""
+    seen: Seen = look(gang)
+    messages: dict[int, int] = {}
+    for link in gang.links.values():
+        for size, times in link.counts.items():
+            messages[size] = messages.get(size, 0) + times
+    return Observed(
+        command=command,
+        observed_s=observed_s,
+        processes=processes,
+        iterations=gang.iterations,
+        period_s=gang.period_s,
+        bytes_per_iteration=round(gang.bytes),
+        pattern=seen.pattern,
+        workers=seen.workers,
+        servers=seen.servers,
+        messages=tuple(sorted(messages.items(), reverse=True)),
+        model_bytes=seen.model_bytes,
+        tensor_bytes=seen.tensor_bytes,
+        why=seen.why,
+        notes=notes,
+    )

@@ -1,0 +1,216 @@
+"""Who sends what to whom: parameter servers, whose messages are tensors, or an exchange of chunks.
+
+Tensors are visible where each message is one, as with parameter servers. In an all-reduce the gradients are
+put together in buckets and cut into chunks: their sizes tell nothing about tensors. What tells the two apart:
+
+- A ring sends one way: to the next node much, back nearly nothing.
+- With servers, nodes have two sides, and links are between the sides only. A link carries the same tensors
+  both ways, gradients up and parameters down. A server sends the same to each of its workers.
+- Two processes alone look alike in both cases. A server answers when it has heard; in an all-reduce both send
+  at the same time. Where that does not tell, chunks are of equal sizes, tensors mostly are not.
+
+When in doubt, the answer is that tensors are not visible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from tiresias.observe.bags import ALIKE, bytes_of, is_alike, repeated, without_headers
+from tiresias.observe.gang import Gang, Link, Node
+
+HEAVY = 0.05  # the part of the heaviest link's bytes that makes a link heavy
+ONE_WAY = 0.5  # of the bytes that are not answered by as many
+LARGE = 0.01  # the part of the largest message that makes a message large
+TURNS = 3  # changes of the sender in an iteration; two if they take turns
+CHUNKS = 0.8  # the part of the bytes in messages of equal size from which they are taken for chunks
+
+
+class Pattern(StrEnum):
+    """How the processes of a gang keep their copies of the model the same."""
+
+    SERVERS = "parameter servers"
+    RING = "ring all-reduce"
+    EXCHANGE = "exchange"  # all-reduce of another kind, pipeline, all-to-all
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the pattern shows of the model."""
+
+    pattern: Pattern
+    workers: int
+    servers: int
+    why: str  # a sentence: why tensors are visible, or why not
+    tensor_bytes: tuple[int, ...] = ()  # largest first; none where they are not visible
+    model_bytes: int | None = None
+
+
+def look(gang: Gang) -> Seen:
+    """What can be told from the links of a gang."""
+    most = max(link.bytes for link in gang.links.values())
+    heavy = {nodes: link for nodes, link in gang.links.items() if link.bytes >= HEAVY * most}
+    nodes = {node for pair in heavy for node in pair}
+    count = len(nodes)
+    if not gang.has_sequence:
+        return Seen(Pattern.UNKNOWN, count, 0, "messages are cut at random: only bytes over time come again")
+    if (ring := _ring(heavy)) is not None:
+        return ring
+    sides = _sides(heavy)
+    if sides is None:
+        why = "every process sends to several others that send to each other too: these are chunks"
+        return Seen(Pattern.EXCHANGE, count, 0, why)
+    if count == 2 and all(isinstance(node, int) for node in nodes):
+        return _pair(gang, heavy)
+    servers = _servers(heavy, sides, gang.accepting)
+    if servers is None:
+        why = "no process sends the same to all that it sends to, as a server would: these are chunks"
+        return Seen(Pattern.EXCHANGE, count, 0, why)
+    return _tensors(gang, nodes - servers, servers)
+
+
+def _ring(heavy: dict[tuple[Node, Node], Link]) -> Seen | None:
+    """Each sends to one and hears from another, and nobody answers."""
+    unanswered = 0.0
+    for (a, b), link in heavy.items():
+        back = heavy.get((b, a))
+        unanswered += max(0.0, link.bytes - (back.bytes if back is not None else 0.0))
+    total = sum(link.bytes for link in heavy.values())
+    senders, hearers = {a for a, _ in heavy}, {b for _, b in heavy}
+    if unanswered < ONE_WAY * total or senders != hearers:
+        return None
+    size = len(senders)
+    share = 2 * (size - 1) / size  # of the model that each of them sends
+    return Seen(
+        Pattern.RING,
+        size,
+        0,
+        "a ring all-reduce sends chunks of its buffers, not tensors",
+        model_bytes=round(total / size / share),
+    )
+
+
+def _sides(heavy: dict[tuple[Node, Node], Link]) -> tuple[frozenset[Node], frozenset[Node]] | None:
+    """The nodes in two sides, if all links are between the sides; None if they are not."""
+    near: dict[Node, set[Node]] = {}
+    for a, b in heavy:
+        near.setdefault(a, set()).add(b)
+        near.setdefault(b, set()).add(a)
+    side: dict[Node, bool] = {}
+    for start in sorted(near, key=str):
+        if start in side:
+            continue
+        side[start] = False
+        todo = [start]
+        while todo:
+            node = todo.pop()
+            for other in near[node]:
+                if other not in side:
+                    side[other] = not side[node]
+                    todo.append(other)
+                elif side[other] == side[node]:
+                    return None
+    return (
+        frozenset(node for node, is_second in side.items() if not is_second),
+        frozenset(node for node, is_second in side.items() if is_second),
+    )
+
+
+def _servers(
+    heavy: dict[tuple[Node, Node], Link],
+    sides: tuple[frozenset[Node], frozenset[Node]],
+    accepting: frozenset[Node],
+) -> frozenset[Node] | None:
+    """The side on which each node has the same with all its peers."""
+    outside = [side for side in sides if all(isinstance(node, str) for node in side)]
+    if outside:
+        return outside[0]  # whoever was not started by the command serves it
+    able = [side for side in sides if all(_is_even(heavy, node) for node in side)]
+    if len(able) == 2:  # one in the middle of a star whose arms are alike: servers are those who accept
+        named = [side for side in able if side & accepting]
+        able = named if len(named) == 1 else [min(able, key=len)]
+    return able[0] if able else None
+
+
+def _is_even(heavy: dict[tuple[Node, Node], Link], node: Node) -> bool:
+    links = [link.counts for pair, link in heavy.items() if node in pair]
+    return all(is_alike(links[0], each) for each in links[1:])
+
+
+def _pair(gang: Gang, heavy: dict[tuple[Node, Node], Link]) -> Seen:
+    """Two processes: a worker and its server, or two workers that exchange."""
+    (a, b), first = max(heavy.items(), key=lambda each: each[1].bytes)
+    second = gang.links.get((b, a))
+    if second is not None and not _take_turns(first, second):
+        counts = without_headers(first.counts)
+        if repeated(counts) >= CHUNKS:
+            why = "two processes send each other messages of equal sizes at the same time: these are chunks"
+            return Seen(Pattern.RING, 2, 0, why, model_bytes=round((first.bytes + second.bytes) / 2))
+    server = b if a not in gang.accepting else a
+    return _tensors(gang, {a, b} - {server}, frozenset({server}))
+
+
+def _take_turns(first: Link, second: Link) -> bool:
+    """Whether of two nodes mostly one sends its large messages and then the other, not both at once.
+
+    Every message of the one is followed by one of the other where both send at once.
+    """
+    at: list[int] = []
+    sender: list[int] = []
+    an_iteration = 0
+    for number, link in enumerate((first, second)):
+        least = max(link.counts, default=0) * LARGE
+        an_iteration += sum(times for size, times in link.counts.items() if size >= least)
+        for flow in link.flows:
+            times = flow.at_ns[flow.sizes >= least]
+            at += times.tolist()
+            sender += [number] * len(times)
+    ordered = np.array(sender)[np.argsort(at)]
+    changes = np.count_nonzero(np.diff(ordered)) / max(1, len(ordered) - 1)
+    return bool(changes * an_iteration <= TURNS)
+
+
+def _tensors(gang: Gang, workers: set[Node], servers: frozenset[Node]) -> Seen:
+    """What a worker sends to all servers, as far as it comes back from them."""
+    found = Counter(
+        tuple(sorted(_model_of(gang, worker, workers).elements(), reverse=True))
+        for worker in workers
+        if isinstance(worker, int)
+    )
+    sizes = max(found, key=lambda each: (found[each], sum(each)), default=())
+    everyone = {node for a, b in gang.links if a in workers or b in workers for node in (a, b)}
+    named = len([node for node in everyone - workers if _carries(gang, node, workers)]) or len(servers)
+    told = Seen(Pattern.SERVERS, len(workers), named, "", sizes, sum(sizes) or None)
+    largest = sizes[0] if sizes else 0
+    chunks = sizes.count(largest)
+    if len(set(sizes)) < 2:
+        why = "all messages of an iteration have one size: these are no tensors"
+    elif chunks >= 4 and chunks * largest >= CHUNKS * sum(sizes):
+        why = f"{chunks} messages of an iteration have the largest size, {largest:,} bytes: these are chunks"
+    else:
+        why = "each message between workers and servers is a tensor"
+        return Seen(told.pattern, told.workers, told.servers, why, sizes, told.model_bytes)
+    return Seen(told.pattern, told.workers, told.servers, why, (), told.model_bytes)
+
+
+def _carries(gang: Gang, node: Node, workers: set[Node]) -> bool:
+    """Whether the workers send messages to it that come again."""
+    return any((worker, node) in gang.links and gang.links[worker, node].counts for worker in workers)
+
+
+def _model_of(gang: Gang, worker: Node, workers: set[Node]) -> Counter[int]:
+    model: Counter[int] = Counter()
+    for (sender, to), link in gang.links.items():
+        if sender != worker or to in workers:
+            continue
+        up = without_headers(link.counts)
+        back = gang.links.get((to, sender))
+        down = without_headers(back.counts) if back is not None else Counter()
+        both = up & down
+        model += both if bytes_of(both) >= ALIKE * bytes_of(up) else up  # requests go up only
+    return model

@@ -1,0 +1,75 @@
+"""A period from bytes over time alone, for programs that cut their messages as the socket takes them.
+
+The autocorrelation of the bytes a moment tells after how long they come again. Steps do not all take equally
+long, which blurs it: it is taken at several widths, and the sharpest one that shows a peak counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tiresias.observe.records import Numbers
+
+Floats = npt.NDArray[np.float64]
+MOMENTS = 4096
+WIDTHS = (1, 4, 16, 64)
+REPEATS = 5  # fewer periods than this are none
+WARM_UP = 0.2  # the part of the time that is left out at the beginning
+PEAK = 0.4  # the least autocorrelation that counts
+NEARLY = 0.85  # a peak this near to the highest is as good: the shortest such period is taken
+
+
+def rhythm(at_ns: Numbers, sizes: Numbers) -> float | None:
+    """Seconds after which the bytes come again; None if they do not."""
+    if len(at_ns) < 2 * REPEATS:
+        return None
+    first, last = int(at_ns.min()), int(at_ns.max())
+    first += int((last - first) * WARM_UP)
+    if last <= first:
+        return None
+    inside = at_ns >= first
+    per_moment, _ = np.histogram(at_ns[inside] - first, MOMENTS, (0, last - first + 1), weights=sizes[inside])
+    for width in WIDTHS:
+        kernel = np.hanning(2 * width + 1)
+        found = _peak(_autocorrelation(np.convolve(per_moment, kernel / kernel.sum(), "same")))
+        if found is not None:
+            return found * (last - first) / MOMENTS / 1e9
+    return None
+
+
+def _autocorrelation(values: Floats) -> Floats:
+    """By lag, 1 at lag 0, up to the longest lag that can come again often enough."""
+    values = values - values.mean()
+    power = np.abs(np.fft.rfft(values, 2 * len(values))) ** 2
+    lags = len(values) // REPEATS
+    raw = np.fft.irfft(power)[: lags + 1] / (len(values) - np.arange(lags + 1))
+    return raw / raw[0] if raw[0] > 0 else np.zeros(lags + 1)
+
+
+def _peak(correlation: Floats) -> float | None:
+    """The lag of the shortest period, between moments where the peak lies there."""
+    down = np.flatnonzero(correlation <= 0)
+    if not len(down):
+        return None
+    inner = np.arange(max(2, int(down[0])), len(correlation) - 1)
+    highs = inner[
+        (correlation[inner] >= correlation[inner - 1]) & (correlation[inner] >= correlation[inner + 1])
+    ]
+    if not len(highs) or correlation[highs].max() < PEAK:
+        return None
+    lag = int(highs[correlation[highs] >= NEARLY * correlation[highs].max()][0])
+    return _refined(correlation, lag)
+
+
+def _refined(correlation: Floats, lag: int) -> float:
+    """The same period from its highest multiple that is still a peak: an error there is divided."""
+    period = float(lag)
+    for times in range(2, len(correlation) // lag + 1):
+        around = round(times * period)
+        low, high = max(0, around - lag // 4 - 1), min(len(correlation), around + lag // 4 + 2)
+        best = low + int(np.argmax(correlation[low:high]))
+        if correlation[best] < PEAK / 2 or best in (low, high - 1):
+            break
+        period = best / times
+    return period

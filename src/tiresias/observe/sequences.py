@@ -1,0 +1,200 @@
+"""Iterations in one flow: the length after which its messages come again, in size and in time.
+
+Sizes alone do not tell: a ring sends chunks of one size, and a network of equal layers repeats itself within
+an iteration. Gaps alone do not tell either: they are noisy. So the iteration is the shortest length that
+explains both about as well as any other does.
+
+- Sizes, in order: of the messages, each weighed by how much its size tells (rare sizes more than common
+  ones), which part has the same size one length later. What is sent now and then only (a checkpoint) costs
+  little. Where nothing comes again in order, since several threads send: of the stretches of that length, as
+  bags, which part is as the next one.
+- Gaps: which part of their variance is explained by the place in the iteration. Taken twice, as logarithms
+  (so that all gaps count) and as they are (so that the long ones count, between which a step is computed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiresias.observe.records import Flow, Numbers
+
+Floats = npt.NDArray[np.float64]
+NEWEST = 8192  # messages looked at
+REPEATS = 3  # fewer iterations than this are none
+BAGS = 6  # and fewer than this are none where the order tells nothing
+TOLERANCE = 0.1  # how much worse than the best length a shorter one may be
+STEADY = 0.95  # the part of an iteration that is as the next one
+LUCK = 2.5  # of several lengths one explains gaps by chance: so many standard deviations do not count
+STALL = 4  # times the median
+HEAVY = 0.8  # the part of the bytes by which iterations are found
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What comes again in a flow."""
+
+    period_s: float
+    bytes: float  # of an iteration
+    counts: dict[int, int]  # how many messages of each size an iteration has
+    iterations: int  # that were like this
+    first_ns: int  # when the first of those began, and when the last one ended
+    last_ns: int
+
+
+def cycle(flow: Flow, near_s: float | None = None) -> Cycle | None:
+    """The iteration of a flow; None if nothing comes again often enough.
+
+    With `near_s`, known from other flows, it is the one that takes that long.
+    """
+    carriers = heavy(flow.sizes)[-NEWEST:]
+    if len(carriers) < 2 * REPEATS:
+        return None
+    _, symbols = np.unique(flow.sizes[carriers], return_inverse=True)
+    at_ns = flow.at_ns[carriers]
+    for matches, alike, least in TRIES:
+        lengths, matched = good(*matches(symbols), least)
+        if len(lengths):
+            length = choose(lengths, matched, at_ns) if near_s is None else nearest(lengths, at_ns, near_s)
+            begins = boundaries(alike(symbols, length), at_ns, length)
+            if len(begins) >= REPEATS:
+                return measured(flow, carriers, begins, length)
+    return None
+
+
+def good(lengths: Numbers, matched: Floats, least: float) -> tuple[Numbers, Floats]:
+    """The lengths that match well enough, and about as well as the best one."""
+    chosen = matched >= max(least, float(matched.max(initial=0)) - TOLERANCE)
+    return lengths[chosen], matched[chosen]
+
+
+def heavy(sizes: Numbers) -> Numbers:
+    """The places of the largest messages that together carry most of the bytes.
+
+    What is small beside them (headers, acknowledgements) comes in no fixed order.
+    """
+    kinds, counts = np.unique(sizes, return_counts=True)
+    carried = np.cumsum((kinds * counts)[::-1])
+    least = kinds[::-1][np.searchsorted(carried, HEAVY * carried[-1])]
+    return np.flatnonzero(sizes >= least)
+
+
+def matches_in_order(symbols: Numbers) -> tuple[Numbers, Floats]:
+    """Lengths, rising, and which part of the sizes comes again after each."""
+    counts = np.bincount(symbols)
+    tells = np.where(counts >= REPEATS, np.log(len(symbols) / np.maximum(counts, 1)) + 1e-9, 0.0)
+    weights = tells[symbols]
+    until = np.cumsum(weights)
+    lengths = np.arange(1, len(symbols) // REPEATS + 1)
+    if until[-1] == 0:
+        return lengths[:0], np.zeros(0)
+    same = [float(weights[:-each] @ (symbols[:-each] == symbols[each:])) for each in lengths]
+    return lengths, np.array(same) / np.maximum(until[-1 - lengths], 1e-12)
+
+
+def matches_as_bags(symbols: Numbers) -> tuple[Numbers, Floats]:
+    """The same, if order is ignored: which part of the stretches has the next one's sizes."""
+    lengths = np.arange(1, len(symbols) // BAGS + 1)
+    matched = np.zeros(len(lengths))
+    for number, length in enumerate(lengths):
+        alike = alike_as_bags(symbols, int(length))
+        stretches = len(symbols) // length - 1
+        matched[number] = np.bincount(alike % length).max(initial=0) / (stretches + 1)
+    return lengths, matched
+
+
+def alike_in_order(symbols: Numbers, length: int) -> Numbers:
+    """The places from which a stretch has nearly the sizes of the next one, in order."""
+    same = np.concatenate([[0], np.cumsum(symbols[:-length] == symbols[length:])])
+    return np.flatnonzero(same[length:] - same[:-length] >= STEADY * length)
+
+
+def alike_as_bags(symbols: Numbers, length: int) -> Numbers:
+    """The places from which a stretch has exactly the sizes of the next one, in any order."""
+    marks = np.random.default_rng(0).integers(1, 2**40, int(symbols.max()) + 1)  # sums tell bags apart
+    until = np.concatenate([[0], np.cumsum(marks[symbols])])
+    sums = until[length:] - until[:-length]
+    return np.flatnonzero(sums[:-length] == sums[length:])
+
+
+def choose(lengths: Numbers, matched: Floats, at_ns: Numbers) -> int:
+    """The shortest of them that explains the gaps about as well as the best one does."""
+    gaps = np.diff(at_ns).astype(np.float64)
+    doubt = LUCK * np.sqrt(2 * (lengths - 1) / ((len(gaps) - 1) * np.maximum(1, len(gaps) - lengths)))
+    longest = np.sort(gaps)[-max(REPEATS, len(gaps) // 1000)]  # a single stall is no rhythm
+    good = np.ones(len(lengths), dtype=np.bool_)
+    for values in (np.log(gaps + 1e3), np.minimum(gaps, longest)):
+        part = np.array([explained(values, int(each)) for each in lengths])
+        good &= part >= (part - doubt).max() - TOLERANCE
+    if not good.any():  # the two do not agree: the sizes decide
+        good = matched >= matched.max()
+    return int(lengths[good][0])
+
+
+def nearest(lengths: Numbers, at_ns: Numbers, near_s: float) -> int:
+    """The one of them that takes about that long."""
+    taken_s = np.array([typical_s(at_ns[each:] - at_ns[:-each]) for each in lengths])
+    return int(lengths[np.argmin(np.abs(np.log(np.maximum(taken_s, 1e-9) / near_s)))])
+
+
+def typical_s(durations_ns: Numbers) -> float:
+    """Their mean without stalls. The median would jump where steps are of two kinds, short and long."""
+    usual = durations_ns[durations_ns <= STALL * np.median(durations_ns)]
+    return float(usual.mean()) / 1e9
+
+
+def explained(values: Floats, length: int) -> float:
+    """The part of the variance that the place in the iteration explains, corrected for how many there are."""
+    n = len(values)
+    places = np.arange(n) % length
+    means = np.bincount(places, values) / np.bincount(places)
+    whole = float(values.var())
+    if whole == 0 or n <= length:
+        return 0.0
+    left = float(np.mean((values - means[places]) ** 2))
+    return 1 - (left / whole) * (n - 1) / (n - length)
+
+
+def boundaries(alike: Numbers, at_ns: Numbers, length: int) -> Numbers:
+    """Of the places from which an iteration is as the next one, those after the typically longest gap."""
+    alike = alike[alike > 0]
+    if not len(alike):
+        return alike
+    gaps = at_ns[alike] - at_ns[alike - 1]
+    places = alike % length
+    often = np.bincount(places)
+    candidates = np.flatnonzero(often >= (1 - TOLERANCE) * often.max())
+    typical = [float(np.median(gaps[places == each])) for each in candidates]
+    begins: Numbers = alike[places == candidates[int(np.argmax(typical))]]
+    return begins
+
+
+def measured(flow: Flow, carriers: Numbers, begins: Numbers, length: int) -> Cycle:
+    """What an iteration typically takes and carries, small messages included."""
+    starts, ends = carriers[begins], carriers[begins + length]
+    durations = flow.at_ns[ends] - flow.at_ns[starts]
+    until = np.concatenate([[0], np.cumsum(flow.sizes)])
+    counts = {}
+    for size in np.unique(flow.sizes[starts[0] : ends[-1]]):
+        seen = np.concatenate([[0], np.cumsum(flow.sizes == size)])
+        typical = round(float(np.median(seen[ends] - seen[starts])))
+        if typical:
+            counts[int(size)] = typical
+    return Cycle(
+        period_s=typical_s(durations),
+        bytes=float(np.median(until[ends] - until[starts])),
+        counts=counts,
+        iterations=len(begins) + 1,
+        first_ns=int(flow.at_ns[starts[0]]),
+        last_ns=int(flow.at_ns[ends[-1]]),
+    )
+
+
+TRIES = (
+    (matches_in_order, alike_in_order, 0.9),
+    (matches_as_bags, alike_as_bags, 0.7),
+    (matches_in_order, alike_in_order, 0.7),
+)
+"""How iterations are looked for, and the least part that must come again."""
