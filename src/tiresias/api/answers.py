@@ -1,0 +1,126 @@
+"""What answers look like, and how they are written: by pydantic, from the manager's own values.
+
+Lists of ten thousand jobs are written at once, without a copy in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from fastapi import Response
+from pydantic import TypeAdapter
+
+from tiresias.live.reports import (
+    EventReport,
+    JobSummary,
+    Limits,
+    NodeReport,
+    RunReport,
+    UsageRow,
+)
+
+
+@dataclass(slots=True)
+class ErrorText:
+    code: str
+    message: str
+
+
+@dataclass(slots=True)
+class ErrorReport:
+    error: ErrorText
+
+
+@dataclass(slots=True)
+class Ids:
+    ids: list[int]
+
+
+@dataclass(slots=True)
+class Jobs:
+    jobs: list[JobSummary]
+    next: int | None  # the cursor of the next page; null: this is the last
+
+
+@dataclass(slots=True)
+class Runs:
+    runs: list[RunReport]
+
+
+@dataclass(slots=True)
+class Events:
+    events: list[EventReport]
+    next: int | None  # `since` of the next page; null: there is no more yet
+
+
+@dataclass(slots=True)
+class Nodes:
+    nodes: list[NodeReport]
+
+
+@dataclass(slots=True)
+class AllLimits:
+    limits: dict[str, Limits]
+
+
+@dataclass(slots=True)
+class Usage:
+    rows: list[UsageRow]
+
+
+@dataclass(slots=True)
+class History:
+    rows: list[dict[str, Any]]
+    next: int | None
+
+
+@dataclass(slots=True)
+class TokenReport:
+    name: str
+    user: str
+    role: str
+    created_at: float
+
+
+@dataclass(slots=True)
+class Tokens:
+    tokens: list[TokenReport]
+
+
+@dataclass(slots=True)
+class NewToken:
+    name: str
+    token: str  # told this once only
+
+
+@dataclass(slots=True)
+class Who:
+    user: str
+    role: str
+
+
+@dataclass(slots=True)
+class Version:
+    version: str
+    api: str
+
+
+@dataclass(slots=True)
+class Health:
+    status: str
+
+
+@cache
+def _writer(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def as_json(value: Any) -> bytes:
+    """A report as JSON; numbers that are not finite are null."""
+    return _writer(type(value)).dump_json(value)
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    return Response(as_json(value), status, media_type="application/json")

@@ -1,0 +1,314 @@
+"""The Python client: what the command line uses, and your scripts can.
+
+    from tiresias.api.client import Client
+
+    client = Client()
+    [id] = client.submit({"command": ["python", "train.py"], "cwd": "/home/me/project", "gpus": 2})
+    for chunk in client.follow_logs(id):
+        print(chunk.text, end="")
+
+Answers are plain values, as docs/reference/http-api.md describes them. A refusal is an ApiError. A request
+that may safely be sent twice is sent again when the connection breaks; a submission always may, because it
+carries an idempotency key. Streams reconnect by themselves and go on where they were.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+from tiresias.api import sse
+from tiresias.api.home import default_home
+from tiresias.api.transport import Address, ApiError, Broken, Reply, Transport, Unreachable
+
+__all__ = ["ApiError", "Client", "LogChunk", "Unreachable"]
+
+RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted is back within these
+STREAM_PATIENCE_S = 60.0  # how long a stream tries to reconnect
+SILENCE_S = 4 * sse.HEARTBEAT_S  # of a stream that must have lost its manager
+
+Value = dict[str, Any]
+Ref = int | str  # a job's id or its name
+
+
+@dataclass(slots=True, frozen=True)
+class LogChunk:
+    """A piece of a run's output; `offset` is the byte in that run's log after it."""
+
+    run: int
+    offset: int
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        return self.data.decode(errors="replace")
+
+
+class Client:
+    """Talks to one manager: that of `home`, or the one at `url` with a token."""
+
+    def __init__(
+        self,
+        home: Path | str | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        timeout_s: float = 30.0,
+    ):
+        if url is None and home is None:
+            url = os.environ.get("TIRESIAS_URL") or None
+        if url is not None:
+            address = Address.of_url(url, token or os.environ.get("TIRESIAS_TOKEN", ""))
+        else:
+            address = Address.of_home(default_home() if home is None else Path(home).absolute())
+        self._transport = Transport(address, timeout_s)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- jobs ------------------------------------------------------------------------------------------
+
+    def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
+        """Submit one job or several, all or none; their ids. The same key never submits twice."""
+        body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        ids: list[int] = self._again("POST", "/api/v1/jobs", body, headers).value()["ids"]
+        return ids
+
+    def dry_run(self, job: Value) -> Value:
+        """Where the job would run now, and whom it would displace."""
+        return self._value("POST", "/api/v1/jobs/dry-run", job)
+
+    def jobs(self, all: bool = False, user: str | None = None, phase: str | None = None) -> Iterator[Value]:
+        """Active jobs in the order in which they are served; with `all` then the ended ones, latest first."""
+        query = {"all": str(all).lower(), "user": user, "phase": phase}
+        yield from self._pages("/api/v1/jobs", "jobs", query)
+
+    def job(self, ref: Ref) -> Value:
+        return self._value("GET", _job(ref))
+
+    def why(self, ref: Ref) -> Value:
+        """Why it is where it is: the one reason, its evidence, the next step."""
+        return self._value("GET", _job(ref, "why"))
+
+    def runs(self, ref: Ref) -> list[Value]:
+        runs: list[Value] = self._value("GET", _job(ref, "runs"))["runs"]
+        return runs
+
+    def job_events(self, ref: Ref) -> list[Value]:
+        """The story of one job."""
+        events: list[Value] = self._value("GET", _job(ref, "events"))["events"]
+        return events
+
+    def cancel(self, ref: Ref) -> Value:
+        return self._value("POST", _job(ref, "cancel"))
+
+    def hold(self, ref: Ref) -> Value:
+        return self._value("POST", _job(ref, "hold"))
+
+    def release(self, ref: Ref) -> Value:
+        return self._value("POST", _job(ref, "release"))
+
+    def requeue(self, ref: Ref) -> Value:
+        return self._once("POST", _job(ref, "requeue")).value()  # type: ignore[no-any-return]
+
+    def change(self, ref: Ref, **changes: Any) -> Value:
+        """Change priority, name, tenant, time_limit_s, retries or grace_s."""
+        return self._value("PATCH", _job(ref), changes)
+
+    # --- output and events -----------------------------------------------------------------------------
+
+    def logs(self, ref: Ref, run: int | None = None, worker: int = 0, offset: int = 0) -> bytes:
+        """The output of a worker of a run (the latest by default) as far as it is there."""
+        parts = []
+        while True:
+            query = _query({"run": run, "worker": worker, "offset": offset})
+            reply = self._again("GET", _job(ref, "logs") + query)
+            if not reply.body:
+                return b"".join(parts)
+            parts.append(reply.body)
+            ref, run = int(reply.headers["X-Job"]), int(reply.headers["X-Run"])
+            offset = int(reply.headers["X-Offset"])
+
+    def follow_logs(self, ref: Ref, run: int | None = None, worker: int = 0) -> Iterator[LogChunk]:
+        """The output of a run and of those after it, until the job has ended."""
+        target = _job(ref, "logs") + _query({"run": run, "worker": worker, "follow": "true"})
+        for event in self._events(target):
+            if event.name == "end":
+                return
+            told = event.value()
+            data = base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
+            yield LogChunk(told["run"], told["offset"], data)
+
+    def events(self, since: int = 0, follow: bool = False) -> Iterator[Value]:
+        """What happened after the event number `since`; with `follow` also what happens from now on."""
+        if follow:
+            target = "/api/v1/events" + _query({"since": since, "follow": "true"})
+            yield from (event.value() for event in self._events(target))
+            return
+        while True:
+            page = self._value("GET", "/api/v1/events" + _query({"since": since}))
+            yield from page["events"]
+            if page["next"] is None:
+                return
+            since = page["next"]
+
+    # --- the cluster -----------------------------------------------------------------------------------
+
+    def status(self) -> Value:
+        return self._value("GET", "/api/v1/status")
+
+    def whoami(self) -> Value:
+        """As whom the manager knows this client: user and role."""
+        return self._value("GET", "/api/v1/whoami")
+
+    def nodes(self) -> list[Value]:
+        nodes: list[Value] = self._value("GET", "/api/v1/nodes")["nodes"]
+        return nodes
+
+    def drain(self, what: str, reason: str = "") -> Value:
+        """Take a node, or one GPU as `node:index`, out of service; what runs there goes on elsewhere."""
+        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", {"reason": reason})
+
+    def undrain(self, what: str) -> Value:
+        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/undrain")
+
+    def policy(self) -> Value:
+        return self._value("GET", "/api/v1/policy")
+
+    def set_policy(
+        self,
+        policy: str,
+        options: Mapping[str, str] | None = None,
+        placer: str | None = None,
+        placer_options: Mapping[str, str] | None = None,
+    ) -> Value:
+        body = {"policy": policy, "options": dict(options or {}), "placer": placer}
+        if placer_options is not None:
+            body["placer_options"] = dict(placer_options)
+        return self._value("PUT", "/api/v1/policy", body)
+
+    def limits(self) -> Value:
+        """The limits by user; `*` is everybody else's."""
+        limits: Value = self._value("GET", "/api/v1/limits")["limits"]
+        return limits
+
+    def set_limits(
+        self, user: str, max_running_gpus: int | None = None, max_active_jobs: int | None = None
+    ) -> Value:
+        body = {"max_running_gpus": max_running_gpus, "max_active_jobs": max_active_jobs}
+        return self._value("PUT", f"/api/v1/limits/{_quoted(user)}", body)
+
+    def usage(self, by: str = "user", since_s: float | None = None) -> list[Value]:
+        query = _query({"by": by, "since_s": since_s})
+        rows: list[Value] = self._value("GET", "/api/v1/usage" + query)["rows"]
+        return rows
+
+    def history(self) -> Iterator[Value]:
+        """A row for each job that has ended, for a trace."""
+        yield from self._pages("/api/v1/history", "rows", {})
+
+    def tokens(self) -> list[Value]:
+        tokens: list[Value] = self._value("GET", "/api/v1/tokens")["tokens"]
+        return tokens
+
+    def create_token(self, name: str, user: str, role: str = "user") -> str:
+        """A new token. It is told this once only."""
+        body = {"name": name, "user": user, "role": role}
+        token: str = self._once("POST", "/api/v1/tokens", body).value()["token"]
+        return token
+
+    def revoke_token(self, name: str) -> None:
+        self._once("DELETE", f"/api/v1/tokens/{_quoted(name)}")
+
+    def shutdown(self, stop_jobs: bool = False) -> None:
+        """End the manager; its runs go on unless `stop_jobs`."""
+        self._once("POST", "/api/v1/shutdown", {"stop_jobs": stop_jobs})
+
+    # --- how -------------------------------------------------------------------------------------------
+
+    def _once(self, method: str, target: str, body: Any = None) -> Reply:
+        return self._transport.request(method, target, body)
+
+    def _again(
+        self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """For what may be carried out twice: asked again when the connection breaks."""
+        was_there = False
+        for wait_s in RETRY_WAITS_S:
+            try:
+                return self._transport.request(method, target, body, headers)
+            except Broken:
+                was_there = True
+            except Unreachable:
+                if not was_there:
+                    raise
+            time.sleep(wait_s)
+        return self._transport.request(method, target, body, headers)
+
+    def _value(self, method: str, target: str, body: Any = None) -> Value:
+        value: Value = self._again(method, target, body).value()
+        return value
+
+    def _pages(self, path: str, name: str, query: Mapping[str, Any]) -> Iterator[Value]:
+        cursor = None
+        while True:
+            page = self._value("GET", path + _query({**query, "cursor": cursor}))
+            yield from page[name]
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    def _events(self, target: str) -> Iterator[sse.Event]:
+        """The events of a stream; it is opened again, at the same place, as often as it breaks."""
+        headers = {"Accept": sse.MEDIA_TYPE}
+        lost_at: float | None = None
+        while True:
+            try:
+                with self._transport.stream(target, headers, SILENCE_S) as (told, lines):
+                    if "X-Job" in told:  # a name may be another job's next time
+                        target = _job(told["X-Job"], "logs") + "?" + target.partition("?")[2]
+                    for event in sse.read(lines):
+                        lost_at = None
+                        headers["Last-Event-ID"] = event.id or headers.get("Last-Event-ID", "")
+                        if event.name:
+                            yield event
+                            if event.name == "end":
+                                return
+            except Unreachable:
+                if "Last-Event-ID" not in headers and lost_at is None:
+                    raise
+            except ApiError as error:
+                if error.status != 503:  # a manager that shuts down says so
+                    raise
+            lost_at = lost_at or time.monotonic()
+            if time.monotonic() - lost_at > STREAM_PATIENCE_S:
+                where = self._transport.address
+                raise Unreachable(f"no manager has answered for {STREAM_PATIENCE_S:g} s at {where}")
+            time.sleep(0.2)
+
+
+def _quoted(text: object) -> str:
+    return quote(str(text), safe="")
+
+
+def _job(ref: Ref, what: str = "") -> str:
+    return f"/api/v1/jobs/{_quoted(ref)}" + (f"/{what}" if what else "")
+
+
+def _query(values: Mapping[str, Any]) -> str:
+    given = {key: value for key, value in values.items() if value is not None}
+    return "?" + urlencode(given) if given else ""

@@ -1,0 +1,80 @@
+"""Reading a log that may still grow, in pieces that end between characters. Offsets are bytes.
+
+The files lie in run directories. They are opened without following links, so that nobody can make the
+manager read something else for them.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+PIECE_BYTES = 64 * 1024
+
+
+@dataclass(slots=True, frozen=True)
+class Piece:
+    """Bytes of a log; `offset` is where they end."""
+
+    data: bytes
+    offset: int
+
+
+def read_piece(path: Path, offset: int, limit: int) -> Piece:
+    """What there is after `offset`, at most `limit` bytes; nothing where there is no file (yet)."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
+        return Piece(b"", offset)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return Piece(b"", offset)
+        data = os.pread(file, limit, offset)
+    finally:
+        os.close(file)
+    return Piece(data, offset + len(data))
+
+
+def read_text(path: Path, offset: int, *, whole: bool) -> Piece:
+    """The same, cut where a character ends; `whole` says that nothing will be appended any more."""
+    piece = read_piece(path, offset, PIECE_BYTES)
+    kept = len(piece.data) - incomplete(piece.data)
+    if whole and kept == 0:
+        return piece  # the log ends within a character
+    return Piece(piece.data[:kept], offset + kept)
+
+
+def incomplete(data: bytes) -> int:
+    """How many bytes at the end are the beginning of a character whose rest is missing."""
+    for back in range(1, min(3, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:  # not a continuation: the last character begins here
+            return back if back < _length(byte) else 0
+    return 0
+
+
+def _length(first: int) -> int:
+    """Of the character that begins with this byte; 1 if none does."""
+    if 0xC2 <= first < 0xE0:
+        return 2
+    if 0xE0 <= first < 0xF0:
+        return 3
+    return 4 if 0xF0 <= first < 0xF5 else 1
+
+
+def as_json(run: int, piece: Piece) -> bytes:
+    """A piece for an event. What is no UTF-8 shows as U+FFFD in `text`; then `base64` has the very bytes."""
+    told: dict[str, object] = {"run": run, "offset": piece.offset}
+    try:
+        told["text"] = piece.data.decode()
+    except UnicodeDecodeError:
+        told["text"] = piece.data.decode(errors="replace")
+        told["base64"] = base64.b64encode(piece.data).decode()
+    return json.dumps(told).encode()

@@ -1,0 +1,64 @@
+"""Server-sent events, written and read. Standard library only: the client uses it too.
+
+An event's id says where its reader is after it. Whoever comes back with that id as `Last-Event-ID` goes on
+exactly there. An event with an id and no data only moves that place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MEDIA_TYPE = "text/event-stream"
+HEARTBEAT_S = 15.0  # of silence; tells both sides that the other is still there
+HEARTBEAT = b": still here\n\n"
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """One event as it was received; `data` is JSON."""
+
+    id: str
+    name: str
+    data: str
+
+    def value(self) -> Any:
+        return json.loads(self.data)
+
+
+def place(id: str) -> bytes:
+    """Move the reader's place without telling it anything."""
+    return f"id: {id}\n\n".encode()
+
+
+def event(name: str, json_text: bytes, id: str | None = None) -> bytes:
+    """An event; `json_text` has no line breaks, as JSON written without indentation has none."""
+    head = b"" if id is None else f"id: {id}\n".encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (head, name.encode(), json_text)
+
+
+def read(lines: Iterable[bytes]) -> Iterator[Event]:
+    """The events in a stream of lines, as far as they are complete; one without data has an empty name."""
+    id, name, data = "", "message", []
+    has_id = False
+    for raw in lines:
+        line = raw.rstrip(b"\r\n").decode()
+        if not raw.endswith(b"\n"):
+            return  # the connection ended within a line
+        if not line:
+            if data:
+                yield Event(id, name, "\n".join(data))
+            elif has_id:
+                yield Event(id, "", "")
+            name, data, has_id = "message", [], False
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "id":
+            id, has_id = value, True
+        elif field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)
