@@ -6,7 +6,6 @@ Lists of ten thousand jobs are written at once, without a copy in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from fastapi import Response
@@ -112,14 +111,15 @@ class Health:
     status: str
 
 
-@cache
-def _writer(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_writers: dict[type, TypeAdapter[Any]] = {}  # making one takes longer than using it
 
 
 def as_json(value: Any) -> bytes:
     """A report as JSON; numbers that are not finite are null."""
-    return _writer(type(value)).dump_json(value)
+    kind = type(value)
+    if kind not in _writers:
+        _writers[kind] = TypeAdapter(kind)
+    return _writers[kind].dump_json(value)
 
 
 def answer(value: Any, status: int = 200) -> Response:

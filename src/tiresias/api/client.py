@@ -133,7 +133,7 @@ class Client:
 
     def logs(self, ref: Ref, run: int | None = None, worker: int = 0, offset: int = 0) -> bytes:
         """The output of a worker of a run (the latest by default) as far as it is there."""
-        parts = []
+        parts: list[bytes] = []
         while True:
             query = _query({"run": run, "worker": worker, "offset": offset})
             reply = self._again("GET", _job(ref, "logs") + query)
