@@ -66,7 +66,7 @@ class TiresiasL(Policy):
     """Discretised 2D-LAS: a few queues by attained service (GPUs x time); needs no knowledge of durations."""
 
     name = "tiresias-l"
-    learns = frozenset({f.RunExited, f.JobCancelled, f.JobPromoted})
+    learns = frozenset({f.RunExited, f.JobCancelled, f.JobFailed, f.JobPromoted})
     Options = QueueOptions
 
     def __init__(self, options: Any = None):
@@ -159,7 +159,7 @@ class TiresiasL(Policy):
             return False
         if job.ended_at != INFINITY:
             memory.promoted.pop(job.id, None)
-        if type(fact) is f.JobCancelled or fact.cause is not FINISHED:
+        if type(fact) is not f.RunExited or fact.cause is not FINISHED:
             return False
         memory.seen.add(job.service_gpu_s)
         if memory.seen.count < memory.refit_at:

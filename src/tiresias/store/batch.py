@@ -36,8 +36,8 @@ class Batch:
 
     Everything but the steps is the manager's own, in values that JSON can hold: `submissions` and `notes`
     by job (set or replace), `exits` by run (exit code, signal …), `records` by ended job (what of it is
-    kept for ever). `chosen` is given when policy or placer changed, in a batch without steps, committed with
-    the new Controller before it handles anything.
+    kept for ever), `settings` by name. `chosen` is given when policy or placer changed, in a batch without
+    steps, committed with the new Controller before it handles anything.
     """
 
     steps: list[tuple[list[Fact], list[Fact]]] = field(default_factory=list)
@@ -47,6 +47,7 @@ class Batch:
     exits: dict[RunId, Any] = field(default_factory=dict)
     records: dict[JobId, Any] = field(default_factory=dict)
     keys: dict[str, SubmissionKey] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     chosen: Chosen | None = None
 
     def add(self, facts: Iterable[Fact], step: Step) -> None:

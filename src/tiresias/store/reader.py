@@ -91,6 +91,27 @@ class Reader:
         page = [r.job_of(row) for row in rows]
         return page, page[-1].ended_seq if len(page) == limit else None
 
+    def latest_of_name(self, name: str) -> JobId | None:
+        """The job of this name that ended last."""
+        row = self._one("SELECT id FROM history WHERE name = ? ORDER BY ended_seq DESC LIMIT 1", name)
+        return None if row is None else JobId(row[0])
+
+    def ended_counts(self) -> dict[str, int]:
+        """How many jobs ended in which phase."""
+        return dict(self._all("SELECT phase, count(*) FROM history GROUP BY phase"))
+
+    def usage(self, by: str, since: float, short_s: float) -> list[Row]:
+        """Of the jobs that ended since: who, jobs, service, mean wait, short ones, ones submitted before."""
+        assert by in ("user", "tenant"), by
+        return self._all(
+            f"SELECT {by}, count(*), sum(service_gpu_s), avg(first_started_at - submitted_at),"
+            " sum(held_s < ?2),"
+            " count(*) - count(DISTINCT coalesce(json_extract(record, '$.fingerprint'), id))"
+            f" FROM history WHERE ended_at >= ?1 GROUP BY {by}",
+            since,
+            short_s,
+        )
+
     def runs(self, job_id: JobId) -> list[RunRecord]:
         """Every run of a job, the first first."""
         rows = self._all(f"SELECT {r.RUN} FROM runs WHERE job = ? ORDER BY number", job_id)

@@ -20,6 +20,7 @@ class StoredFact:
     step: int
     is_decision: bool
     fact: Fact
+    job_id: JobId | None = None  # whom it is about
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class TokenRecord:
     created_at: float
 
 
-FACT = "seq, step, decided, kind, version, body"
+FACT = "seq, step, decided, kind, version, body, job"
 RUN = "id, job, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, cause, exit"
 _FIGURES = "runs, preemptions, held_s, service_gpu_s, progress_s"
 ACTIVE = f"id, job, phase, first_started_at, NULL, {_FIGURES}, NULL, NULL"
@@ -73,8 +74,9 @@ ENDED = f"id, job, phase, first_started_at, ended_at, {_FIGURES}, record, ended_
 
 
 def fact_of(row: Row) -> StoredFact:
-    seq, step, decided, kind, version, body = row
-    return StoredFact(seq, step, bool(decided), codec.decode_fact(kind, version, body))
+    seq, step, decided, kind, version, body, job = row
+    fact = codec.decode_fact(kind, version, body)
+    return StoredFact(seq, step, bool(decided), fact, None if job is None else JobId(job))
 
 
 def run_of(row: Row) -> RunRecord:

@@ -190,7 +190,7 @@ class Store(Reader):
                 self._write.execute("DELETE FROM settings WHERE key = ?", (key,))
             else:
                 row = (key, codec.dump(value))
-                self._write.execute("INSERT OR REPLACE INTO settings (key, value) VALUES (?,?)", row)
+                self._write.execute(sql.REPLACE_SETTING, row)
 
     def add_token(self, token: str, *, name: str, user: str, role: str, at: float) -> None:
         """Let a token in; only its hash is stored. The name is how it is listed and revoked."""

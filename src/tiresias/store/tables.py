@@ -55,10 +55,13 @@ def _write_runs(connection: Connection, changes: Changes, state: State, batch: B
 
 def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
     if batch.submissions:
-        rows = [(id, dump(body)) for id, body in batch.submissions.items()]
-        connection.executemany(sql.REPLACE_SUBMISSION, rows)
+        bodies = [(id, dump(body)) for id, body in batch.submissions.items()]
+        connection.executemany(sql.REPLACE_SUBMISSION, bodies)
     if batch.notes:
         connection.executemany(sql.REPLACE_NOTE, [(id, dump(body)) for id, body in batch.notes.items()])
+    if batch.settings:
+        rows = [(key, dump(value)) for key, value in batch.settings.items()]
+        connection.executemany(sql.REPLACE_SETTING, rows)
     for key, what in batch.keys.items():
         known = connection.execute(sql.FIND_KEY, (key,)).fetchone()
         if known is not None:

@@ -1,0 +1,50 @@
+"""A fact of the journal in one line for people."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from tiresias.core import facts as f
+from tiresias.live.reports import EventReport
+from tiresias.store import StoredFact
+
+
+def event_of(stored: StoredFact) -> EventReport:
+    fact = stored.fact
+    return EventReport(stored.seq, fact.at, type(fact).__name__, stored.job_id, _text(fact))
+
+
+def _text(fact: f.Fact) -> str:
+    if isinstance(fact, f.JobSubmitted):
+        name = f" {fact.job.name!r}" if fact.job.name else ""
+        return f"submitted{name} by {fact.job.user or 'nobody'} for {fact.job.demand.gpus} GPUs"
+    if isinstance(fact, f.RunExited):
+        return f"run {fact.run_id} ended: {fact.cause}"
+    if isinstance(fact, f.JobDeferred):
+        return f"waits: {fact.reason}"
+    if isinstance(fact, f.JobChanged):
+        return f"changed: priority {fact.job.priority}"
+    if isinstance(fact, f.NodeAdded):
+        return f"node {fact.node.name} with {fact.node.gpus} GPUs"
+    words = WORDS[type(fact)]
+    return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)})
+
+
+WORDS: dict[type, str] = {
+    f.JobHeld: "held",
+    f.JobReleased: "released",
+    f.JobCancelled: "cancelled",
+    f.JobRequeued: "stops to be queued again",
+    f.JobCleared: "may queue",
+    f.JobFailed: "failed without running",
+    f.JobPromoted: "promoted to the first queue: it was starving",
+    f.RunGranted: "run {run_id} granted",
+    f.RunRevoked: "run {run_id} preempted",
+    f.RunStarted: "run {run_id} started",
+    f.RunProgressed: "run {run_id} at {progress_s:.0f} s of work",
+    f.NodeDrained: "node {node} drained",
+    f.NodeRestored: "node {node} back in service",
+    f.SlotDrained: "slot {node}:{index} out of service",
+    f.SlotRestored: "slot {node}:{index} back in service",
+    f.TimerFired: "timer",
+}

@@ -1,0 +1,45 @@
+"""What the manager must know of a job after a restart, beyond what the core keeps in its State."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from tiresias.core.model import JobId
+from tiresias.live.submission import Submission
+
+
+@dataclass(slots=True)
+class Note:
+    """`light` is the submission without its environment, which is read when a run starts."""
+
+    light: Submission
+    retries_used: int = 0
+    lost_runs: int = 0  # how often what became of a run was not known
+    quick_requeues: int = 0  # runs in a row that asked at once to be run again
+    is_expired: bool = False  # its time limit has passed
+    preflight_of: JobId | None = None  # it only tries out this job's command
+    preflight_job: JobId | None = None  # the job that tries out its command
+    is_tried: bool = False  # a preflight that has seen enough
+    failure: dict[str, Any] = field(default_factory=dict)  # how the last run failed: kind, sentence, evidence
+    progress: dict[str, Any] | None = None  # as the last closed run told
+
+    @classmethod
+    def of(cls, submission: Submission) -> Self:
+        return cls(replace(submission, env={}))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        return cls(**{**body, "light": Submission.from_json(body["light"])})
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same command of the same user in the same directory."""
+        light = self.light
+        text = "\0".join((light.user, light.cwd, *light.command))
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -1,0 +1,122 @@
+"""The manager in an event loop: many requests, one thread, one commit for all that came together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from tiresias.core.model import INFINITY, Phase
+from tiresias.live.errors import Unavailable
+from tiresias.live.manager import Manager
+from tiresias.live.submission import Caller
+from tiresias.store import StoreError
+
+log = logging.getLogger("tiresias")
+
+RETRY_S = 1.0  # between two tries to write to a journal that cannot be written
+LONGEST_NAP_S = 3600.0
+ITSELF = Caller("manager", is_admin=True)
+
+
+class Service:
+    """Drives a Manager: executor's news, timers, group commit. Endpoints call the manager, then `committed`."""
+
+    def __init__(self, manager: Manager):
+        self.manager = manager
+        self._waiting: list[asyncio.Future[None]] = []
+        self._watching: set[asyncio.Future[None]] = set()
+        self._flush_handle: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def last_seq(self) -> int:
+        return self.manager.store.last_seq
+
+    # --- for endpoints ---------------------------------------------------------------------------------
+
+    async def committed(self) -> None:
+        """Returns when everything applied so far is durable; all who wait now share one commit."""
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._waiting.append(done)
+        self._plan_flush()
+        await done
+
+    async def changed(self, since_seq: int, timeout_s: float) -> None:
+        """Returns when the journal has facts after this one, or when the time is over."""
+        if self.last_seq > since_seq:
+            return
+        watcher = asyncio.get_running_loop().create_future()
+        self._watching.add(watcher)
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(watcher, timeout_s)
+        finally:
+            self._watching.discard(watcher)
+
+    # --- running ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until `stop`."""
+        loop = self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        loop.add_reader(self.manager.executor.fileno(), self._news)
+        self._news()
+        try:
+            await self._stopped.wait()
+        finally:
+            loop.remove_reader(self.manager.executor.fileno())
+            for handle in (self._flush_handle, self._timer):
+                if handle is not None:
+                    handle.cancel()
+            self._flush()
+
+    def stop(self, stop_jobs: bool = False) -> None:
+        """End; runs go on, unless they shall be stopped (they are queued again, and wait)."""
+        if stop_jobs:
+            for job in list(self.manager.state.jobs.values()):
+                if job.run is not None and job.phase is not Phase.STOPPING:
+                    self.manager.requeue(ITSELF, job.id)
+            self._flush()
+        if self._stopped is not None:
+            self._stopped.set()
+
+    def _news(self) -> None:
+        self.manager.poll()
+        self._plan_flush()
+
+    def _plan_flush(self) -> None:
+        """Soon, after whatever else is ready to run now: so that it goes into the same commit."""
+        assert self._loop is not None, "the service does not run"
+        if self._flush_handle is None:
+            self._flush_handle = self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_handle = None
+        waiting, self._waiting = self._waiting, []
+        try:
+            self.manager.tick()
+            self.manager.flush()
+        except StoreError as error:
+            log.error("cannot commit, trying again: %s", error)
+            for done in waiting:
+                if not done.done():
+                    done.set_exception(Unavailable(f"not accepted for certain: {error}; ask again"))
+            self._nap(RETRY_S)
+            return
+        for done in (*waiting, *self._watching):
+            if not done.done():
+                done.set_result(None)
+        self._watching.clear()
+        due_at = self.manager.next_due_at
+        self._nap(LONGEST_NAP_S if due_at == INFINITY else due_at - self.manager.now())
+
+    def _nap(self, seconds: float) -> None:
+        """Look at the clock again then, if nothing happens before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loop is not None and not self._loop.is_closed():
+            self._timer = self._loop.call_later(min(max(seconds, 0.0), LONGEST_NAP_S), self._plan_flush)

@@ -1,0 +1,112 @@
+"""Why a job is where it is: the one dominant reason, its evidence, and the next step."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from tiresias.core.model import INFINITY, Phase
+from tiresias.core.state import JobState
+from tiresias.live import gates
+from tiresias.live.keeper import Keeper
+from tiresias.live.reports import WhyReport
+
+SHOWN = 5  # jobs ahead that are named
+
+
+def quick_reason(job: JobState, slots: int) -> str:
+    """The code alone, without looking at anybody else."""
+    if job.phase in (Phase.STARTING, Phase.RUNNING):
+        return "Running" if job.phase is Phase.RUNNING else "Starting"
+    if job.phase is Phase.STOPPING:
+        return "Stopping"
+    if job.gpus > slots:
+        return "Impossible"
+    if job.held:
+        return "Held"
+    if job.deferred:
+        return job.deferred
+    return "WaitingForVictimsToExit" if job.admitted else "BehindHigherRank"
+
+
+def why(books: Keeper, job: JobState) -> WhyReport:
+    """For an active job."""
+    state = books.state
+    found = books.controller.why(job.id)
+    assert found is not None
+    report = WhyReport(
+        found.code,
+        found.text,
+        "",
+        found.ahead_jobs,
+        found.ahead_gpus,
+        found.free_gpus,
+        found.best_hole,
+    )
+    if job.phase is Phase.STOPPING:
+        _stopping(report, job)
+    elif found.code == "Impossible":
+        out = ", ".join(f"{what} ({why})" for what, why in sorted(books.out_of_service.items()))
+        if out and job.gpus <= sum(node.gpus for node in state.ledger.nodes):
+            report.code = "OutOfService"
+            report.text = f"needs {job.gpus} GPUs, {state.ledger.gpus} are in service; out of service: {out}"
+        report.next_step = f"`tir undrain` what is fit again, or `tir cancel {job.id}` and ask for fewer"
+    elif found.code == "Held":
+        report.next_step = f"`tir release {job.id}`"
+    elif job.deferred:
+        _deferred(books, job, report)
+    elif found.code == "WaitingForVictimsToExit":
+        report.next_step = "nothing to do: it starts as soon as the runs before it have saved and ended"
+    elif found.code in ("BehindHigherRank", "BehindBlockedHead"):
+        report.ahead = [other.id for other in islice(_ahead(books, job), SHOWN)]
+        report.next_step = f"wait, or see who is ahead: `tir ls`; fewer GPUs than {job.gpus} may fit sooner"
+    return report
+
+
+def _ahead(books: Keeper, job: JobState):  # type: ignore[no-untyped-def]
+    for other in books.state.jobs.values():
+        if other.pinned:
+            yield other
+    for other in books.controller.target:
+        if other is job:
+            return
+        if other.admitted:
+            yield other
+
+
+def _stopping(report: WhyReport, job: JobState) -> None:
+    if job.cancelled:
+        report.text = "it was cancelled and has its grace to save and end"
+    elif job.held:
+        report.text = "it is to be held and has its grace to save and end"
+    else:
+        report.text = "it was told to stop and saves its work; it will be run again in its turn"
+    report.next_step = "nothing to do"
+
+
+def _deferred(books: Keeper, job: JobState, report: WhyReport) -> None:
+    note = books.notes[job.id]
+    light = note.light
+    if job.deferred == gates.DEPENDENCY:
+        unmet = [other for other in light.after if other in books.state.jobs]
+        names = ", ".join(f"job {other} ({books.state.jobs[other].phase})" for other in unmet)
+        report.text = f"it comes after {names}"
+        report.next_step = "wait until they have succeeded"
+    elif job.deferred == gates.BEGIN:
+        left_s = max(0.0, (light.begin_at or 0.0) - books.now())
+        report.text = f"it begins in {left_s:.0f} s at the earliest, as you asked"
+        report.next_step = "wait"
+    elif job.deferred == gates.PREFLIGHT:
+        report.text = f"its command is tried out on one GPU first, by job {note.preflight_job}"
+        report.next_step = f"`tir logs {note.preflight_job}`"
+    elif job.deferred == gates.QUOTA:
+        limit = books.gates.limit_of(light.user)
+        report.text = f"{light.user} may use {limit} GPUs at once, and others of their jobs come first"
+        report.next_step = "wait until one of them ends, or ask an admin for a higher limit"
+    elif job.deferred == gates.ARRAY:
+        report.text = f"at most {light.array_limit} jobs of its array may run at once"
+        report.next_step = "wait"
+    elif job.deferred == gates.BACKOFF and job.deferred_until != INFINITY:
+        left_s = max(0.0, job.deferred_until - books.now())
+        words = note.failure.get("sentence", "its last run failed")
+        report.text = f"{words} Tried again in {left_s:.0f} s (retry {note.retries_used} of {light.retries})"
+        report.next_step = f"`tir logs {job.id}`"
