@@ -20,7 +20,7 @@ ITSELF = Caller("manager", is_admin=True)
 
 
 class Service:
-    """Drives a Manager: executor's news, timers, group commit. Endpoints call the manager, then `committed`."""
+    """Drives a Manager: news, timers, group commit. Endpoints call the manager, then await `committed`."""
 
     def __init__(self, manager: Manager):
         self.manager = manager

@@ -12,7 +12,7 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core.model import Node
 from tiresias.core.plugins import OptionError, placers, policies
-from tiresias.executors.gpus import Driver, Gpu, Nvml, NoDriver, Survey, fake, find, parse_selection
+from tiresias.executors.gpus import Driver, Gpu, NoDriver, Nvml, Survey, fake, find, parse_selection
 from tiresias.executors.local import LocalExecutor
 from tiresias.live.errors import Invalid
 from tiresias.live.machine import Machine
@@ -63,7 +63,9 @@ class _Watch:
             return {}
 
 
-def open_manager(home: Path, options: Options | Mapping[str, Any], *, driver: Driver | None = None) -> Manager:
+def open_manager(
+    home: Path, options: Options | Mapping[str, Any], *, driver: Driver | None = None
+) -> Manager:
     """The manager of this home; refuses what it cannot do, in words (Invalid, StoreError)."""
     if not isinstance(options, Options):
         options = Options.from_json(options)

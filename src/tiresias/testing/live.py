@@ -1,0 +1,107 @@
+"""A real manager with real processes on fake GPUs, driven by hand: `until` turns its loop.
+
+    with LiveLab(tmp_path, gpus=2) as lab:
+        job = lab.submit("sleep 1", gpus=2)
+        lab.until_ended(job)
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+from tiresias.core.model import JobId, Phase
+from tiresias.live.errors import NotFound
+from tiresias.live.manager import Manager
+from tiresias.live.reports import JobSummary
+from tiresias.live.start import Options, open_manager
+from tiresias.live.submission import Caller, Submission
+from tiresias.store import StoreError
+
+ADMIN = Caller("ann", is_admin=True)
+PATIENCE_S = 60.0
+SETTINGS = {"backoff_s": 0.1, "preflight_check_s": 0.05}
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+class LiveLab:
+    """`python` in a command stands for this very Python."""
+
+    def __init__(self, home: Path, *, gpus: int = 2, policy: str = "tiresias-l", **options: Any):
+        self.home = home
+        options.setdefault("settings", SETTINGS)
+        self.options = Options(fake_gpus=gpus, policy=policy, **options)
+        self.manager: Manager = open_manager(home, self.options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave no process behind."""
+        for job in list(self.manager.state.jobs.values()):
+            with suppress(StoreError):
+                self.manager.cancel(ADMIN, job.id)
+        for run in list(self.manager.state.runs.values()):
+            self.manager.executor.stop(run.id, 0.0)
+        self.until(lambda: not self.manager.state.runs)
+        self.close()
+
+    def close(self) -> None:
+        self.manager.executor.close()
+        self.manager.store.close()
+
+    def restart(self) -> None:
+        """As after a kill: nothing is said to anybody."""
+        self.close()
+        self.manager = open_manager(self.home, self.options)
+
+    def submit(self, command: str | tuple[str, ...], *, by: Caller = ADMIN, **asked: Any) -> JobId:
+        argv = tuple(shlex.split(command)) if isinstance(command, str) else command
+        if argv and argv[0] == "python":
+            argv = (sys.executable, *argv[1:])
+        asked.setdefault("cwd", str(self.home))
+        asked.setdefault("env", {"PATH": os.environ["PATH"]})
+        asked.setdefault("grace_s", 10.0)
+        [id] = self.manager.submit(by, [Submission(argv, **asked)])
+        self.manager.flush()
+        return id
+
+    def turn(self, wait_s: float = 0.05) -> None:
+        """What a service does in its loop, once."""
+        wait_s = min(wait_s, max(0.0, self.manager.next_due_at - self.manager.now()))
+        select.select([self.manager.executor.fileno()], [], [], wait_s)
+        self.manager.poll()
+        self.manager.tick()
+        self.manager.flush()
+
+    def until(self, holds: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+        end = monotonic() + patience_s
+        while not holds():
+            assert monotonic() < end, ("it never came to this", self.summaries())
+            self.turn()
+
+    def until_ended(self, *ids: JobId) -> list[JobSummary]:
+        self.until(lambda: not any(id in self.manager.state.jobs for id in ids))
+        return [self.of(id) for id in ids]
+
+    def until_running(self, *ids: JobId) -> None:
+        self.until(lambda: all(self.of(id).phase == Phase.RUNNING for id in ids))
+
+    def of(self, id: JobId) -> JobSummary:
+        return self.manager.summary(ADMIN, id)
+
+    def summaries(self) -> list[JobSummary]:
+        return self.manager.summaries(ADMIN, ended=True)[0]
+
+    def output(self, id: JobId, run: int | None = None) -> str:
+        """What it has written so far."""
+        with suppress(NotFound, FileNotFoundError):
+            return self.manager.log_file(ADMIN, id, run).path.read_text()
+        return ""
