@@ -41,8 +41,8 @@ def event(name: str, json_text: bytes, id: str | None = None) -> bytes:
 
 def read(lines: Iterable[bytes]) -> Iterator[Event]:
     """The events in a stream of lines, as far as they are complete; one without data has an empty name."""
-    id, name, data = "", "message", []
-    has_id = False
+    id, name, has_id = "", "message", False
+    data: list[str] = []
     for raw in lines:
         line = raw.rstrip(b"\r\n").decode()
         if not raw.endswith(b"\n"):

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -94,7 +94,7 @@ class _UnixConnection(HTTPConnection):
 @dataclass(slots=True, frozen=True)
 class Reply:
     status: int
-    headers: Mapping[str, str]
+    headers: HTTPMessage
     body: bytes
 
     def value(self) -> Any:
@@ -133,7 +133,7 @@ class Transport:
     @contextmanager
     def stream(
         self, target: str, headers: Mapping[str, str], timeout_s: float
-    ) -> Iterator[tuple[Mapping[str, str], Iterator[bytes]]]:
+    ) -> Iterator[tuple[HTTPMessage, Iterator[bytes]]]:
         """The headers and the lines of an answer that comes bit by bit, on a connection of its own."""
         connection = self.address.connect(timeout_s)
         try:

@@ -1,0 +1,117 @@
+"""Who asks: known by the credentials of a Unix socket, or by a token.
+
+Rules: the manager's own user and root are admins; everybody else who may open the socket is a user. Over
+TCP nobody is known without a token. A manager that runs as root starts runs as their submitter and as
+nobody else, so there a submitter needs an account on this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from tiresias.api.errors import Unauthenticated
+from tiresias.api.peers import PEER, Peer
+from tiresias.api.state import State, state_of
+from tiresias.executors.base import Identity
+from tiresias.live.errors import Denied
+from tiresias.live.submission import Caller
+
+ADMIN = "admin"
+ACCOUNTS_KEPT_S = 60.0  # a directory service may be slow, and a new member of a group is in no hurry
+
+
+class Accounts:
+    """The machine's accounts, each looked up once a minute at most."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[int, tuple[float, Identity | None]] = {}
+
+    def of_uid(self, uid: int) -> Identity | None:
+        found = self._by_uid.get(uid)
+        if found is None or found[0] < time.monotonic():
+            found = time.monotonic() + ACCOUNTS_KEPT_S, _by_uid(uid)
+            self._by_uid[uid] = found
+        return found[1]
+
+
+def _by_uid(uid: int) -> Identity | None:
+    try:
+        return _identity(pwd.getpwuid(uid))
+    except KeyError:
+        return None
+
+
+def of_name(user: str) -> Identity | None:
+    """The account of this name; None if there is none."""
+    try:
+        return _identity(pwd.getpwnam(user))
+    except (KeyError, ValueError):
+        return None
+
+
+def _identity(found: pwd.struct_passwd) -> Identity:
+    groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
+    return Identity(found.pw_uid, found.pw_gid, groups, found.pw_name, found.pw_dir)
+
+
+def runs_as_submitter() -> bool:
+    """Only root can start processes as somebody else."""
+    return os.geteuid() == 0
+
+
+def caller_of_peer(peer: Peer, accounts: Accounts) -> Caller:
+    account = accounts.of_uid(peer.uid)
+    user = account.user if account else str(peer.uid)
+    identity = account or Identity(peer.uid, peer.gid, (peer.gid,), user, "/")
+    return Caller(
+        user,
+        is_admin=peer.uid in (0, os.geteuid()),
+        identity=identity if runs_as_submitter() else None,
+    )
+
+
+def caller_of_token(header: str | None, state: State) -> Caller:
+    kind, _, token = (header or "").partition(" ")
+    if kind.lower() != "bearer" or not token.strip():
+        raise Unauthenticated(
+            "no token; send one as `Authorization: Bearer TOKEN` (`tir token create` makes one),"
+            " or use the manager's Unix socket"
+        )
+    found = state.manager.store.token(token.strip())
+    if found is None:
+        raise Unauthenticated("this token is not known; it may have been revoked: ask for another")
+    identity = of_name(found.user) if runs_as_submitter() else None
+    return Caller(found.user, found.role == ADMIN, identity)
+
+
+async def get_caller(request: Request) -> Caller:
+    state = state_of(request)
+    peer = request.scope.get(PEER)
+    if peer is not None:
+        return caller_of_peer(peer, state.accounts)
+    return caller_of_token(request.headers.get("authorization"), state)
+
+
+async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
+    if not caller.is_admin:
+        raise Denied(f"only an admin may do this, and {caller.user} is none; ask one")
+    return caller
+
+
+AnyCaller = Annotated[Caller, Depends(get_caller)]
+Admin = Annotated[Caller, Depends(get_admin)]
+
+
+def must_have_account(caller: Caller) -> None:
+    """Before a submission: as root, only runs of somebody are started."""
+    if runs_as_submitter() and caller.identity is None:
+        raise Denied(
+            f"the user {caller.user!r} has no account on this machine, and the manager runs as root, which"
+            " starts runs only as their submitters; make a token for an account, or run the manager as"
+            " another user"
+        )

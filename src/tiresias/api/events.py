@@ -1,0 +1,60 @@
+"""What happened: the journal for people, page by page or as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from tiresias.api import sse
+from tiresias.api.answers import Events, answer, as_json
+from tiresias.api.callers import AnyCaller
+from tiresias.api.models import LARGEST_ID
+from tiresias.api.state import Shared, State
+from tiresias.api.streams import Waiting, stream
+from tiresias.live.errors import Invalid
+from tiresias.live.submission import Caller
+
+router = APIRouter()
+PAGE = 500
+Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last event already known")]
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
+
+
+@router.get("/events", response_model=Events)
+async def events(
+    caller: AnyCaller,
+    shared: Shared,
+    since: Since = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    follow: bool = False,
+    last_id: LastId = None,
+) -> Response:
+    """The events after number `since`. With `follow` as server-sent events, for as long as one listens."""
+    if follow:
+        return stream(_followed(shared, caller, since if not last_id else _number(last_id)))
+    found = shared.manager.events(caller, since, limit)
+    return answer(Events(found, found[-1].seq if len(found) == limit else None))
+
+
+def _number(last_id: str) -> int:
+    if not last_id.isdecimal() or int(last_id) > LARGEST_ID:
+        raise Invalid(f"Last-Event-ID: {last_id!r} is no event's number")
+    return int(last_id)
+
+
+async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[bytes]:
+    """Every event after `since`, once and in order."""
+    waiting = Waiting(shared)
+    yield sse.place(str(since))
+    while not waiting.is_closing:
+        last_seq = waiting.last_seq()
+        page = shared.manager.events(caller, since, PAGE)
+        if page:
+            yield b"".join(sse.event("event", as_json(each), str(each.seq)) for each in page)
+            waiting.told()
+            since = page[-1].seq
+        else:
+            since = max(since, last_seq)  # what was between has left the journal
+            yield await waiting.wait(since, sse.HEARTBEAT_S)

@@ -1,0 +1,154 @@
+"""Jobs: submitted, looked at, changed, ended."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Response
+
+from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
+from tiresias.api.callers import AnyCaller, must_have_account
+from tiresias.api.models import (
+    LARGEST_ID,
+    MOST_JOBS,
+    ChangeBody,
+    JobBody,
+    SubmitBody,
+    submissions,
+)
+from tiresias.api.state import Shared, State
+from tiresias.core.model import JobId, Phase
+from tiresias.live.errors import Invalid
+from tiresias.live.reports import DryRun, JobDetail, JobSummary, WhyReport
+from tiresias.live.submission import Caller, Submission
+
+router = APIRouter()
+Ref = Annotated[str, Path(description="a job's id or its name", max_length=200)]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=200,
+        description="the same key with the same body submits once and gives the same ids",
+    ),
+]
+
+
+def _submissions(body: JobBody) -> list[Submission]:
+    return submissions(body, f"{body.name or 'array'}-{secrets.token_hex(4)}")
+
+
+@router.post("/jobs", status_code=201, response_model=Ids)
+async def submit(body: SubmitBody, caller: AnyCaller, shared: Shared, key: Key = None) -> Response:
+    """Submit one job or several, all or none. When the ids are there, the jobs are safe on disk."""
+    must_have_account(caller)
+    bodies = [body] if isinstance(body, JobBody) else body.jobs
+    wanted = [each for one in bodies for each in _submissions(one)]
+    if len(wanted) > MOST_JOBS:
+        raise Invalid(f"{len(wanted)} jobs in one request; at most {MOST_JOBS}: send several requests")
+    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+    ids = shared.manager.submit(caller, wanted, key=key or None, digest=digest)
+    await shared.service.committed()
+    return answer(Ids(list(ids)), 201)
+
+
+@router.post("/jobs/dry-run", response_model=DryRun)
+async def dry_run(body: JobBody, caller: AnyCaller, shared: Shared) -> Response:
+    """What would happen to this job now. Of an array the first is looked at."""
+    return answer(shared.manager.dry_run(caller, _submissions(body)[0]))
+
+
+@router.get("/jobs", response_model=Jobs)
+async def jobs(
+    caller: AnyCaller,
+    shared: Shared,
+    ended: Annotated[bool, Query(alias="all", description="also those that have ended")] = False,
+    user: Annotated[str | None, Query(max_length=200)] = None,
+    phase: Annotated[str, Query(description="one phase or several, with commas", max_length=200)] = "",
+    limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 1000,
+    cursor: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
+) -> Response:
+    """Active jobs in the order in which they are served, then the ended ones, latest first."""
+    phases = [_phase(word) for word in phase.split(",") if word]
+    found, after = shared.manager.summaries(
+        caller, ended=ended, user=user, phases=phases, limit=limit, cursor=cursor
+    )
+    return answer(Jobs(found, after))
+
+
+def _phase(word: str) -> Phase:
+    try:
+        return Phase(word.strip().upper())
+    except ValueError:
+        raise Invalid(f"phase: there is no phase {word!r}; there are {', '.join(Phase)}") from None
+
+
+@router.get("/jobs/{ref}", response_model=JobDetail)
+async def job(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """Everything about one job but the values of its environment."""
+    return answer(shared.manager.detail(caller, shared.manager.find(caller, ref)))
+
+
+@router.get("/jobs/{ref}/why", response_model=WhyReport)
+async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """The one reason why it is where it is, with evidence and the next step."""
+    return answer(shared.manager.why(caller, shared.manager.find(caller, ref)))
+
+
+@router.get("/jobs/{ref}/runs", response_model=Runs)
+async def runs(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """Its runs, the first first."""
+    return answer(Runs(shared.manager.runs(caller, shared.manager.find(caller, ref))))
+
+
+@router.patch("/jobs/{ref}", response_model=JobSummary)
+async def change(ref: Ref, body: ChangeBody, caller: AnyCaller, shared: Shared) -> Response:
+    """Change what the body names."""
+    id = shared.manager.find(caller, ref)
+    shared.manager.change(caller, id, body.changes())
+    return await _changed(id, caller, shared)
+
+
+@router.post("/jobs/{ref}/cancel", response_model=JobSummary)
+async def cancel(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """End it. What runs is told to stop and has its grace to do so."""
+    id = shared.manager.find(caller, ref)
+    shared.manager.cancel(caller, id)
+    return await _changed(id, caller, shared)
+
+
+@router.post("/jobs/{ref}/hold", response_model=JobSummary)
+async def hold(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """Let it not start until it is released."""
+    id = shared.manager.find(caller, ref)
+    shared.manager.hold(caller, id)
+    return await _changed(id, caller, shared)
+
+
+@router.post("/jobs/{ref}/release", response_model=JobSummary)
+async def release(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """Let it start again."""
+    id = shared.manager.find(caller, ref)
+    shared.manager.release(caller, id)
+    return await _changed(id, caller, shared)
+
+
+@router.post("/jobs/{ref}/requeue", response_model=JobSummary)
+async def requeue(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """Stop its run and let it wait for another."""
+    id = shared.manager.find(caller, ref)
+    shared.manager.requeue(caller, id)
+    return await _changed(id, caller, shared)
+
+
+async def _changed(id: JobId, caller: Caller, shared: State) -> Response:
+    await shared.service.committed()
+    return answer(shared.manager.summary(caller, id))
+
+
+@router.get("/jobs/{ref}/events", response_model=Events)
+async def events(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """Its story; of a job that ended long ago only its runs are kept."""
+    return answer(Events(shared.manager.story(caller, shared.manager.find(caller, ref)), None))

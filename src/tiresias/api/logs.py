@@ -1,0 +1,119 @@
+"""What a run's workers wrote: as bytes, or as a stream that goes on with the next run until the job ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from tiresias.api import sse
+from tiresias.api.callers import AnyCaller
+from tiresias.api.jobs import Ref
+from tiresias.api.logtext import Piece, as_json, read_piece, read_text
+from tiresias.api.models import LARGEST_ID
+from tiresias.api.state import Shared, State
+from tiresias.api.streams import Waiting, stream
+from tiresias.core.model import JobId
+from tiresias.live.errors import Invalid, NotFound
+from tiresias.live.looking import LogFile
+from tiresias.live.reports import JobSummary
+from tiresias.live.submission import Caller
+
+router = APIRouter()
+LARGEST_PART_BYTES = 8 * 1024 * 1024
+LONGEST_WAIT_S = 0.5  # between two looks at a log that grows
+
+Run = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="a run's number; by default the latest")]
+Worker = Annotated[int, Query(ge=0, le=1_000_000)]
+Offset = Annotated[int, Query(ge=0, le=LARGEST_ID, description="bytes to leave out at the beginning")]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PART_BYTES)]
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
+
+
+@router.get("/jobs/{ref}/logs", response_class=Response)
+async def logs(
+    ref: Ref,
+    caller: AnyCaller,
+    shared: Shared,
+    run: Run = None,
+    worker: Worker = 0,
+    offset: Offset = 0,
+    limit: Limit = 1024 * 1024,
+    follow: bool = False,
+    last_id: LastId = None,
+) -> Response:
+    """The output of one worker from `offset` on; with `follow` as server-sent events until the job ends."""
+    id = shared.manager.find(caller, ref)
+    headers = {"X-Job": str(id)}
+    if follow:
+        if last_id:
+            run, offset = _place(last_id)
+        run = _begin(shared, caller, id, run, worker)
+        return stream(_followed(shared, caller, id, worker, run, offset), headers)
+    log = shared.manager.log_file(caller, id, run, worker)
+    piece = read_piece(log.path, offset, limit)
+    is_over = log.is_over and len(piece.data) < limit
+    headers |= {"X-Run": str(log.run), "X-Offset": str(piece.offset), "X-Over": str(is_over).lower()}
+    return Response(piece.data, headers=headers, media_type="text/plain")
+
+
+def _place(last_id: str) -> tuple[int, int]:
+    run, _, offset = last_id.partition(":")
+    are_numbers = run.isdecimal() and offset.isdecimal()
+    if not are_numbers or not 1 <= int(run) <= LARGEST_ID or int(offset) > LARGEST_ID:
+        raise Invalid(f"Last-Event-ID: {last_id!r} is not RUN:OFFSET, as this stream's events have it")
+    return int(run), int(offset)
+
+
+def _begin(shared: State, caller: Caller, id: JobId, run: int | None, worker: int) -> int:
+    """The run to begin with; a job that has not run yet will begin with its first."""
+    try:
+        return shared.manager.log_file(caller, id, run, worker).run
+    except NotFound:
+        if run in (None, 1) and not shared.manager.runs(caller, id):
+            return 1
+        raise
+
+
+async def _followed(
+    shared: State, caller: Caller, id: JobId, worker: int, run: int, offset: int
+) -> AsyncIterator[bytes]:
+    """Everything written from here on, in order and once.
+
+    Whether a run is over is asked before its log is read: what is not in the log then never will be.
+    """
+    waiting = Waiting(shared)
+    yield sse.place(f"{run}:{offset}")
+    while not waiting.is_closing:
+        seen = waiting.last_seq()
+        log = _log_of(shared, caller, id, run, worker)
+        piece = Piece(b"", offset) if log is None else read_text(log.path, offset, whole=log.is_over)
+        if piece.data:
+            offset = piece.offset
+            yield sse.event("log", as_json(run, piece), f"{run}:{offset}")
+            waiting.told()
+        elif log is not None and log.is_over and log.next_run is not None:
+            run, offset = log.next_run, 0
+            yield sse.place(f"{run}:{offset}")
+        elif log is None or log.is_over:
+            job = shared.manager.summary(caller, id)
+            if job.finished_at is not None:
+                yield sse.event("end", _end(job), f"{run}:{offset}")
+                return
+            yield await waiting.wait(seen, LONGEST_WAIT_S)
+        else:
+            yield await waiting.wait(seen, LONGEST_WAIT_S)
+
+
+def _log_of(shared: State, caller: Caller, id: JobId, run: int, worker: int) -> LogFile | None:
+    """None: the run is not there yet."""
+    try:
+        return shared.manager.log_file(caller, id, run, worker)
+    except NotFound:
+        return None
+
+
+def _end(job: JobSummary) -> bytes:
+    return json.dumps({"phase": job.phase, "exit_code": job.exit_code}).encode()

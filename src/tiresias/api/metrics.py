@@ -1,0 +1,111 @@
+"""Figures for Prometheus. Gauges are read from the manager when they are asked for; nothing is counted twice.
+
+No label has a user's or a job's name: their number has no bound, and they are not everybody's business.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tiresias import __version__
+from tiresias.api.callers import AnyCaller
+from tiresias.live.manager import Manager
+from tiresias.live.reports import NodeReport, StatusReport
+
+router = APIRouter()
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Figures:
+    """The manager's figures and those of the API itself."""
+
+    def __init__(self, manager: Manager):
+        self.registry = CollectorRegistry()
+        self.registry.register(_OfManager(manager))
+        ProcessCollector(registry=self.registry)
+        self.requests = Counter(
+            "tiresias_http_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "tiresias_http_request_seconds",
+            "Time until the answer began.",
+            ["method", "route"],
+            buckets=BUCKETS_S,
+            registry=self.registry,
+        )
+
+
+class _OfManager(Collector):
+    def __init__(self, manager: Manager):
+        self._manager = manager
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        status = self._manager.status()
+        yield from _of_status(status)
+        yield from _of_slots(self._manager.nodes())
+
+
+def _of_status(status: StatusReport) -> Iterator[GaugeMetricFamily]:
+    info = GaugeMetricFamily("tiresias_info", "1; its labels tell what runs.", labels=["version", "policy"])
+    info.add_metric([__version__, status.policy], 1)
+    yield info
+    yield GaugeMetricFamily("tiresias_ready", "Whether jobs are taken and started.", float(status.is_ready))
+    yield GaugeMetricFamily("tiresias_uptime_seconds", "Since the manager was started.", status.uptime_s)
+    jobs = GaugeMetricFamily("tiresias_jobs", "Jobs by phase, those that have ended too.", labels=["phase"])
+    for phase, number in sorted(status.jobs.items()):
+        jobs.add_metric([phase], number)
+    yield jobs
+
+
+def _of_slots(nodes: list[NodeReport]) -> Iterator[GaugeMetricFamily]:
+    slots = GaugeMetricFamily("tiresias_slots", "GPUs by node and state.", labels=["node", "state"])
+    for node in nodes:
+        states = [slot.state for slot in node.slots]
+        for state in sorted(set(states)):
+            slots.add_metric([node.name, state], states.count(state))
+    yield slots
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request, caller: AnyCaller) -> Response:
+    """Figures for Prometheus."""
+    figures: Figures = request.app.state.figures
+    return Response(generate_latest(figures.registry), media_type=MEDIA_TYPE)
+
+
+class Measured:
+    """Counts requests by route and times them."""
+
+    def __init__(self, app: ASGIApp, figures: Figures):
+        self._app = app
+        self._figures = figures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun_at = time.perf_counter()
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "other")
+                method = scope["method"] if route != "other" else "other"  # any word may be sent as a method
+                self._figures.requests.labels(method, route, message["status"]).inc()
+                self._figures.seconds.labels(method, route).observe(time.perf_counter() - begun_at)
+            await send(message)
+
+        await self._app(scope, receive, noted)

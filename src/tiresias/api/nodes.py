@@ -1,0 +1,37 @@
+"""Nodes: what they are doing; taking them, or one GPU, out of service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from tiresias.api.answers import Nodes, answer
+from tiresias.api.callers import Admin, AnyCaller
+from tiresias.api.models import DrainBody
+from tiresias.api.state import Shared
+
+router = APIRouter()
+What = Annotated[str, Path(description="a node, or one GPU as `node:index`", max_length=200)]
+
+
+@router.get("/nodes", response_model=Nodes)
+async def nodes(caller: AnyCaller, shared: Shared) -> Response:
+    """Every node with its GPUs, and which job holds each."""
+    return answer(Nodes(shared.manager.nodes()))
+
+
+@router.post("/nodes/{what}/drain", response_model=Nodes)
+async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | None = None) -> Response:
+    """Hand out nothing there any more. What runs there is preempted and goes on elsewhere."""
+    shared.manager.drain(caller, what, (body or DrainBody()).reason)
+    await shared.service.committed()
+    return answer(Nodes(shared.manager.nodes()))
+
+
+@router.post("/nodes/{what}/undrain", response_model=Nodes)
+async def undrain(what: What, caller: Admin, shared: Shared) -> Response:
+    """Use it again."""
+    shared.manager.undrain(caller, what)
+    await shared.service.committed()
+    return answer(Nodes(shared.manager.nodes()))

@@ -1,0 +1,44 @@
+"""Policy, placer and limits: who comes first, and how much one may have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+
+from tiresias.api.answers import AllLimits, answer
+from tiresias.api.callers import Admin, AnyCaller
+from tiresias.api.models import LimitsBody, PolicyBody
+from tiresias.api.state import Shared
+from tiresias.live.reports import Limits
+
+router = APIRouter()
+User = Annotated[str, Path(description="a user; `*`: everybody without limits of their own", max_length=200)]
+
+
+@router.get("/policy", response_model=dict[str, Any])
+async def policy(caller: AnyCaller, shared: Shared) -> Response:
+    """The policy and the placer in use, with their options."""
+    return answer(shared.manager.policy())
+
+
+@router.put("/policy", response_model=dict[str, Any])
+async def set_policy(body: PolicyBody, caller: Admin, shared: Shared) -> Response:
+    """Go on under another policy, or the same with other options. No job is lost."""
+    shared.manager.set_policy(caller, body.policy, body.options, body.placer, body.placer_options)
+    await shared.service.committed()
+    return answer(shared.manager.policy())
+
+
+@router.get("/limits", response_model=AllLimits)
+async def limits(caller: AnyCaller, shared: Shared) -> Response:
+    """The limits by user; a user sees its own and those of `*`."""
+    return answer(AllLimits(shared.manager.limits(caller)))
+
+
+@router.put("/limits/{user}", response_model=AllLimits)
+async def set_limits(user: User, body: LimitsBody, caller: Admin, shared: Shared) -> Response:
+    """Replace a user's limits."""
+    shared.manager.set_limits(caller, user, Limits(body.max_running_gpus, body.max_active_jobs))
+    await shared.service.committed()
+    return answer(AllLimits(shared.manager.limits(caller)))

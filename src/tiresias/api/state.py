@@ -1,0 +1,39 @@
+"""What the endpoints share: the service, and what belongs to the API alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+if TYPE_CHECKING:
+    from tiresias.api.callers import Accounts
+    from tiresias.live.manager import Manager
+    from tiresias.live.service import Service
+
+
+@dataclass(slots=True)
+class State:
+    service: Service
+    accounts: Accounts
+    fatal: Callable[[Exception], None]  # the manager cannot be trusted any more
+    closing: asyncio.Event = field(default_factory=asyncio.Event)  # streams end when it is set
+
+    @property
+    def manager(self) -> Manager:
+        return self.service.manager
+
+
+def state_of(request: Request) -> State:
+    state: State = request.app.state.tiresias
+    return state
+
+
+async def _get(request: Request) -> State:
+    return state_of(request)
+
+
+Shared = Annotated[State, Depends(_get)]
