@@ -27,12 +27,14 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def show(what: RenderableType) -> None:
+def show(what: RenderableType, piped_width: int | None = None) -> None:
     """Print on stdout; without the blanks that fill lines up where it goes to a file or a pipe."""
     screen = console()
     if screen.is_terminal:
         screen.print(what)
         return
+    if piped_width is not None and "COLUMNS" not in os.environ:
+        screen.width = piped_width
     with screen.capture() as captured:
         screen.print(what)
     print("\n".join(line.rstrip() for line in captured.get().removesuffix("\n").split("\n")))

@@ -1,14 +1,15 @@
 """The program `tiresias` (short: `tir`): what the command line does before and after a command.
 
-Rules: what a person got wrong is one message on stderr and exit code 2, never a traceback; Ctrl-C is
-exit code 130; a reader that went away (`| head`) is silent. Heavy libraries are imported by the command
-that needs them, so that --help is there at once.
+Rules: what a person got wrong is one message on stderr and exit code 2, never a traceback; what a manager
+refuses has an exit code of its own (errors.py); Ctrl-C is exit code 130; a reader that went away (`| head`)
+is silent. Heavy libraries are imported by the command that needs them, so that --help is there at once.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -18,18 +19,46 @@ from typer.core import TyperGroup
 from tiresias import __version__
 from tiresias.cli.compare import compare
 from tiresias.cli.demo import demo
+from tiresias.cli.errors import FAILED, INTERRUPTED, USAGE, Stop
+from tiresias.cli.live import (
+    control,
+    doctor,
+    events,
+    history,
+    jobs,
+    limits,
+    logs,
+    nodes,
+    policy,
+    submit,
+    token,
+    top,
+    up_down,
+    usage,
+)
+from tiresias.cli.live import run as running
+from tiresias.cli.live.commands import CONTEXT, Carrying
 from tiresias.cli.plugins import placers, policies
 from tiresias.cli.simulate import simulate
 from tiresias.cli.sweep import sweep
 from tiresias.cli.trace import app as trace
 
-FAILED = 1
-USAGE = 2
-INTERRUPTED = 130
+JOBS, CLUSTER, SIMULATION = "Jobs", "Cluster", "Simulation"
 
 
 class Commands(TyperGroup):
     """A group that turns what goes wrong inside its commands into messages and exit codes."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands under the heading of what they are about; without Rich, which takes time to load."""
+        found: dict[str, Any] = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        width = max(map(len, found), default=0)
+        for heading in (JOBS, CLUSTER, SIMULATION):
+            about = {name: each for name, each in found.items() if _heading(each) == heading}
+            with formatter.section(heading):
+                limit = formatter.width - 6 - width
+                rows = [(f"{name:<{width}}", each.get_short_help_str(limit)) for name, each in about.items()]
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -39,6 +68,10 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except Stop as stop:
+            if str(stop):
+                complain(str(stop))
+            raise typer.Exit(stop.code) from None
         except BrokenPipeError:
             forget_stdout()
             raise typer.Exit(FAILED) from None
@@ -50,6 +83,10 @@ class Commands(TyperGroup):
                 raise
             complain(str(error))
             raise typer.Exit(USAGE) from None
+
+
+def _heading(command: Any) -> str:
+    return str(getattr(command, "rich_help_panel", None) or "")
 
 
 def complain(text: str) -> None:
@@ -100,9 +137,9 @@ def _main(
         typer.Option("--plugin", metavar="FILE.py", help="Load policies or placers of your own; repeatable."),
     ] = None,
 ) -> None:
-    """Schedule GPU jobs without knowing how long they run: replay traces, compare policies, size clusters.
+    """Schedule GPU jobs without knowing how long they run, on your machine or in a simulation.
 
-    Start with: tiresias demo
+    Start with: tir up, then tir submit -g 1 -- python train.py
     """
     if plugins or os.environ.get("TIRESIAS_PLUGINS"):
         from tiresias.sim.plugins import use_plugins
@@ -110,13 +147,50 @@ def _main(
         use_plugins(plugins or [])
 
 
-app.command()(simulate)
-app.command()(compare)
-app.command()(sweep)
-app.command()(demo)
-app.command()(policies)
-app.command()(placers)
-app.add_typer(trace, name="trace")
+app.command(cls=Carrying, context_settings=CONTEXT, rich_help_panel=JOBS)(submit.submit)
+app.command(cls=Carrying, context_settings=CONTEXT, rich_help_panel=JOBS)(running.run)
+VERBS: dict[str, dict[str, Callable[..., None]]] = {
+    JOBS: {
+        "ls": jobs.ls,
+        "show": jobs.show_job,
+        "why": jobs.why,
+        "logs": logs.logs,
+        "wait": running.wait,
+        "cancel": control.cancel,
+        "hold": control.hold,
+        "release": control.release,
+        "requeue": control.requeue,
+        "set": control.set_job,
+    },
+    CLUSTER: {
+        "up": up_down.up,
+        "down": up_down.down,
+        "status": up_down.status,
+        "top": top.top,
+        "nodes": nodes.nodes,
+        "drain": nodes.drain,
+        "undrain": nodes.undrain,
+        "events": events.events,
+        "usage": usage.usage,
+        "doctor": doctor.doctor,
+    },
+    SIMULATION: {
+        "simulate": simulate,
+        "compare": compare,
+        "sweep": sweep,
+        "demo": demo,
+        "policies": policies,
+        "placers": placers,
+    },
+}
+for panel, verbs in VERBS.items():
+    for name, verb in verbs.items():
+        app.command(name, rich_help_panel=panel)(verb)
+app.add_typer(policy.app, name="policy", rich_help_panel=CLUSTER)
+app.add_typer(limits.app, name="limits", rich_help_panel=CLUSTER)
+app.add_typer(token.app, name="token", rich_help_panel=CLUSTER)
+app.add_typer(history.app, name="history", rich_help_panel=CLUSTER)
+app.add_typer(trace, name="trace", rich_help_panel=SIMULATION)
 
 
 def run() -> None:

@@ -1,0 +1,67 @@
+"""What can be seen to be wrong before a job waits for its GPUs: directories, programs, scripts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from tiresias.cli.errors import Stop
+
+OVERRIDE = "If it will be there when the job starts, use --force."
+
+
+def check_directory(path: Path, option: str) -> None:
+    if not path.exists():
+        raise Stop(f"{option} {path}: there is no such directory")
+    if not path.is_dir():
+        raise Stop(f"{option} {path} is not a directory")
+
+
+def check_command(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    """The program is there, and so is the script that it is to run."""
+    program = command[0]
+    if "/" in program:
+        _check_file(cwd / program, program)
+    elif shutil.which(program, path=env.get("PATH", os.defpath)) is None:
+        here = cwd / program
+        hint = f"; to run the file here, write ./{program}" if here.is_file() else ""
+        raise Stop(f"there is no program {program!r} on PATH{hint}. {OVERRIDE}")
+    script = _script_of(command)
+    if script is not None and not (cwd / script).exists():
+        close = get_close_matches(script, [each.name for each in cwd.glob("*.py")], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise Stop(f"there is no file {script!r} in {cwd}{hint}. {OVERRIDE}")
+
+
+def _check_file(path: Path, program: str) -> None:
+    if not path.exists():
+        raise Stop(f"there is no program {program!r} ({path}). {OVERRIDE}")
+    if path.is_dir():
+        raise Stop(f"{program!r} is a directory, not a program")
+    if not os.access(path, os.X_OK):
+        how = f"python {program}" if path.suffix == ".py" else f"bash {program}"
+        raise Stop(f"{program!r} may not be executed; make it so with `chmod +x {program}`, or write: {how}")
+
+
+def _script_of(command: Sequence[str]) -> str | None:
+    """The script in `python [-u …] script.py …`, where that is plain to see."""
+    if not re.fullmatch(r"python[\d.]*", Path(command[0]).name):
+        return None
+    words = iter(command[1:])
+    for word in words:
+        if word in ("-W", "-X"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word if word.endswith(".py") else None
+        elif word.startswith(("-m", "-c")) or word == "-":
+            return None
+    return None
+
+
+def names_outside(command: Sequence[str], tree: Path) -> list[str]:
+    """Words of a command that name files of the tree absolutely, and so not in its copy."""
+    return [word for word in command if word.startswith(f"{tree}/") and Path(word).exists()]

@@ -1,0 +1,100 @@
+"""One submission that is many jobs: arrays, sweeps, and the parameters of a command. Pure.
+
+Rules: `{name}` stands for a parameter where there is one of that name and is left alone everywhere else, so
+that JSON in a command stays as it is. A sweep's parameter that the command does not mention is appended to it
+as `--name=value`. `{i}` belongs to arrays, and the manager fills it in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tiresias.cli.errors import Stop
+
+MOST_JOBS = 10_000
+INDEX = "i"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+@dataclass(slots=True, frozen=True)
+class Array:
+    indices: list[int]
+    limit: int | None
+
+
+def parse_array(text: str) -> Array:
+    """`0-15`, `1,3,5-9:2`, `0-15%4`: indices in the order given, and how many may run at once."""
+    listed, percent, most = text.strip().partition("%")
+    if percent and (not most.isdecimal() or int(most) < 1):
+        raise Stop(f"--array {text!r}: after % comes how many may run at once, for example 0-15%4")
+    indices: list[int] = []
+    for part in listed.split(","):
+        found = _RANGE.fullmatch(part.strip())
+        if found is None:
+            raise Stop(f"--array {text!r}: {part.strip()!r} is no index or range; write 0-15 or 1,3,5-9%4")
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        if last < first or step < 1:
+            raise Stop(f"--array {text!r}: {part.strip()!r} has nothing in it")
+        if (last - first) // step >= MOST_JOBS:
+            raise Stop(f"--array {text!r} has more than {MOST_JOBS:,} jobs; submit it in parts")
+        indices += range(first, last + 1, step)
+    if len(set(indices)) < len(indices):
+        raise Stop(f"--array {text!r} names an index twice; name each once")
+    return Array(indices, int(most) if percent else None)
+
+
+def parse_sweep(texts: Sequence[str]) -> dict[str, list[str]]:
+    """`lr=1e-3,1e-4` and so on: the values of each parameter."""
+    sweep: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, listed = text.partition("=")
+        values = [value.strip() for value in listed.split(",")]
+        if not equals or not _NAME.fullmatch(name) or not all(values):
+            raise Stop(f"--sweep {text!r} is not understood; write a name and its values, as in lr=1e-3,1e-4")
+        if name == INDEX:
+            raise Stop("--sweep i=…: {i} is the index of an --array; choose another name")
+        if name in sweep:
+            raise Stop(f"--sweep names {name!r} twice; list all its values once: {name}=A,B,C")
+        sweep[name] = values
+    return sweep
+
+
+def points(sweep: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Every combination, the last parameter changing fastest; one empty point if nothing is swept."""
+    total = 1
+    for values in sweep.values():
+        total *= len(values)
+    if total > MOST_JOBS:
+        raise Stop(f"--sweep makes {total:,} jobs, more than {MOST_JOBS:,}; submit it in parts")
+    return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
+
+
+def fill(text: str, parameters: Mapping[str, str]) -> str:
+    """The text with each `{name}` of a parameter replaced."""
+    for name, value in parameters.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def filled_command(command: Sequence[str], fixed: Mapping[str, str], point: Mapping[str, str]) -> list[str]:
+    """The command at one point of a sweep."""
+    parameters = {**fixed, **point}
+    missing = [name for name in point if not any(f"{{{name}}}" in word for word in command)]
+    return [fill(word, parameters) for word in command] + [f"--{name}={point[name]}" for name in missing]
+
+
+def named(name: str, point: Mapping[str, str]) -> str:
+    """A name for one point: what was asked for, then the values, without what a name may not have."""
+    if any(f"{{{key}}}" in name for key in point):
+        return fill(name, point)
+    parts = [f"{key}={value}" for key, value in point.items()]
+    return "-".join([name, *parts] if name else parts).replace("/", "_")
+
+
+def environment(point: Mapping[str, str]) -> dict[str, str]:
+    """The point as variables: TIRESIAS_SWEEP_LR and so on."""
+    return {f"TIRESIAS_SWEEP_{re.sub('[^A-Z0-9]', '_', key.upper())}": value for key, value in point.items()}

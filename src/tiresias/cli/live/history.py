@@ -1,0 +1,63 @@
+"""`tir history export`: the manager's past as a trace, to be replayed under another policy or cluster."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tiresias.cli.console import notify
+from tiresias.cli.errors import Stop
+from tiresias.cli.live.talking import talking
+from tiresias.cli.units import count
+
+app = typer.Typer(no_args_is_help=True, help="What has been: export it as a trace.")
+
+COLUMNS = (
+    "id", "submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model",
+)  # fmt: skip
+
+
+@app.command()
+def export(
+    out: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to write it: .csv, .csv.gz, or - for stdout.")
+    ],
+) -> None:
+    """Write every ended job as a trace; tir simulate FILE reads it back.
+
+    A job's duration is the time its training ran. Jobs that never ran are left out.
+    """
+    if str(out) != "-":
+        if out.is_dir():
+            raise Stop(f"{out} is a directory; name a file")
+        if not out.parent.is_dir():
+            raise Stop(f"{out}: there is no directory {out.parent}; make it first")
+    with talking() as client:
+        rows = list(client.history())
+    used = [row for row in rows if (row["duration_s"] or 0) > 0]
+    used.sort(key=lambda row: (row["submitted_at"], row["id"]))
+    text = written(used)
+    if str(out) == "-":
+        typer.echo(text, nl=False)
+    else:
+        data = text.encode()
+        out.write_bytes(gzip.compress(data, mtime=0) if out.suffix == ".gz" else data)
+    idle = len(rows) - len(used)
+    left_out = f"; left out {count(idle, 'job')} that never ran" if idle else ""
+    notify([f"wrote {count(len(used), 'job')} to {out}{left_out}"])
+
+
+def written(rows: Iterable[Mapping[str, Any]]) -> str:
+    """CSV in our own trace format."""
+    text = io.StringIO()
+    sheet = csv.writer(text, lineterminator="\n")
+    sheet.writerow(COLUMNS)
+    for row in rows:
+        sheet.writerow([row.get(column, "") for column in COLUMNS])
+    return text.getvalue()

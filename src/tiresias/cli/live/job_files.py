@@ -1,0 +1,191 @@
+"""job.yaml: a job as a file. The keys are those of the command line, alone or in the groups below.
+
+Rules: a key that is not known is an error that names the nearest one, because a misspelt limit that does
+nothing is worse than none. `params` gives `{name}` in the command a value; `--set` changes any key or
+parameter.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from tiresias.cli.errors import Stop
+from tiresias.cli.live.job_options import JobOptions
+
+GROUPED = {
+    "resources.gpus": "gpus",
+    "resources.nodes": "nodes",
+    "checkpoint.dir": "ckpt_dir",
+    "checkpoint.grace": "grace",
+    "placement.profile": "model",
+    "limits.time": "time",
+    "limits.retries": "retries",
+}
+GROUPS = ("resources", "checkpoint", "placement", "limits")
+MAPS = ("env", "params", "sweep")
+FLAGS = ("clean_env", "snapshot", "preflight", "force")
+NUMBERS = ("gpus", "nodes", "workers", "retries")
+NOT_IN_FILES = ("settings", "no_preempt")
+PLAIN = tuple(each.name for each in fields(JobOptions) if each.name not in (*NOT_IN_FILES, *MAPS))
+KEYS = ("command", "preemptible", *PLAIN, *MAPS)
+_SHELL = re.compile(r"[\n|&;<>()$`*?\[\]~#!]")
+
+
+@dataclass(slots=True)
+class JobFile:
+    """What a file asks for."""
+
+    command: list[str]
+    options: JobOptions
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+def read(path: Path, overrides: Sequence[str]) -> JobFile:
+    """The job in a YAML file, with every `--set` in its place."""
+    import yaml
+
+    try:
+        body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise Stop(f"{path} is not text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise Stop(f"{path}{where}: {getattr(error, 'problem', None) or 'is not YAML'}") from None
+    if not isinstance(body, dict):
+        raise Stop(f"{path}: a job is a list of keys such as `command:` and `gpus:`")
+    flat = _flat(body, str(path))
+    parameters = {key: _text(value) for key, value in _map(flat, "params", str(path)).items()}
+    for text in overrides:
+        _override(flat, parameters, text)
+    return JobFile(_command(flat, str(path)), _options(flat, str(path)), parameters)
+
+
+def _flat(body: Mapping[Any, Any], place: str) -> dict[str, Any]:
+    """Every key by the name of its option; groups are taken apart."""
+    flat: dict[str, Any] = {}
+    for key, value in body.items():
+        name = str(key).replace("-", "_")
+        if name in GROUPS:
+            if not isinstance(value, dict):
+                raise Stop(f"{place}: {name}: holds keys of its own, for example {_example(name)}")
+            for inner, each in value.items():
+                _put(flat, f"{name}.{str(inner).replace('-', '_')}", each, place)
+        else:
+            _put(flat, name, value, place)
+    return flat
+
+
+def _put(flat: dict[str, Any], name: str, value: Any, place: str) -> None:
+    known = GROUPED.get(name) or (name if name in KEYS else None)
+    if known is None:
+        every = [*KEYS, *GROUPED]
+        close = get_close_matches(name, every, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(every)}"
+        raise Stop(f"{place}: there is no key {name!r}; {hint}")
+    if known in flat:
+        raise Stop(f"{place}: {known} is given twice; keep one")
+    flat[known] = value
+
+
+def _example(group: str) -> str:
+    return next(name for name in GROUPED if name.startswith(f"{group}."))
+
+
+def _override(flat: dict[str, Any], parameters: dict[str, str], text: str) -> None:
+    key, equals, value = text.partition("=")
+    name = key.strip().replace("-", "_")
+    if not equals or not name:
+        raise Stop(f"--set {text!r} is not understood; write key=value")
+    whole, _, inner = name.partition(".")
+    if name in GROUPED or name in KEYS:
+        flat[GROUPED.get(name, name)] = _yaml_value(value)
+    elif whole in ("env", "params") and inner:
+        inner = key.strip().partition(".")[2]
+        if whole == "env":
+            flat["env"] = {**_map(flat, "env", "--set"), inner: value}
+        else:
+            parameters[inner] = value
+    elif key.strip() in parameters or f"{{{key.strip()}}}" in str(flat.get("command")):
+        parameters[key.strip()] = value
+    else:
+        close = get_close_matches(name, [*KEYS, *GROUPED, *parameters], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise Stop(f"--set {text!r}: there is no key or parameter {key.strip()!r} in the file{hint}")
+
+
+def _yaml_value(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def _command(flat: dict[str, Any], place: str) -> list[str]:
+    command = flat.pop("command", None)
+    if isinstance(command, list) and command and all(isinstance(word, str | int | float) for word in command):
+        return [_text(word) for word in command]
+    if not isinstance(command, str) or not command.strip():
+        raise Stop(f"{place}: `command:` is missing or empty; give it as text or as a list of words")
+    if _SHELL.search(command.strip()):
+        return ["bash", "-c", command]
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise Stop(f"{place}: command: {error}") from None
+
+
+def _options(flat: dict[str, Any], place: str) -> JobOptions:
+    given: dict[str, Any] = {}
+    for name, value in flat.items():
+        if value is None or name in ("params", "preemptible"):
+            continue
+        given[name] = _checked(name, value, flat, place)
+    preemptible = flat.get("preemptible", True)
+    if not isinstance(preemptible, bool):
+        raise Stop(f"{place}: preemptible: {preemptible!r} is neither true nor false")
+    return JobOptions(no_preempt=not preemptible, **given)
+
+
+def _checked(name: str, value: Any, flat: dict[str, Any], place: str) -> Any:
+    if name == "env":
+        return [f"{key}={_text(each)}" for key, each in _map(flat, name, place).items()]
+    if name == "sweep":
+        return [f"{key}={_list(each)}" for key, each in _map(flat, name, place).items()]
+    if name in FLAGS:
+        if not isinstance(value, bool):
+            raise Stop(f"{place}: {name}: {value!r} is neither true nor false")
+        return value
+    if name in NUMBERS:
+        least = 0 if name == "retries" else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise Stop(f"{place}: {name}: {value!r} is no whole number from {least} up")
+        return value
+    if isinstance(value, list) and name == "after":
+        return ",".join(map(_text, value))
+    if isinstance(value, dict | list):
+        raise Stop(f"{place}: {name}: one value is needed, not several")
+    return _text(value)
+
+
+def _map(flat: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+    found = flat.get(name) or {}
+    if not isinstance(found, dict):
+        raise Stop(f"{place}: {name}: give names and values, as in `{name}: {{lr: 0.1}}`")
+    return {str(key): value for key, value in found.items()}
+
+
+def _list(value: Any) -> str:
+    return ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)

@@ -1,0 +1,219 @@
+"""Jobs as tables for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tiresias.cli.live import words
+from tiresias.cli.live.times import short, when
+from tiresias.cli.live.words import plain
+from tiresias.cli.tables import plain_table
+from tiresias.cli.units import NOTHING, count, significant
+
+Job = Mapping[str, Any]
+UNCUT = 10_000  # columns of a file or a pipe: nothing is cut off there
+HOUR_S = 3600.0
+
+
+def phase(name: str) -> Text:
+    return Text(name, style=words.COLOURS.get(name, ""))
+
+
+def grid(*headers: str, right: Sequence[str] = (), cut: Sequence[str] = ()) -> Table:
+    """A table whose lines never wrap; the columns in `cut` give way where there is no room."""
+    table = plain_table()
+    for header in headers:
+        table.add_column(
+            header,
+            justify="right" if header in right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=6 if header in cut else len(header),
+            ratio=None,
+        )
+    return table
+
+
+def listing(jobs: Sequence[Job], now: float, *, wide: bool) -> RenderableType:
+    """One line a job."""
+    if not jobs:
+        return Text("no jobs")
+    more = ("TENANT", "RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED") if wide else ()
+    table = grid(
+        "ID", "NAME", "USER", "GPUS", "PHASE", "SINCE", "PROGRESS", *more, "REASON",
+        right=("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H"),
+        cut=("NAME", "USER", "REASON"),
+    )  # fmt: skip
+    for job in jobs:
+        extra = _wide_cells(job, now) if wide else ()
+        table.add_row(
+            str(job["id"]),
+            plain(job["name"]) or NOTHING,
+            plain(job["user"]),
+            str(job["gpus"]),
+            phase(job["phase"]),
+            short(now - since_at(job)),
+            words.progress(job),
+            *extra,
+            words.reason(job),
+        )
+    return table
+
+
+def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
+    return (
+        plain(job["tenant"]) or NOTHING,
+        words.priority_and_queue(job) or NOTHING,
+        str(job["runs"]),
+        str(job["preemptions"]),
+        significant(job["service_gpu_s"] / HOUR_S),
+        when(job["submitted_at"], now),
+    )
+
+
+def since_at(job: Job) -> float:
+    """Since when it is in its phase."""
+    return float(job.get("since_at") or job["finished_at"] or job["submitted_at"])
+
+
+def summary_line(jobs: Sequence[Job]) -> str:
+    """How many in which phase, for the head of a live view."""
+    counts = {name: sum(job["phase"] == name for job in jobs) for name in words.PHASES}
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no jobs"
+
+
+def detail(job: Job, now: float) -> RenderableType:
+    """Everything about one job."""
+    of, why = job["summary"], job["why"]
+    lasted = f" for {short(now - since_at(of))}"
+    title = Text.assemble((f"job {of['id']}", "bold"), f" {plain(of['name'])}  ", phase(of["phase"]), lasted)
+    lines = Table.grid(padding=(0, 2))
+    for what, value in _facts(job, now):
+        lines.add_row(what, Text(value))
+    parts: list[RenderableType] = [title, Text(plain(why["text"]))]
+    if why["next_step"]:
+        parts.append(Text(plain(why["next_step"])))
+    parts += [Text(), lines]
+    if job["runs"]:
+        parts += [Text(), Text(f"{count(len(job['runs']), 'run')}:"), *map(Text, _timeline(job["runs"], now))]
+    return Group(*parts)
+
+
+def _facts(job: Job, now: float) -> list[tuple[str, str]]:
+    of = job["summary"]
+    told = of["progress"] or {}
+    rank = words.priority_and_queue(of)
+    after = ", ".join(map(str, job["after"]))
+    service = f"{significant(of['service_gpu_s'] / HOUR_S)} GPU-hours"
+    is_in_array = job["array_index"] is not None
+    lines = [
+        ("command", plain(shlex.join(job["command"]))),
+        ("directory", plain(job["cwd"])),
+        ("user", plain(of["user"]) + (f", tenant {plain(of['tenant'])}" if of["tenant"] else "")),
+        ("GPUs", f"{of['gpus']}" + (f" in {job['workers']} workers" if job["workers"] > 1 else "")),
+        ("rank", rank),
+        ("model", plain(job["model"])),
+        ("submitted", when(of["submitted_at"], now)),
+        ("started", when(of["first_started_at"], now) if of["first_started_at"] else ""),
+        ("ended", when(of["finished_at"], now) if of["finished_at"] else ""),
+        ("exit code", "" if of["exit_code"] is None else str(of["exit_code"])),
+        ("service", f"{service}, {count(of['preemptions'], 'preemption')}"),
+        ("progress", _progress_line(told) if told else ""),
+        ("checkpoints", plain(job["checkpoint_dir"])),
+        ("after", f"job {after}" if after else ""),
+        ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
+        ("limits", _limits(job)),
+        ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
+    ]
+    return [(what, value) for what, value in lines if value]
+
+
+def _progress_line(told: Mapping[str, Any]) -> str:
+    parts = []
+    if told["step"] is not None:
+        of = f" of {told['total_steps']:,}" if told["total_steps"] else ""
+        parts.append(f"step {told['step']:,}{of}")
+    if told["fraction"] is not None:
+        parts.append(f"{told['fraction']:.0%}")
+    if told["steps_per_s"]:
+        parts.append(f"{significant(told['steps_per_s'])} steps/s")
+    if told["eta_s"] is not None:
+        parts.append(f"done in {short(told['eta_s'])}")
+    parts += [f"{plain(name)} {_number(value)}" for name, value in told["metrics"].items()]
+    return ", ".join(parts)
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else plain(value)
+
+
+def _limits(job: Job) -> str:
+    parts = [f"{short(job['grace_s'])} to save", f"{job['retries_used']} of {job['retries']} retries used"]
+    if job["time_limit_s"] is not None:
+        parts.insert(0, f"{short(job['time_limit_s'])} of GPUs")
+    if not job["preemptible"]:
+        parts.append("never preempted")
+    return ", ".join(parts)
+
+
+def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+    """Each run: where, when, how long, how it ended and what says so."""
+    lines = []
+    for run in runs:
+        began_at = run["started_at"] or run["granted_at"]
+        ended_at = run["exited_at"]
+        span = f"{when(began_at, now)} to {when(ended_at, now) if ended_at else 'now'}"
+        lasted = short((ended_at or now) - began_at)
+        lines.append(f"  {run['number']}  {slots(run['slots'])}  {span} ({lasted})  {_ending(run)}")
+        if run["evidence"]:
+            lines.append(f"     {plain(run['evidence'])}")
+    return lines
+
+
+def _ending(run: Mapping[str, Any]) -> str:
+    if run["exited_at"] is None:
+        return "saves its work" if run["revoked_at"] else "runs" if run["started_at"] else "starts"
+    code = "" if run["exit_code"] is None else f" (exit code {run['exit_code']})"
+    return f"{run['cause']}{code}: {plain(run['sentence'])}" if run["sentence"] else f"{run['cause']}{code}"
+
+
+def slots(names: Sequence[str]) -> str:
+    """`box:0-3`, `n0:0,n1:0`: neighbours are drawn together."""
+    by_node: dict[str, list[int]] = {}
+    for name in names:
+        node, _, index = name.rpartition(":")
+        by_node.setdefault(node, []).append(int(index))
+    return ",".join(f"{plain(node)}:{_ranges(sorted(found))}" for node, found in by_node.items())
+
+
+def _ranges(indices: Sequence[int]) -> str:
+    parts: list[list[int]] = []
+    for index in indices:
+        if parts and index == parts[-1][1] + 1:
+            parts[-1][1] = index
+        else:
+            parts.append([index, index])
+    return "+".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def why(told: Mapping[str, Any]) -> RenderableType:
+    """The one reason, what speaks for it, and what can be done."""
+    lines = [Text(plain(told["text"]), style="bold")]
+    evidence = []
+    if told["ahead_jobs"]:
+        first = ", ".join(map(str, told["ahead"]))
+        which = f" (first: {first})" if first else ""
+        jobs, gpus = count(told["ahead_jobs"], "job"), count(told["ahead_gpus"], "GPU")
+        evidence.append(f"{jobs} ahead with {gpus}{which}")
+    if told["ahead_jobs"] or told["free_gpus"]:
+        evidence.append(f"{count(told['free_gpus'], 'GPU')} free, {told['best_hole']} of them on one node")
+    lines += [Text(f"  {each}") for each in evidence]
+    if told["next_step"]:
+        lines.append(Text(plain(told["next_step"])))
+    return Group(*lines)

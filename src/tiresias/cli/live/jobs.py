@@ -1,0 +1,149 @@
+"""`tir ls`, `tir show`, `tir why`: look at jobs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiresias.cli.console import console, show
+from tiresias.cli.errors import Stop
+from tiresias.cli.live import words
+from tiresias.cli.live.talking import Reference, print_json, talking
+from tiresias.cli.plugins import AsOutput, Output
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tiresias.api.client import Client
+
+UNCUT = 10_000
+ME = "me"
+
+
+class Listing(StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+
+
+Interval = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two looks (with --watch).")
+]
+
+
+def ls(
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Ended jobs too, latest first.")] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="USER", help="Only this user's jobs (me: yours).")
+    ] = None,
+    phase: Annotated[
+        str | None, typer.Option("--phase", "-s", metavar="PHASE,…", help="Only jobs in these phases.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", metavar="N", min=1, help="At most so many.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    interval: Interval = 2.0,
+    output: Annotated[Listing, typer.Option("--output", "-o", help="How to print them.")] = Listing.TABLE,
+) -> None:
+    """List jobs, in the order in which they are served."""
+    phases = _phases(phase)
+    with talking() as client:
+        whom = client.whoami()["user"] if user == ME else user
+
+        def look() -> list[dict[str, Any]]:
+            return _found(client, everything or bool(phases & set(words.ENDED)), whom, phases, limit)
+
+        if output is Listing.JSON:
+            print_json(look())
+        elif watch:
+            repeat(lambda: _view(look(), output), interval)
+        else:
+            show(_table(look(), output), UNCUT)
+
+
+def show_job(ref: Reference, output: AsOutput = Output.TABLE) -> None:
+    """Show all about a job: its runs, why they ended, its progress."""
+    with talking() as client:
+        told = client.job(ref)
+    if output is Output.JSON:
+        print_json(told)
+        return
+    from tiresias.cli.live.job_tables import detail
+
+    show(detail(told, time.time()), UNCUT)
+
+
+def why(ref: Reference, output: AsOutput = Output.TABLE) -> None:
+    """Say why a job is where it is, and what to do."""
+    with talking() as client:
+        told = client.why(ref)
+    if output is Output.JSON:
+        print_json(told)
+        return
+    from tiresias.cli.live import job_tables
+
+    show(job_tables.why(told), UNCUT)
+
+
+def _phases(text: str | None) -> set[str]:
+    names = {name.strip().upper() for name in (text or "").split(",") if name.strip()}
+    if strange := sorted(names - set(words.PHASES)):
+        raise Stop(f"--phase {strange[0]!r}: there is no such phase; choose from {', '.join(words.PHASES)}")
+    return names
+
+
+def _found(
+    client: Client, everything: bool, user: str | None, phases: set[str], limit: int | None
+) -> list[dict[str, Any]]:
+    """The jobs asked for; pages are fetched only as far as they are needed."""
+    found: list[dict[str, Any]] = []
+    for job in client.jobs(all=everything, user=user):
+        if not phases or job["phase"] in phases:
+            found.append(job)
+        if len(found) == limit:
+            break
+    return found
+
+
+def _table(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
+    from tiresias.cli.live.job_tables import listing
+
+    return listing(jobs, time.time(), wide=output is Listing.WIDE)
+
+
+def _view(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
+    """The table that fits the screen, with a line that counts them all."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from tiresias.cli.live.job_tables import summary_line
+
+    rows = max(1, console().height - 5) if console().is_terminal else len(jobs)
+    left = len(jobs) - rows
+    rest = [Text(f"… and {left:,} more")] if left > 0 else []
+    head = Text(f"{time.strftime('%H:%M:%S')}  {summary_line(jobs)}\n")
+    return Group(head, _table(jobs[:rows], output), *rest)
+
+
+def repeat(view: Callable[[], RenderableType], interval_s: float) -> None:
+    """Draw it again and again in place, or one below the other where there is no terminal; Ctrl-C ends it."""
+    screen = console()
+    try:
+        if not screen.is_terminal:
+            while True:
+                show(view(), UNCUT)
+                typer.echo()
+                time.sleep(interval_s)
+        from rich.live import Live
+
+        with Live(view(), console=screen, screen=True, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval_s)
+                live.update(view(), refresh=True)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,80 @@
+"""`tir nodes`, `tir drain`, `tir undrain`: the machines and their GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from tiresias.cli.console import show
+from tiresias.cli.live.jobs import UNCUT, Listing
+from tiresias.cli.live.talking import print_json, talking
+from tiresias.cli.live.words import plain
+from tiresias.cli.units import NOTHING
+
+What = Annotated[str, typer.Argument(metavar="NODE[:INDEX]", help="A node, or one GPU of it.")]
+GIB = 2**30
+
+
+def nodes(
+    output: Annotated[
+        Listing, typer.Option("--output", "-o", help="How to print them; wide shows every GPU.")
+    ] = Listing.TABLE,
+) -> None:
+    """List the nodes and how many of their GPUs are free."""
+    with talking() as client:
+        found = client.nodes()
+    if output is Listing.JSON:
+        print_json(found)
+        return
+    show(_gpus(found) if output is Listing.WIDE else _nodes(found), UNCUT)
+
+
+def drain(
+    what: What,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the others.")] = "",
+) -> None:
+    """Take a node or GPU out of service; what runs there saves and moves."""
+    with talking() as client:
+        client.drain(what, reason)
+    typer.echo(f"{what} is drained: it gets no new runs")
+
+
+def undrain(what: What) -> None:
+    """Put a node or GPU back into service."""
+    with talking() as client:
+        client.undrain(what)
+    typer.echo(f"{what} is in service")
+
+
+def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
+    from tiresias.cli.live.job_tables import grid
+
+    table = grid("NODE", "GPUS", "FREE", "STATE", "REASON", right=("GPUS", "FREE"), cut=("REASON",))
+    for node in found:
+        out = sum(slot["state"] in ("out", "drained", "foreign") for slot in node["slots"])
+        state = "drained" if node["is_drained"] else f"{out} out of service" if out else "in service"
+        reasons = {slot["reason"] for slot in node["slots"] if slot["reason"]}
+        reason = node["reason"] or "; ".join(sorted(reasons))
+        table.add_row(
+            plain(node["name"]), str(node["gpus"]), str(node["free_gpus"]), state, plain(reason) or NOTHING
+        )
+    return table
+
+
+def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
+    from tiresias.cli.live.job_tables import grid
+
+    table = grid("GPU", "STATE", "JOB", "MODEL", "MEMORY", "REASON", right=("JOB", "MEMORY"), cut=("REASON",))
+    for node in found:
+        for slot in node["slots"]:
+            table.add_row(
+                plain(slot["name"]),
+                slot["state"],
+                str(slot["job_id"] or NOTHING),
+                plain(slot["gpu"]),
+                f"{slot['memory_bytes'] / GIB:.0f} GiB" if slot["memory_bytes"] else NOTHING,
+                plain(slot["reason"] or node["reason"]) or NOTHING,
+            )
+    return table

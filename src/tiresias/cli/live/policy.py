@@ -1,0 +1,65 @@
+"""`tir policy show`, `tir policy set`: who runs, changed while everything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from tiresias.cli.console import show
+from tiresias.cli.live import settings
+from tiresias.cli.live.talking import print_json, talking
+from tiresias.cli.live.words import plain
+from tiresias.cli.plugins import AsOutput, Output
+
+app = typer.Typer(no_args_is_help=True, help="Show the policy in use, or change it.")
+
+
+@app.command("show")
+def show_policy(output: AsOutput = Output.TABLE) -> None:
+    """Show the policy in use, its options and its queues."""
+    with talking() as client:
+        _tell(client.policy(), output)
+
+
+@app.command("set")
+def set_policy(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A policy (see: tir policies).")],
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+    ] = None,
+    placer: Annotated[
+        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (see: tir placers).")
+    ] = None,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Change the policy at once; no job is lost.
+
+    Options that are not given take their defaults.
+    """
+    chosen = settings.policy_options(options or [], name)
+    with talking() as client:
+        client.set_policy(name, chosen, placer=placer)
+        _tell(client.policy(), output)
+
+
+def _tell(told: Mapping[str, Any], output: Output) -> None:
+    if output is Output.JSON:
+        print_json(told)
+        return
+    from rich.table import Table
+
+    lines = Table.grid(padding=(0, 2))
+    for key, value in told.items():
+        lines.add_row(key.replace("_", " "), plain(_text(value)))
+    show(lines)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={each}" for key, each in value.items()) or "(defaults)"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)

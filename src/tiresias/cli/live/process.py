@@ -1,0 +1,122 @@
+"""The manager as a process: is it there, start it in the background, wait for its end.
+
+A process is known by its pid and start time, never by the pid alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiresias.cli import errors
+from tiresias.cli.errors import Stop
+
+RECORD = "manager.json"
+LOG = "manager.log"
+LOOK_AGAIN_S = 0.05
+LAST_LINES = 15
+
+
+@dataclass(slots=True, frozen=True)
+class Record:
+    """What a manager that answers has written about itself."""
+
+    pid: int
+    start: int
+    socket: str
+    url: str | None
+
+    @property
+    def is_alive(self) -> bool:
+        from tiresias.executors import procfs
+
+        found = procfs.look(self.pid)
+        return found is not None and found.alive and found.start == self.start
+
+
+def read_record(home: Path) -> Record | None:
+    """The last manager of this home, dead or alive; None if there is no (readable) record."""
+    try:
+        body = json.loads((home / RECORD).read_text(encoding="utf-8"))
+        return Record(int(body["pid"]), int(body["start"]), str(body.get("socket")), body.get("url"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def command(home: Path) -> list[str]:
+    return [sys.executable, "-m", "tiresias.api.serve", "--home", str(home)]
+
+
+@dataclass(slots=True)
+class Started:
+    """A manager that was just started; `seen` is the length of its log before."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    seen: int
+
+    def last_lines(self) -> str:
+        """What it has said since it was started."""
+        with self.log.open("rb") as file:
+            file.seek(self.seen)
+            lines = file.read().decode(errors="replace").strip().splitlines()
+        return "\n".join(lines[-LAST_LINES:])
+
+
+def start(home: Path) -> Started:
+    """In a session of its own, so that it outlives the terminal; its output goes to its log."""
+    log = home / LOG
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        seen = os.fstat(descriptor).st_size
+        process = subprocess.Popen(
+            command(home),
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            cwd=home,
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+    return Started(process, log, seen)
+
+
+def wait_until_up(started: Started, answers: Callable[[], bool], patience_s: float) -> bool:
+    """Until it answers; False if it ended first."""
+    deadline = time.monotonic() + patience_s
+    while not answers():
+        if started.process.poll() is not None:
+            return answers()  # another `up` may have been faster: then that one's manager answers
+        if time.monotonic() > deadline:
+            raise Stop(
+                f"the manager (pid {started.process.pid}) does not answer after {patience_s:g} s; it goes on "
+                f"starting. See {started.log}, and `tir status`.\n{started.last_lines()}",
+                errors.UNREACHABLE,
+            )
+        time.sleep(LOOK_AGAIN_S)
+    # It is meant to outlive us: without a code Popen would warn that nobody waited for it.
+    started.process.returncode = 0
+    return True
+
+
+def wait_until_gone(record: Record, patience_s: float | None) -> bool:
+    """Until the process has ended; False when patience has."""
+    from tiresias.executors import procfs
+
+    pidfd = procfs.open_pidfd(record.pid, record.start)
+    if pidfd is None:
+        return True
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    try:
+        return bool(poller.poll(None if patience_s is None else patience_s * 1000))
+    finally:
+        os.close(pidfd)

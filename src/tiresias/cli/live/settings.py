@@ -1,0 +1,138 @@
+"""`HOME/options.json`: what the manager of a home is started with.
+
+Rules: `up` keeps what it is given, and a later `up` without options uses that. What is not given stays as it
+was; another policy begins with its own defaults. The file is replaced as a whole, so that it is never half.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+
+from tiresias.cli.errors import Stop
+
+FILE = "options.json"
+NONE = "none"
+LIVE = ("policy", "set", "placer")  # what a running manager takes over at once
+
+
+@dataclass(slots=True, frozen=True)
+class Settings:
+    fake_gpus: int | None = None
+    gpus: str | None = None  # None: all that there are
+    policy: str = "tiresias-l"
+    set: dict[str, str] = field(default_factory=dict)
+    placer: str = "packed"
+    listen: str | None = None
+    group: str | None = None
+
+    def differences(self, other: Settings) -> list[str]:
+        """The names of what differs."""
+        return [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
+
+    def written(self, name: str) -> str:
+        """One of them as a person would give it."""
+        value = getattr(self, name)
+        if name == "set":
+            return " ".join(f"--set {key}={text}" for key, text in value.items())
+        return f"--{name.replace('_', '-')} {'all' if name == 'gpus' and value is None else value or NONE}"
+
+
+@dataclass(slots=True, frozen=True)
+class Given:
+    """What stands on the command line of `up`; None is "not given"."""
+
+    fake_gpus: int | None = None
+    gpus: str | None = None
+    policy: str | None = None
+    set: Mapping[str, str] = field(default_factory=dict)
+    placer: str | None = None
+    listen: str | None = None
+    group: str | None = None
+
+    def over(self, stored: Settings) -> Settings:
+        """The stored settings with what is given in their place."""
+        policy = self.policy or stored.policy
+        kept = stored.set if policy == stored.policy else {}
+        merged = replace(
+            stored,
+            policy=policy,
+            set={**kept, **self.set},
+            placer=self.placer or stored.placer,
+            listen=_or_none(self.listen, stored.listen),
+            group=_or_none(self.group, stored.group),
+        )
+        if self.fake_gpus is not None:
+            return replace(merged, fake_gpus=self.fake_gpus or None, gpus=None)
+        if self.gpus is not None:
+            return replace(merged, gpus=None if self.gpus == "all" else self.gpus, fake_gpus=None)
+        return merged
+
+
+def _or_none(given: str | None, stored: str | None) -> str | None:
+    return stored if given is None else None if given == NONE else given
+
+
+def read(home: Path) -> Settings | None:
+    """What an earlier `up` kept; None if there was none."""
+    path = home / FILE
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        known = {each.name for each in fields(Settings)}
+        return Settings(**{key: value for key, value in body.items() if key in known})
+    except FileNotFoundError:
+        return None
+    except (ValueError, AttributeError, TypeError):
+        raise Stop(f"{path} is damaged; remove it and give the options of `tir up` anew") from None
+
+
+def write(home: Path, settings: Settings) -> None:
+    path = home / FILE
+    fresh = path.with_name(f".{FILE}.{os.getpid()}")
+    fresh.write_text(json.dumps(asdict(settings), indent=2) + "\n", encoding="utf-8")
+    os.replace(fresh, path)
+
+
+def put_back(home: Path, before: Settings | None) -> None:
+    """After an `up` that failed: the next one must not stumble over the same options."""
+    if before is None:
+        (home / FILE).unlink(missing_ok=True)
+    else:
+        write(home, before)
+
+
+def policy_options(texts: Sequence[str], policy: str) -> dict[str, str]:
+    """`--set key=value` for one policy, checked here so that a mistake is found before anything happens."""
+    from tiresias.cli.settings import assign, parse_settings
+
+    chosen = assign(parse_settings(texts), [policy]).single()[policy]
+    return {key: _text(key, value) for key, value in chosen.items()}
+
+
+def _text(key: str, value: str) -> str:
+    """`@FILE` is the file's text: the manager has another working directory."""
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Stop(f"--set {key}={value}: the file is not text") from None
+
+
+def check(settings: Settings) -> None:
+    """A policy and a placer that are there; the policy's options are its own."""
+    import tiresias.placers
+    import tiresias.policies  # noqa: F401  (both for what they register)
+    from tiresias.core.plugins import parse_options, placers, policies
+    from tiresias.executors.gpus import parse_selection
+
+    parse_options(policies.get(settings.policy), settings.set)
+    placers.get(settings.placer)
+    if settings.gpus is not None:
+        try:
+            parse_selection(settings.gpus)
+        except ValueError as error:
+            raise Stop(f"--gpus: {error}") from None

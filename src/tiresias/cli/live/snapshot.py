@@ -1,0 +1,148 @@
+"""`--snapshot`: a copy of the working tree as it is now, so that an edit between two runs changes nothing.
+
+Rules: in a git repository the copy holds what is tracked, as it is on the disk, and what is new and not
+ignored; elsewhere the whole directory. Links are copied as links. A copy above the limit is refused before
+anything is written, with the largest parts named. A copy that was not submitted is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tiresias.cli.errors import REJECTED, Stop
+from tiresias.cli.live.sizes import written
+
+DIRECTORY = "snapshots"
+ABOUT = ".tiresias-snapshot.json"
+DEFAULT_LIMIT = "1G"
+MOST_FILES = 100_000
+
+
+@dataclass(slots=True, frozen=True)
+class Snapshot:
+    """A copy: its directory, and the place in it that is the job's working directory."""
+
+    root: Path
+    cwd: Path
+    files: int
+    size_bytes: int
+    commit: str
+
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def take(cwd: Path, home: Path, limit_bytes: int) -> Snapshot:
+    """Copy the tree that `cwd` lies in."""
+    top = git_top(cwd)
+    source = top or cwd
+    names = sorted(set(_tracked(source) if top else _everything(source)))
+    sizes = {name: size for name in names if (size := _size(source / name)) is not None}
+    _require_small(source, sizes, limit_bytes, bool(top))
+    root = _room(home)
+    try:
+        for name in sizes:
+            _copy(source / name, root / name)
+        commit = _git(source, "rev-parse", "HEAD").strip() if top else ""
+        about = {"source": str(source), "commit": commit, "files": len(sizes), "made_at": time.time()}
+        (root / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        inside = root / cwd.relative_to(source)
+        inside.mkdir(parents=True, exist_ok=True)
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    return Snapshot(root, inside, len(sizes), sum(sizes.values()), commit)
+
+
+def git_top(cwd: Path) -> Path | None:
+    """The top of the repository around this directory; None if there is none, or no git."""
+    found = _git(cwd, "rev-parse", "--show-toplevel").rstrip("\n")
+    return Path(found) if found and cwd.is_relative_to(found) else None
+
+
+def _git(where: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(where), *words], capture_output=True, text=True, errors="surrogateescape"
+        )
+    except FileNotFoundError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _tracked(top: Path) -> Iterator[str]:
+    """Files of the index and new ones that are not ignored; of submodules the same."""
+    listed = _git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        path = top / name
+        if path.is_dir() and not path.is_symlink():  # a submodule, or a repository within
+            yield from (str(Path(name) / inner) for inner in _tracked(path))
+        else:
+            yield name
+
+
+def _everything(top: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(top):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in [*files, *links]:
+            yield os.path.relpath(os.path.join(folder, name), top)
+
+
+def _size(path: Path) -> int | None:
+    """None for what is not there any more and for what is no file (sockets, pipes)."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_size if path.is_symlink() or path.is_file() else None
+
+
+def _require_small(source: Path, sizes: dict[str, int], limit: int, is_git: bool) -> None:
+    total = sum(sizes.values())
+    if total <= limit and len(sizes) <= MOST_FILES:
+        return
+    parts: dict[str, int] = {}
+    for name, size in sizes.items():
+        part = Path(name).parts[0]
+        parts[part] = parts.get(part, 0) + size
+    largest = sorted(parts, key=lambda part: (-parts[part], part))[:3]
+    told = ", ".join(f"{part} ({written(parts[part])})" for part in largest)
+    way = "name them in .gitignore" if is_git else "make it a git repository and name them in .gitignore"
+    raise Stop(
+        f"--snapshot: {source} has {len(sizes):,} files, {written(total)}; the limit is {written(limit)} and "
+        f"{MOST_FILES:,} files. The largest parts: {told}. Keep data and checkpoints out of the copy "
+        f"({way}), or raise --snapshot-limit.",
+        REJECTED,
+    )
+
+
+def _room(home: Path) -> Path:
+    """A new directory in the manager's home where that may be written, else in one's own."""
+    name = secrets.token_hex(8)
+    for base in (home, Path("~/.tiresias").expanduser()):
+        root = base / DIRECTORY / name
+        try:
+            if base == home and not home.is_dir():
+                continue
+            root.mkdir(parents=True, mode=0o700)
+        except (PermissionError, NotADirectoryError):
+            continue
+        return root
+    raise Stop(f"--snapshot: neither {home / DIRECTORY} nor ~/.tiresias can be written; make one writable")
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copy2(source, target, follow_symlinks=False)
+    except FileNotFoundError:
+        if source.exists():
+            raise  # else it was removed while we copied: it is not part of the tree any more

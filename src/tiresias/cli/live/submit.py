@@ -1,0 +1,127 @@
+"""`tir submit`: hand jobs over to the manager, once each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiresias.cli import errors
+from tiresias.cli.console import notify, show
+from tiresias.cli.errors import Stop
+from tiresias.cli.live.commands import split
+from tiresias.cli.live.job_options import JobOptions, takes_job_options
+from tiresias.cli.live.talking import home_of, print_json, talking
+from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.units import count
+
+if TYPE_CHECKING:
+    from tiresias.api.client import Client
+    from tiresias.cli.live.drafts import Draft
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[JOB.yaml | SCRIPT.sh ARG… | -- COMMAND…]", help="What to run.", show_default=False
+    ),
+]
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="TEXT", help="The same key never submits twice; for scripts.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but ids.")]
+
+
+@takes_job_options
+def submit(
+    ctx: typer.Context,
+    job: JobOptions,
+    words: Words = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say where it would run now and whom it would displace.")
+    ] = False,
+    key: Key = None,
+    quiet: Quiet = False,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Submit a job; prints its id.
+
+    The job gets this directory and this environment. It runs when its turn comes, is stopped and resumed as
+    others come and go, and its output is kept: tir logs ID.
+    """
+    from tiresias.cli.live import drafts
+
+    asked = drafts.understand(*split(ctx, words or []), job)
+    with talking() as client:
+        draft = drafts.make(asked, client, home_of(), is_trial=dry_run)
+        if not quiet:
+            notify(draft.notes)
+        if dry_run:
+            _tell_trials(draft, [client.dry_run(_single(each)) for each in draft.jobs], output)
+            return
+        ids = send(client, draft, key)
+    if output is Output.JSON:
+        print_json({"id": ids[0], "ids": ids})
+        return
+    for id in ids:
+        typer.echo(str(id))
+    if not quiet and sys.stderr.isatty():
+        typer.echo(_next_steps(ids), err=True)
+
+
+def send(client: Client, draft: Draft, key: str | None) -> list[int]:
+    """Submit, at most once whatever the connection does; a copy that nobody will use is removed."""
+    import uuid
+
+    from tiresias.api.client import ApiError
+    from tiresias.api.transport import Broken
+
+    key = key or uuid.uuid4().hex
+    body = draft.jobs[0] if len(draft.jobs) == 1 else draft.jobs
+    try:
+        return client.submit(body, key)
+    except Broken as error:
+        raise Stop(
+            f"{error.message}\nWhether the submission was taken is not known. The same command with "
+            f"--key {key} submits it at most once.",
+            errors.UNREACHABLE,
+        ) from None
+    except ApiError:
+        if draft.snapshot is not None:
+            draft.snapshot.remove()
+        raise
+
+
+def _single(job: dict[str, Any]) -> dict[str, Any]:
+    """One job of an array: all are alike."""
+    return {key: value for key, value in job.items() if key != "array"}
+
+
+def _next_steps(ids: Sequence[int]) -> str:
+    first = f"tir logs -f {ids[0]}"
+    if len(ids) == 1:
+        return f"submitted job {ids[0]}; follow it: {first}   why it waits: tir why {ids[0]}"
+    return f"submitted {len(ids):,} jobs, {ids[0]} to {ids[-1]}; see them: tir ls   follow one: {first}"
+
+
+def _tell_trials(draft: Draft, told: Sequence[dict[str, Any]], output: Output) -> None:
+    if output is Output.JSON:
+        print_json(told[0] if len(told) == 1 else list(told))
+        return
+    for job, each in zip(draft.jobs, told, strict=True):
+        of = f"each of {count(len(job['array']['indices']), 'job')}" if "array" in job else "it"
+        name = f"{job['name']}: " if len(draft.jobs) > 1 else ""
+        show(f"{name}{_trial(each, of)}")
+
+
+def _trial(told: dict[str, Any], of: str) -> str:
+    """What would happen, in a sentence or two."""
+    displaced = ", ".join(map(str, told["displaces"]))
+    if told["starts_now"]:
+        return f"{of} would start now on {', '.join(told['slots'])}"
+    if displaced:
+        where = f" on {', '.join(told['slots'])}" if told["slots"] else ""
+        return f"{of} would start{where} as soon as these have saved and stopped: {displaced}"
+    why = told["why"] or {"text": "no reason is known", "next_step": ""}
+    return f"{of} would wait: {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")

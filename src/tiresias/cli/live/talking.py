@@ -1,0 +1,86 @@
+"""A conversation with the manager: where it is, and what its refusals mean as exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiresias.cli import errors
+from tiresias.cli.errors import Stop
+
+if TYPE_CHECKING:
+    from tiresias.api.client import ApiError, Client
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", metavar="DIR", help="Where all state is (default: TIRESIAS_HOME, ~/.tiresias)."),
+]
+Reference = Annotated[str, typer.Argument(metavar="JOB", help="A job's id or name.")]
+References = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids or names of jobs.")]
+
+EXIT_CODES = {
+    "invalid": errors.USAGE,
+    "not-found": errors.NOT_FOUND,
+    "denied": errors.DENIED,
+    "impossible": errors.REJECTED,
+    "conflict": errors.REJECTED,
+    "unavailable": errors.UNREACHABLE,
+}
+UNAUTHENTICATED = 401
+
+
+def home_of(given: Path | None = None) -> Path:
+    """The directory of all state, as an absolute path."""
+    chosen = given or Path(os.environ.get("TIRESIAS_HOME") or "~/.tiresias")
+    return chosen.expanduser().absolute()
+
+
+def is_remote() -> bool:
+    """Whether the manager is spoken to over TCP, so that this machine's files may not be its own."""
+    return bool(os.environ.get("TIRESIAS_URL"))
+
+
+@contextmanager
+def talking(home: Path | None = None) -> Iterator[Client]:
+    """A client of the manager; what it refuses ends the command."""
+    from tiresias.api.client import ApiError, Client
+
+    client = Client(home_of(home)) if home is not None or not is_remote() else Client()
+    try:
+        yield client
+    except ApiError as error:
+        raise refused(error, home) from None
+
+
+def refused(error: ApiError, home: Path | None = None) -> Stop:
+    """The end of a command whose request was refused or not heard."""
+    from tiresias.api.client import Unreachable
+
+    if isinstance(error, Unreachable):
+        return Stop(f"{error.message}\n{_way_out(home)}", errors.UNREACHABLE)
+    if error.status == UNAUTHENTICATED:
+        return Stop(error.message, errors.DENIED)
+    return Stop(error.message, EXIT_CODES.get(error.code, errors.FAILED))
+
+
+def _way_out(home: Path | None) -> str:
+    if is_remote() and home is None:
+        return f"TIRESIAS_URL is {os.environ['TIRESIAS_URL']}: see that the manager there listens."
+    option = f" --home {home}" if home is not None else ""
+    return f"Start a manager with: tir up{option}  (what is wrong: tir doctor)"
+
+
+def print_json(value: Any) -> None:
+    """For programs, on stdout."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: Any) -> None:
+    """One of many, as they come."""
+    typer.echo(json.dumps(value, ensure_ascii=False))

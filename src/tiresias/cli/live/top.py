@@ -1,0 +1,103 @@
+"""`tir top`: nodes x GPUs x jobs, as they are now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiresias.cli.console import console, show
+from tiresias.cli.live import words
+from tiresias.cli.live.jobs import UNCUT, repeat
+from tiresias.cli.live.talking import print_json, talking
+from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.units import count
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from tiresias.api.client import Client
+
+STATES = {"free": "·", "foreign": "other", "out": "out", "drained": "drained"}
+STYLES = {"free": "dim", "foreign": "red", "out": "red", "drained": "magenta", "saving": "cyan"}
+PALETTE = ("green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green", "bright_yellow")
+CELL = 7
+
+
+def top(
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two looks.")
+    ] = 1.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print it once; so it is where there is no terminal.")
+    ] = False,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Watch the GPUs: which job holds which, and who waits."""
+    with talking() as client:
+        if output is Output.JSON:
+            print_json({"status": client.status(), "nodes": client.nodes(), "jobs": list(client.jobs())})
+        elif once or not console().is_terminal:
+            show(_view(client, None), UNCUT)
+        else:
+            repeat(lambda: _view(client, console().height), interval)
+
+
+def _view(client: Client, height: int | None) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    from tiresias.cli.live.job_tables import listing
+
+    status, nodes, jobs = client.status(), client.nodes(), list(client.jobs())
+    busy = status["slots"] - status["free_slots"]
+    head = (
+        f"{time.strftime('%H:%M:%S')}  {busy} of {count(status['slots'], 'GPU')} in use, "
+        f"{_counted(jobs)}, policy {status['policy']}"
+    )
+    parts: list[RenderableType] = [Text(head), Text()]
+    if status["problem"]:
+        parts.insert(1, Text(words.plain(status["problem"]), style="red"))
+    lines = [line for node in nodes for line in _node(node, jobs, console().width)]
+    parts += [*lines, Text()]
+    rows = len(jobs) if height is None else max(1, height - len(lines) - 7)
+    parts.append(listing(jobs[:rows], time.time(), wide=False))
+    if len(jobs) > rows:
+        parts.append(Text(f"… and {len(jobs) - rows:,} more"))
+    return Group(*parts)
+
+
+def _counted(jobs: Sequence[Mapping[str, Any]]) -> str:
+    from tiresias.cli.live.job_tables import summary_line
+
+    return summary_line(jobs)
+
+
+def _node(node: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], width: int) -> list[Text]:
+    """A node's GPUs in a row, each with the job that holds it; more rows where there are many."""
+    from rich.text import Text
+
+    name = words.plain(node["name"])
+    label = f"{name} " if len(name) <= 12 else f"{name[:11]}… "
+    per_row = max(1, (width - len(label)) // (CELL + 1))
+    lines = []
+    for start in range(0, len(node["slots"]), per_row):
+        line = Text(label if not start else " " * len(label))
+        for slot in node["slots"][start : start + per_row]:
+            text, style = _cell(slot)
+            line.append(f"{text:^{CELL}}", style=style)
+            line.append(" ")
+        lines.append(line)
+    return lines
+
+
+def _cell(slot: Mapping[str, Any]) -> tuple[str, str]:
+    """What stands for one GPU: the job's number in the job's colour, or why it is free or out."""
+    job, state = slot["job_id"], slot["state"]
+    if job is None or state in STATES:
+        return STATES.get(state, state)[:CELL], STYLES.get(state, "")
+    mark = "~" if state == "saving" else ""
+    return f"{mark}{job}", STYLES.get(state) or f"reverse {PALETTE[job % len(PALETTE)]}"

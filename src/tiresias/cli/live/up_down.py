@@ -1,0 +1,266 @@
+"""`tir up`, `tir down`, `tir status`: the manager's own life."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tiresias.cli import errors
+from tiresias.cli.console import notify, show
+from tiresias.cli.errors import Stop
+from tiresias.cli.live import process, settings
+from tiresias.cli.live.settings import Given, Settings
+from tiresias.cli.live.talking import HomeOption, home_of, is_remote, print_json, refused, talking
+from tiresias.cli.live.times import short
+from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.units import count
+
+UP_S = 60.0
+DOWN_S = 30.0
+
+
+def up(
+    fake_gpus: Annotated[
+        int | None,
+        typer.Option("--fake-gpus", metavar="N", min=0, help="N slots without GPUs; 0: real GPUs again."),
+    ] = None,
+    gpus: Annotated[
+        str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="NAME", help="Who runs (default: tiresias-l).")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+    ] = None,
+    placer: Annotated[
+        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: packed).")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="ADDRESS:PORT", help="Also over TCP, with tokens (none: no more)."),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", metavar="GROUP", help="Whose members may use the socket (none: only you)."),
+    ] = None,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, and log to the terminal.")] = False,
+    home: HomeOption = None,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Start the manager, unless it runs.
+
+    Returns when it answers. Options are kept for the next time.
+    """
+    place = home_of(home)
+    before = settings.read(place) if place.exists() else None
+    chosen = policy or (before or Settings()).policy
+    given = Given(
+        fake_gpus, gpus, policy, settings.policy_options(options or [], chosen), placer, listen, group
+    )
+    if fake_gpus is not None and gpus is not None:
+        raise Stop("--fake-gpus and --gpus contradict each other; give one of them")
+    wanted = given.over(before or Settings())
+    settings.check(wanted)
+    status = _status(place)
+    if status is not None:
+        status = _already(place, status, before or Settings(), wanted)
+    else:
+        _require_gpus(wanted)
+        _make_home(place)
+        settings.write(place, wanted)
+        if foreground:
+            os.execv(process.command(place)[0], process.command(place))
+        status = _start(place, before)
+    if output is Output.JSON:
+        print_json(status)
+        return
+    show(_sentence(status, place))
+    if home is not None and not os.environ.get("TIRESIAS_HOME"):
+        notify([f"other commands find it with: export TIRESIAS_HOME={place}"])
+
+
+def down(
+    stop_jobs: Annotated[
+        bool, typer.Option("--stop-jobs", help="Stop the runs too; their jobs resume with the next up.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for its end.")
+    ] = None,
+    home: HomeOption = None,
+) -> None:
+    """Stop the manager; runs go on without it.
+
+    Returns when the process is gone. The next up takes the runs over again.
+    """
+    place = home_of(home)
+    record = process.read_record(place)
+    running = _shut_down(place, stop_jobs)
+    if record is None or not record.is_alive:
+        if not running and stop_jobs:
+            raise Stop(
+                f"no manager runs in {place}, so there is nobody to stop runs; start one with `tir up` first",
+                errors.UNREACHABLE,
+            )
+        show("the manager is down" if running else f"no manager runs in {place}")
+        return
+    patience_s = timeout if timeout is not None else None if stop_jobs else DOWN_S
+    if not process.wait_until_gone(record, patience_s):
+        raise Stop(
+            f"the manager (pid {record.pid}) has not ended after {patience_s:g} s; see "
+            f"{place / process.LOG}. `kill -9 {record.pid}` loses nothing: the next up recovers.",
+            errors.TIMEOUT,
+        )
+    left = "" if stop_jobs or not running else "; runs go on, and the next up takes them over"
+    show(f"the manager is down{left}")
+
+
+def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
+    """Show whether the manager runs, and what it has."""
+    with talking(home) as client:
+        told = client.status()
+    if output is Output.JSON:
+        print_json(told)
+        return
+    from rich.table import Table
+
+    lines = Table.grid(padding=(0, 2))
+    for what, value in _status_lines(told, home_of(home)):
+        lines.add_row(what, value)
+    show(lines)
+
+
+def _status(place: Path) -> dict[str, Any] | None:
+    """The status of the manager of this home; None if none answers."""
+    from tiresias.api.client import ApiError, Client, Unreachable
+
+    try:
+        return dict(Client(place).status())
+    except Unreachable:
+        return None
+    except ApiError as error:
+        raise refused(error, place) from None
+
+
+def _already(place: Path, status: dict[str, Any], before: Settings, wanted: Settings) -> dict[str, Any]:
+    """A manager runs: give it the policy at once; for all else it has to start anew."""
+    changed = before.differences(wanted)
+    if fixed := [name for name in changed if name not in settings.LIVE]:
+        asked = " ".join(wanted.written(name) for name in fixed)
+        has = " ".join(before.written(name) for name in fixed)
+        raise Stop(
+            f"the manager runs with {has} and cannot change that while it runs. Start it anew (runs go on "
+            f"meanwhile): tir down && tir up {asked}",
+            errors.REJECTED,
+        )
+    if not changed:
+        return status
+    with talking(place) as client:
+        client.set_policy(wanted.policy, wanted.set, placer=wanted.placer)
+        told = dict(client.status())
+    settings.write(place, wanted)
+    notify([f"policy changed on the running manager: {_policy(told)}"])
+    return told
+
+
+def _require_gpus(wanted: Settings) -> None:
+    """Say before anything is started that there is nothing to hand out."""
+    if wanted.fake_gpus is not None:
+        return
+    from tiresias.executors.gpus import Nvml, find, parse_selection
+
+    found = find(Nvml(), None if wanted.gpus is None else parse_selection(wanted.gpus))
+    if not found.gpus:
+        raise Stop(f"{found.problem}\nOn a machine without GPUs: tir up --fake-gpus 4", errors.REJECTED)
+
+
+def _make_home(place: Path) -> None:
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise Stop(f"{place} is a file; name a directory with --home or TIRESIAS_HOME") from None
+
+
+def _start(place: Path, before: Settings | None) -> dict[str, Any]:
+    started = process.start(place)
+    found: list[dict[str, Any]] = []
+
+    def answers() -> bool:
+        told = _status(place)
+        if told is not None:
+            found.append(told)
+        return told is not None
+
+    if not process.wait_until_up(started, answers, UP_S):
+        settings.put_back(place, before)
+        code = started.process.returncode
+        said = started.last_lines() or f"it said nothing and ended with {code}"
+        raise Stop(f"the manager did not start ({started.log}):\n{said}", errors.FAILED if code < 1 else code)
+    return found[-1]
+
+
+def _shut_down(place: Path, stop_jobs: bool) -> bool:
+    """Ask it to end; by a signal if it does not answer. Whether there was one."""
+    from tiresias.api.client import ApiError, Client, Unreachable
+
+    if is_remote() and not place.exists():
+        raise Stop(f"{place} is not here: `tir down` works on the manager's machine only")
+    try:
+        Client(place).shutdown(stop_jobs=stop_jobs)
+    except Unreachable:
+        record = process.read_record(place)
+        if record is None or not record.is_alive:
+            return False
+        if stop_jobs:
+            raise Stop(
+                f"the manager (pid {record.pid}) does not answer, so it cannot be asked to stop runs; "
+                "try again, or leave --stop-jobs out",
+                errors.UNREACHABLE,
+            ) from None
+        from tiresias.executors import procfs
+
+        if found := procfs.look(record.pid):
+            procfs.send(found, signal.SIGTERM)
+    except ApiError as error:
+        raise refused(error, place) from None
+    return True
+
+
+def _sentence(told: dict[str, Any], place: Path) -> str:
+    record = process.read_record(place)
+    url = f", {record.url}" if record is not None and record.url else ""
+    return (
+        f"the manager is up (pid {told['pid']}): {count(told['slots'], 'GPU')}, {_policy(told)}, "
+        f"home {place}{url}"
+    )
+
+
+def _policy(told: dict[str, Any]) -> str:
+    options = " ".join(f"{key}={_brief(value)}" for key, value in told["policy_options"].items())
+    return f"{told['policy']} ({options})" if options else str(told["policy"])
+
+
+def _brief(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def _status_lines(told: dict[str, Any], place: Path) -> list[tuple[str, str]]:
+    jobs = ", ".join(f"{number:,} {phase}" for phase, number in told["jobs"].items() if number)
+    lines = [
+        ("manager", f"pid {told['pid']}, up {short(told['uptime_s'])}, version {told['version']}"),
+        ("policy", _policy(told)),
+        ("placer", str(told["placer"])),
+        ("GPUs", f"{told['free_slots']:,} of {told['slots']:,} free"),
+        ("jobs", jobs or "none"),
+    ]
+    if not is_remote():
+        lines.append(("home", str(place)))
+    if told["problem"]:
+        lines.append(("problem", told["problem"]))
+    return lines
