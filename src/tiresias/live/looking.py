@@ -121,6 +121,7 @@ class Window(Desk):
             job.tenant,
             job.job.priority.value,
             self._queue(job),
+            _since(job),
         )
 
     def _queue(self, job: JobState) -> int | None:
@@ -151,6 +152,7 @@ class Window(Desk):
             None if told is None else ProgressReport(**told),
             record.job.tenant,
             record.job.priority.value,
+            since_at=record.ended_at,
         )
 
     def _recorded(self, id: JobId) -> JobRecord:
@@ -369,3 +371,12 @@ class Window(Desk):
                 row["name"] = ""
             rows.append(row)
         return rows, following
+
+
+def _since(job: JobState) -> float | None:
+    """Since when an active job is in its phase; when a run was told to stop is not in the State."""
+    if job.run is None:
+        return job.waiting_since
+    if job.phase is Phase.STOPPING:
+        return None
+    return job.run.granted_at if job.run.started_at == INFINITY else job.run.started_at

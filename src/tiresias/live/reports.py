@@ -39,6 +39,7 @@ class JobSummary:
     tenant: str = ""
     priority: str = "normal"
     queue: int | None = None  # 1 is Q1; None where the policy has no queues or the job has ended
+    since_at: float | None = None  # since when it is in its phase; None while it is stopping
 
 
 @dataclass(slots=True)
