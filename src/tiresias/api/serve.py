@@ -55,6 +55,7 @@ def main(words: Sequence[str] | None = None) -> int:
         home.mkdir(parents=True, exist_ok=True)
         write_log(home / LOG)
         options = read_options(home / OPTIONS)
+        load_plugins(options)
         manager = open_manager(home, options)
     except InUse as error:
         return complain(REJECTED, str(error))
@@ -99,6 +100,18 @@ def read_options(path: Path) -> Options:
         raise Invalid(f"{path}: {where}: {wrong['msg']} (is {wrong['input']!r}); correct the file") from error
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: cannot read the options: {error}; correct the file or remove it") from error
+
+
+def load_plugins(options: Mapping[str, Any]) -> None:
+    """Policies and placers of the users' own; what loads them is large, and few need it."""
+    if options.get("plugins") or os.environ.get("TIRESIAS_PLUGINS"):
+        from tiresias.sim.errors import InputError
+        from tiresias.sim.plugins import use_plugins
+
+        try:
+            use_plugins(options.get("plugins") or [])
+        except InputError as error:
+            raise Invalid(str(error)) from error
 
 
 def write_log(path: Path) -> None:

@@ -37,6 +37,7 @@ class Options:
     placer: str = DEFAULT_PLACER
     listen: str | None = None
     group: str | None = None
+    plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
     settings: dict[str, float] = field(default_factory=dict)
 
     @classmethod

@@ -120,3 +120,25 @@ def wait_until_gone(record: Record, patience_s: float | None) -> bool:
         return bool(poller.poll(None if patience_s is None else patience_s * 1000))
     finally:
         os.close(pidfd)
+
+
+def wait_until_runs_end(home: Path, patience_s: float | None) -> None:
+    """Until no process of a run of this home is left: their supervisors see to it without the manager."""
+    from tiresias.executors import procfs
+
+    mark = f"TIRESIAS_RUN_DIR={home}/jobs/".encode()
+    deadline = None if patience_s is None else time.monotonic() + patience_s
+    while left := [each.pid for each in procfs.all_processes() if _has_variable(each.pid, mark)]:
+        if deadline is not None and time.monotonic() > deadline:
+            raise Stop(
+                f"the manager is down; {len(left)} processes of runs still save their work", errors.TIMEOUT
+            )
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _has_variable(pid: int, beginning: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return any(each.startswith(beginning) for each in file.read().split(b"\0"))
+    except OSError:
+        return False

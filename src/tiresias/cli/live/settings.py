@@ -1,7 +1,8 @@
 """`HOME/options.json`: what the manager of a home is started with.
 
 Rules: `up` keeps what it is given, and a later `up` without options uses that. What is not given stays as it
-was; another policy begins with its own defaults. The file is replaced as a whole, so that it is never half.
+was; another policy begins with its own defaults. Once there is a journal, policy and placer are those that it
+says: they can be changed while the manager runs. The file is replaced as a whole, so that it is never half.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tiresias.cli.errors import Stop
 
 FILE = "options.json"
 NONE = "none"
-LIVE = ("policy", "set", "placer")  # what a running manager takes over at once
+LIVE = frozenset({"policy", "set", "placer"})  # what a running manager takes over at once
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,6 +29,8 @@ class Settings:
     placer: str = "packed"
     listen: str | None = None
     group: str | None = None
+    plugins: list[str] = field(default_factory=list)
+    settings: dict[str, float] = field(default_factory=dict)  # written by operators, kept as they are
 
     def differences(self, other: Settings) -> list[str]:
         """The names of what differs."""
@@ -38,6 +41,10 @@ class Settings:
         value = getattr(self, name)
         if name == "set":
             return " ".join(f"--set {key}={text}" for key, text in value.items())
+        if name == "plugins":
+            return " ".join(f"(with --plugin {each})" for each in value) or "(without plugins)"
+        if name == "settings":
+            return f"(settings of {FILE}: {value})"
         return f"--{name.replace('_', '-')} {'all' if name == 'gpus' and value is None else value or NONE}"
 
 
@@ -52,6 +59,11 @@ class Given:
     placer: str | None = None
     listen: str | None = None
     group: str | None = None
+    plugins: Sequence[str] = ()
+
+    @property
+    def asks_for_policy(self) -> bool:
+        return bool(self.policy or self.set or self.placer)
 
     def over(self, stored: Settings) -> Settings:
         """The stored settings with what is given in their place."""
@@ -64,6 +76,7 @@ class Given:
             placer=self.placer or stored.placer,
             listen=_or_none(self.listen, stored.listen),
             group=_or_none(self.group, stored.group),
+            plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
         if self.fake_gpus is not None:
             return replace(merged, fake_gpus=self.fake_gpus or None, gpus=None)
@@ -102,6 +115,19 @@ def put_back(home: Path, before: Settings | None) -> None:
         (home / FILE).unlink(missing_ok=True)
     else:
         write(home, before)
+
+
+def use_plugins(stored: Settings | None) -> None:
+    """Policies and placers of the users' own, as an earlier `up` was given them."""
+    if stored is not None and stored.plugins:
+        from tiresias.sim.plugins import use_plugins
+
+        use_plugins(stored.plugins)
+
+
+def plugins() -> list[str]:
+    """Those of this command, by --plugin or TIRESIAS_PLUGINS."""
+    return [name for name in os.environ.get("TIRESIAS_PLUGINS", "").split(os.pathsep) if name]
 
 
 def policy_options(texts: Sequence[str], policy: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,8 +61,16 @@ def up(
     place = home_of(home)
     before = settings.read(place) if place.exists() else None
     chosen = policy or (before or Settings()).policy
+    settings.use_plugins(before)
     given = Given(
-        fake_gpus, gpus, policy, settings.policy_options(options or [], chosen), placer, listen, group
+        fake_gpus,
+        gpus,
+        policy,
+        settings.policy_options(options or [], chosen),
+        placer,
+        listen,
+        group,
+        settings.plugins(),
     )
     if fake_gpus is not None and gpus is not None:
         raise Stop("--fake-gpus and --gpus contradict each other; give one of them")
@@ -69,7 +78,7 @@ def up(
     settings.check(wanted)
     status = _status(place)
     if status is not None:
-        status = _already(place, status, before or Settings(), wanted)
+        _check_running(status, before or Settings(), wanted)
     else:
         _require_gpus(wanted)
         _make_home(place)
@@ -77,6 +86,8 @@ def up(
         if foreground:
             os.execv(process.command(place)[0], process.command(place))
         status = _start(place, before)
+    if given.asks_for_policy:
+        status = _use_policy(place, given, wanted)
     if output is Output.JSON:
         print_json(status)
         return
@@ -116,7 +127,9 @@ def down(
             f"{place / process.LOG}. `kill -9 {record.pid}` loses nothing: the next up recovers.",
             errors.TIMEOUT,
         )
-    left = "" if stop_jobs or not running else "; runs go on, and the next up takes them over"
+    if stop_jobs:
+        process.wait_until_runs_end(place, patience_s)
+    left = "; no run is left" if stop_jobs else "; runs go on, and the next up takes them over"
     show(f"the manager is down{left}")
 
 
@@ -147,24 +160,31 @@ def _status(place: Path) -> dict[str, Any] | None:
         raise refused(error, place) from None
 
 
-def _already(place: Path, status: dict[str, Any], before: Settings, wanted: Settings) -> dict[str, Any]:
-    """A manager runs: give it the policy at once; for all else it has to start anew."""
-    changed = before.differences(wanted)
-    if fixed := [name for name in changed if name not in settings.LIVE]:
+def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -> None:
+    """A manager runs: what it cannot change while it runs must be what it has."""
+    fixed = [name for name in before.differences(wanted) if name not in settings.LIVE]
+    if fixed:
         asked = " ".join(wanted.written(name) for name in fixed)
         has = " ".join(before.written(name) for name in fixed)
         raise Stop(
-            f"the manager runs with {has} and cannot change that while it runs. Start it anew (runs go on "
-            f"meanwhile): tir down && tir up {asked}",
+            f"the manager (pid {status['pid']}) runs with {has} and cannot change that while it runs. Start "
+            f"it anew (runs go on meanwhile): tir down && tir up {asked}",
             errors.REJECTED,
         )
-    if not changed:
-        return status
+
+
+def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
+    """Give the manager the policy that was asked for, unless it has it; keep that for the next time."""
     with talking(place) as client:
-        client.set_policy(wanted.policy, wanted.set, placer=wanted.placer)
+        now = client.policy()
+        name = given.policy or now["name"]
+        options = {**(now["options"] if name == now["name"] else {}), **given.set}
+        placer = given.placer or now["placer"]
+        if (name, options, placer) != (now["name"], now["options"], now["placer"]):
+            client.set_policy(name, options, placer=placer)
+            notify([f"the manager goes on under {name}"])
         told = dict(client.status())
-    settings.write(place, wanted)
-    notify([f"policy changed on the running manager: {_policy(told)}"])
+    settings.write(place, replace(wanted, policy=name, set=options, placer=placer))
     return told
 
 
@@ -181,7 +201,7 @@ def _require_gpus(wanted: Settings) -> None:
 
 def _make_home(place: Path) -> None:
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.mkdir(mode=0o711, parents=True, exist_ok=True)  # jobs of other users pass through it
     except FileExistsError:
         raise Stop(f"{place} is a file; name a directory with --home or TIRESIAS_HOME") from None
 
