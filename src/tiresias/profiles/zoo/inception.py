@@ -118,7 +118,7 @@ def inception3(classes: int = 1001, norm: str = "shift") -> Sheet:
     reduced = [[one(192), halve(320)], [one(192), flat(192), tall(192), halve(192)]]
     module(image, "d", reduced, pooled=image.channels)
     for number in range(2):
-        forked = [one(448), three(384), fork(384)]
+        forked: Column = [one(448), three(384), fork(384)]
         module(image, f"e{number}", [[one(320)], [one(384), fork(384)], forked, [one(192)]])
     return finish(image, classes)
 
@@ -141,6 +141,6 @@ def inception4(classes: int = 1001, norm: str = "shift") -> Sheet:
     reduced = [[one(192), halve(192)], [one(256), flat(256), tall(320), halve(320)]]
     module(image, "reduce-b", reduced, pooled=image.channels)
     for number in range(3):
-        forked = [one(384), Conv(448, 3, 1), Conv(512, 1, 3), fork(256)]
+        forked: Column = [one(384), Conv(448, 3, 1), Conv(512, 1, 3), fork(256)]
         module(image, f"c{number}", [[one(256)], [one(384), fork(256)], forked, [one(256)]])
     return finish(image, classes)
