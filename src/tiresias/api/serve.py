@@ -102,14 +102,14 @@ def read_options(path: Path) -> Options:
         raise Invalid(f"{path}: cannot read the options: {error}; correct the file or remove it") from error
 
 
-def load_plugins(options: Mapping[str, Any]) -> None:
+def load_plugins(options: Options) -> None:
     """Policies and placers of the users' own; what loads them is large, and few need it."""
-    if options.get("plugins") or os.environ.get("TIRESIAS_PLUGINS"):
+    if options.plugins or os.environ.get("TIRESIAS_PLUGINS"):
         from tiresias.sim.errors import InputError
         from tiresias.sim.plugins import use_plugins
 
         try:
-            use_plugins(options.get("plugins") or [])
+            use_plugins(options.plugins)
         except InputError as error:
             raise Invalid(str(error)) from error
 

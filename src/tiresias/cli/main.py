@@ -39,6 +39,7 @@ from tiresias.cli.live import (
 from tiresias.cli.live import run as running
 from tiresias.cli.live.commands import CONTEXT, Carrying
 from tiresias.cli.plugins import placers, policies
+from tiresias.cli.profile import profile
 from tiresias.cli.simulate import simulate
 from tiresias.cli.sweep import sweep
 from tiresias.cli.trace import app as trace
@@ -97,9 +98,10 @@ def complain(text: str) -> None:
 def is_about_input(error: ValueError) -> bool:
     """Whether the message is for the user; any other ValueError is a bug of ours."""
     from tiresias.core.plugins import OptionError
+    from tiresias.profiles.errors import ProfileError
     from tiresias.sim.errors import InputError
 
-    return isinstance(error, InputError | OptionError)
+    return isinstance(error, InputError | OptionError | ProfileError)
 
 
 def forget_stdout() -> None:
@@ -181,6 +183,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "demo": demo,
         "policies": policies,
         "placers": placers,
+        "profile": profile,
     },
 }
 for panel, verbs in VERBS.items():

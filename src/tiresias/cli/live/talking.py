@@ -31,6 +31,7 @@ EXIT_CODES = {
     "impossible": errors.REJECTED,
     "conflict": errors.REJECTED,
     "unavailable": errors.UNREACHABLE,
+    "unreachable": errors.UNREACHABLE,
 }
 UNAUTHENTICATED = 401
 
@@ -55,25 +56,14 @@ def talking(home: Path | None = None) -> Iterator[Client]:
     try:
         yield client
     except ApiError as error:
-        raise refused(error, home) from None
+        raise refused(error) from None
 
 
-def refused(error: ApiError, home: Path | None = None) -> Stop:
+def refused(error: ApiError) -> Stop:
     """The end of a command whose request was refused or not heard."""
-    from tiresias.api.client import Unreachable
-
-    if isinstance(error, Unreachable):
-        return Stop(f"{error.message}\n{_way_out(home)}", errors.UNREACHABLE)
     if error.status == UNAUTHENTICATED:
         return Stop(error.message, errors.DENIED)
     return Stop(error.message, EXIT_CODES.get(error.code, errors.FAILED))
-
-
-def _way_out(home: Path | None) -> str:
-    if is_remote() and home is None:
-        return f"TIRESIAS_URL is {os.environ['TIRESIAS_URL']}: see that the manager there listens."
-    option = f" --home {home}" if home is not None else ""
-    return f"Start a manager with: tir up{option}  (what is wrong: tir doctor)"
 
 
 def print_json(value: Any) -> None:

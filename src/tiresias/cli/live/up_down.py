@@ -157,7 +157,7 @@ def _status(place: Path) -> dict[str, Any] | None:
     except Unreachable:
         return None
     except ApiError as error:
-        raise refused(error, place) from None
+        raise refused(error) from None
 
 
 def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -> None:
@@ -247,7 +247,7 @@ def _shut_down(place: Path, stop_jobs: bool) -> bool:
         if found := procfs.look(record.pid):
             procfs.send(found, signal.SIGTERM)
     except ApiError as error:
-        raise refused(error, place) from None
+        raise refused(error) from None
     return True
 
 
