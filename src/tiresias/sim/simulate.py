@@ -53,10 +53,7 @@ def simulate(
     was measured so far.
     """
     cluster = clusters.parse(cluster) if isinstance(cluster, str) else cluster
-    if isinstance(trace, pl.DataFrame):
-        trace = from_frame(trace)
-    elif not isinstance(trace, Trace):
-        trace = traces.load(trace)
+    trace = _trace(trace)
     who = _policy(policy, options)
     where: Placer = placers.make(placer) if isinstance(placer, str) else placer
     if not 0 <= preemption_cost_s < float("inf"):
@@ -78,6 +75,27 @@ def simulate(
             on_instant=recorder.watch(controller.state),
         )
         wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
+    return _result(trace, cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
+
+
+def _trace(trace: Trace | str | Path | pl.DataFrame) -> Trace:
+    if isinstance(trace, pl.DataFrame):
+        return from_frame(trace)
+    return trace if isinstance(trace, Trace) else traces.load(trace)
+
+
+def _result(
+    trace: Trace,
+    cluster: Cluster,
+    engine: Engine,
+    recorder: Recorder,
+    rejected: int,
+    wall_s: float,
+    *,
+    interrupted: bool,
+) -> Result:
+    controller, world = engine.controller, engine.world
+    who, where = controller.policy, controller.placer
     jobs = recorder.jobs(trace.jobs)
     unfinished = len(trace) - rejected - jobs.height
     notes = []
@@ -88,7 +106,7 @@ def simulate(
         placer=where.name,
         options=asdict(who.options),
         cluster=cluster,
-        preemption_cost_s=preemption_cost_s,
+        preemption_cost_s=world.preemption_cost_s,
         trace_name=trace.name,
         jobs=jobs,
         timeline=recorder.timeline(),

@@ -7,8 +7,7 @@
             yield executor
             executor.close()
 
-`Bench` drives an executor in the words of the domain, for other tests too.
-"""
+`Bench` drives an executor in the words of the domain."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ import asyncio
 import os
 import select
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -151,12 +151,12 @@ def escape(path: Path, *, prelude: str = "pass", env: str = "os.environ", then: 
 WAIT_FOR = "import os, time\nwhile not os.path.exists({path!r}): time.sleep(0.005)"
 
 
-class ExecutorContract:
+class ExecutorContract(ABC):
     """What every executor promises."""
 
+    @abstractmethod
     def open(self, root: Path) -> AbstractContextManager[Executor]:
         """An executor whose runs are found again by the next one that is opened on the same root."""
-        raise NotImplementedError
 
     @pytest.fixture
     def bench(self, tmp_path: Path) -> Iterator[Bench]:
