@@ -1,4 +1,4 @@
-"""`tiresias profile`: what a model sends, whether it deserves locality, and what its layers could do better."""
+"""`tiresias profile`: what a model sends, whether it deserves locality, where its layers could run."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def profile(
     ] = None,
     batch: Annotated[
         int | None,
-        typer.Option("--batch", metavar="N", callback=inputs.from_one_up, help="Samples a worker and iteration."),
+        typer.Option("--batch", metavar="N", callback=inputs.from_one_up, help="Samples a worker computes."),
     ] = None,
     parallelism: Annotated[
         str | None, typer.Option("--parallelism", metavar="HOW", help="ps, allreduce or sharded.")
     ] = None,
-    known: Annotated[bool, typer.Option("--list", help="List the models and networks known by name.")] = False,
+    known: Annotated[bool, typer.Option("--list", help="List the models and networks with a name.")] = False,
 ) -> None:
     """Show a model's tensors, its skew, and whether its gang should be consolidated.
 
@@ -73,7 +73,7 @@ def profile(
         _list(as_json)
         return
     if model is None:
-        raise typer.BadParameter("name a model; tiresias profile --list shows those known", param_hint="MODEL")
+        raise typer.BadParameter("name one; tiresias profile --list shows those known", param_hint="MODEL")
     from tiresias.cli.profile_report import report
     from tiresias.profiles import readers
 

@@ -15,6 +15,7 @@ from tiresias.profiles.model import MIB
 from tiresias.profiles.ralp import Split
 
 BAR = 24
+NOTICEABLE = 1.005
 SIZES = ((1024.0**3, "GiB"), (1024.0**2, "MiB"), (1024.0, "KiB"))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -49,7 +50,8 @@ def _head(told: Report) -> RenderableType:
     title = zoo.MODELS[model.name].title if model.name in zoo.MODELS else model.source
     lines.add_row(Text(model.name, style="bold"), title)
     large = sum(each.bytes > MIB for each in model.tensors)
-    lines.add_row("size", f"{size(model.total_bytes)} in {count(len(model.tensors), 'tensor')}, {large} above 1 MiB")
+    tensors = count(len(model.tensors), "tensor")
+    lines.add_row("size", f"{size(model.total_bytes)} in {tensors}, {large:,} above 1 MiB")
     if model.largest is not None:
         lines.add_row("largest", f"{model.largest.name}, {size(model.largest.bytes)}")
     lines.add_row("skew", "not known" if model.skew is None else f"{percent(model.skew)} of what is sent")
@@ -66,12 +68,12 @@ def _iteration(told: Report) -> str:
     if model.compute_s is None:
         return "not known; give it with --compute SECONDS"
     batch = f", batch {model.batch}" if model.batch else ""
-    on = f" on a {model.gpu}" if model.gpu else ""
+    on = f" on {model.gpu}" if model.gpu else ""
     return f"{span(model.compute_s)}{on}{batch} ({model.source})"
 
 
 def _histogram(told: Report) -> RenderableType:
-    table = plain_table("tensors of", "", "number", "bytes", "share")
+    table = plain_table("tensors of", "", "number", "bytes", "share", left=2)
     total = told.profile.total_bytes or 1
     before = 0
     for each in told.bins:
@@ -91,6 +93,8 @@ def _verdict(told: Report) -> RenderableType:
         packed = f"{count(told.packed_nodes, 'node')} {span(told.packed.seconds)}"
         spread = f"{count(told.gpus, 'node')} {span(told.spread.seconds)}"
         lines.add_row("predicted", f"{where}: {packed}, {spread} an iteration, {told.slowdown:.2f}x")
+        if told.slowdown > NOTICEABLE:
+            lines.add_row("worth a wait of", f"{told.slowdown - 1:.0%} of the time that it will run")
     return lines
 
 
@@ -111,11 +115,13 @@ def _layers(split: Split) -> RenderableType:
 def _placed(split: Split) -> RenderableType:
     table = plain_table("RALP-style placement", "sent, one way", "iteration")
     table.add_row("all layers on all workers", size(split.before_bytes), span(split.before.seconds))
-    table.add_row("cut", size(split.after_bytes), span(split.after.seconds))
     cut = split.hybrid.cut if split.hybrid else None
+    if cut is not None:
+        table.add_row("the last on one worker", size(split.after_bytes), span(split.after.seconds))
     words = split.reason
     if cut is not None:
-        words += f"; {size(split.moved_bytes)} of parameters become {size(cut.activation_bytes)} of activations"
+        moved, crossing = size(split.moved_bytes), size(cut.activation_bytes)
+        words += f"\n{moved} of parameters become {crossing} of activations"
     return Group(table, Text(), Text(words))
 
 

@@ -106,4 +106,8 @@ PRESETS: dict[str, Links] = {
     "pcie-25g": Links(PCIE4, Link(25 * GBIT, 20e-6), Link(25 * GBIT, 40e-6), node_gpus=8),
     "pcie-10g": Links(PCIE3, Link(10 * GBIT, 30e-6), Link(10 * GBIT, 50e-6), node_gpus=8),
 }
-"""Nominal bandwidths; what software gets out of them is `network.Software`."""
+"""Nominal bandwidths; what software gets out of them is `network.Software`.
+
+The papers tell the testbed's network, Philly's inside a rack and Gandiva's; across Philly's racks (Ethernet)
+and for Themis' machines 10 Gb/s are assumed. Latencies are usual ones.
+"""
