@@ -65,6 +65,12 @@ def loss_and_gradients(tensors: Tensors, inputs: np.ndarray, labels: np.ndarray)
     return loss, gradients
 
 
+def at_once(connection: socket.socket) -> socket.socket:
+    """A header is not to wait for the answer to what was sent before it."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
 def push(connection: socket.socket, number: int, tensor: np.ndarray) -> None:
     data = np.ascontiguousarray(tensor)
     connection.sendall(HEADER.pack(number, data.nbytes))
@@ -93,7 +99,7 @@ def serve(options: Any) -> None:
     tensors = initial()
     mine = range(options.number, len(tensors), options.servers)
     with socket.socket(fileno=options.listen) as listening:
-        connections = [listening.accept()[0] for _ in range(options.workers)]
+        connections = [at_once(listening.accept()[0]) for _ in range(options.workers)]
     try:
         while True:
             totals = {number: np.zeros_like(tensors[number]) for number in mine}
@@ -115,7 +121,7 @@ def work(options: Any) -> None:
     tensors = initial()
     inputs, labels = dataset()
     rng = np.random.default_rng(2 + options.number)
-    servers = [socket.create_connection(("127.0.0.1", port)) for port in options.ports]
+    servers = [at_once(socket.create_connection(("127.0.0.1", port))) for port in options.ports]
     began = time.perf_counter()
     for step in range(1, options.steps + 1):
         chosen = rng.integers(0, SAMPLES, BATCH)

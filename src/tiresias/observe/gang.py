@@ -18,7 +18,7 @@ from tiresias.observe.rhythm import rhythm
 from tiresias.observe.sequences import Cycle, cycle
 
 LOOKED_AT = 64  # flows, the heaviest ones
-SAME = 0.1  # how much two periods may differ and be one
+SAME = 1.3  # how many times as long a period may be and still be the same one
 AGREED = 0.5  # the part of the bytes that must agree on a period
 
 Node = int | str
@@ -44,7 +44,7 @@ class Gang:
     last_ns: int
     has_sequence: bool  # whether messages come again, and not only bytes
     links: dict[tuple[Node, Node], Link]
-    accepting: frozenset[Node]  # nodes at one of whose ports several others are connected
+    accepting: frozenset[Node]  # nodes to which others connected
 
     @cached_property
     def bytes(self) -> float:
@@ -108,7 +108,7 @@ def _agreed(cycles: list[tuple[Flow, Cycle]]) -> list[tuple[Flow, Cycle]] | None
 
 
 def _is_same(period_s: float, other_s: float) -> bool:
-    return abs(period_s / other_s - 1) <= SAME
+    return max(period_s / other_s, other_s / period_s) <= SAME
 
 
 def _weight(cycles: list[tuple[Flow, Cycle]]) -> float:
@@ -147,6 +147,7 @@ def _owners(flows: list[Flow]) -> dict[Address, int]:
 
 
 def _accepting(flows: list[Flow]) -> frozenset[Node]:
-    """A port is used for several connections by the one who listened at it."""
+    """Whoever accepted a connection, or has several at one port, which was listened at."""
     ends = Counter((flow.process, flow.local) for flow in flows if flow.local is not None)
-    return frozenset(process for (process, _), times in ends.items() if times > 1)
+    shared = {process for (process, _), times in ends.items() if times > 1}
+    return frozenset(shared | {flow.process for flow in flows if flow.was_accepted})

@@ -3,7 +3,7 @@
  *
  *     LD_PRELOAD=libmessages.so TIRESIAS_OBSERVE_DIR=/some/directory  COMMAND
  *
- * Every process writes one file, <pid>-<n>.messages, made at its first send: a header, a table of flows (one
+ * Every process writes one file, <pid>-<n>.messages, made at its first send or accept: a header, a table of flows (one
  * a socket) and a ring of records (one a call). The file is mapped into memory, so what was recorded is there
  * however the process ends. records.py reads it; the two must agree on the structures below.
  *
@@ -59,7 +59,8 @@ struct flow {
     _Atomic uint32_t ready; /* the rest may be read */
     uint16_t family, type, local_port, peer_port;
     uint8_t local[16], peer[16]; /* IPv6, or IPv4 mapped into it */
-    uint8_t rest[12];
+    _Atomic uint32_t accepted; /* whether this process accepted the connection, and did not make it */
+    uint8_t rest[8];
 };
 
 struct record {
@@ -90,6 +91,8 @@ static ssize_t (*real_send)(int, const void *, size_t, int);
 static ssize_t (*real_sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
 static int (*real_sendmmsg)(int, struct mmsghdr *, unsigned int, int);
+static int (*real_accept)(int, struct sockaddr *, socklen_t *);
+static int (*real_accept4)(int, struct sockaddr *, socklen_t *, int);
 
 /* ---- the file ---- */
 
@@ -263,6 +266,16 @@ static void note(int fd, uint64_t at_ns, uint64_t asked, ssize_t sent)
     errno = before;
 }
 
+static void note_accepted(int fd)
+{
+    int before = errno;
+    uint32_t flow;
+    struct file *file = target(fd, &flow);
+    if (file != NULL && flow != NO_FLOW)
+        atomic_store_explicit(&file->flows[flow].accepted, 1, memory_order_relaxed);
+    errno = before;
+}
+
 static uint64_t total(const struct iovec *parts, size_t count)
 {
     uint64_t bytes = 0;
@@ -337,6 +350,23 @@ PUBLIC int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int fl
     return done;
 }
 
+PUBLIC int accept(int fd, struct sockaddr *address, socklen_t *length)
+{
+    int made = real_accept ? real_accept(fd, address, length) : (int)syscall(SYS_accept, fd, address, length);
+    if (made >= 0 && is_on())
+        note_accepted(made);
+    return made;
+}
+
+PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    int made = real_accept4 ? real_accept4(fd, address, length, flags)
+                            : (int)syscall(SYS_accept4, fd, address, length, flags);
+    if (made >= 0 && is_on())
+        note_accepted(made);
+    return made;
+}
+
 /* ---- beginning ---- */
 
 /* The child has its parent's map: it needs a file of its own, made when it sends something. */
@@ -360,6 +390,8 @@ __attribute__((constructor)) static void prepare(void)
         dlsym(RTLD_NEXT, "sendto");
     real_sendmsg = (ssize_t (*)(int, const struct msghdr *, int))dlsym(RTLD_NEXT, "sendmsg");
     real_sendmmsg = (int (*)(int, struct mmsghdr *, unsigned int, int))dlsym(RTLD_NEXT, "sendmmsg");
+    real_accept = (int (*)(int, struct sockaddr *, socklen_t *))dlsym(RTLD_NEXT, "accept");
+    real_accept4 = (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
     if (named != NULL && *named == '/' && strlen(named) < sizeof directory
         && pthread_atfork(NULL, NULL, after_fork) == 0) {
         strcpy(directory, named);

@@ -151,7 +151,7 @@ def _pair(gang: Gang, heavy: dict[tuple[Node, Node], Link]) -> Seen:
         if repeated(counts) >= CHUNKS:
             why = "two processes send each other messages of equal sizes at the same time: these are chunks"
             return Seen(Pattern.RING, 2, 0, why, model_bytes=round((first.bytes + second.bytes) / 2))
-    server = b if a not in gang.accepting else a
+    server = a if a in gang.accepting and b not in gang.accepting else b
     return _tensors(gang, {a, b} - {server}, frozenset({server}))
 
 

@@ -44,7 +44,8 @@ FLOW = np.dtype(
         ("peer_port", "<u2"),
         ("local", "V16"),
         ("peer", "V16"),
-        ("rest", "V12"),
+        ("accepted", "<u4"),
+        ("rest", "V8"),
     ]
 )
 RECORD = np.dtype(
@@ -72,6 +73,7 @@ class Flow:
     peer: Address | None
     at_ns: Numbers  # when each message began
     sizes: Numbers  # bytes of each message
+    was_accepted: bool = False  # whether the process accepted the connection, and did not make it
 
     @property
     def bytes(self) -> int:
@@ -137,13 +139,13 @@ def _flow(process: int, table: npt.NDArray[Any], records: npt.NDArray[Any], plac
     starts = np.flatnonzero(~_continues(own["asked"], own["sent"]))
     sizes = np.add.reduceat(own["sent"], starts).astype(np.int64)
     local = peer = None
-    family = 0
+    family, was_accepted = 0, False
     if place < len(table) and table[place]["ready"]:
         entry = table[place]
-        family = int(entry["family"])
+        family, was_accepted = int(entry["family"]), bool(entry["accepted"])
         local = _address(entry["local"], int(entry["local_port"]))
         peer = _address(entry["peer"], int(entry["peer_port"]))
-    return Flow(process, local, peer, own["at_ns"][starts].astype(np.int64), sizes), family
+    return Flow(process, local, peer, own["at_ns"][starts].astype(np.int64), sizes, was_accepted), family
 
 
 def _continues(asked: npt.NDArray[Any], sent: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

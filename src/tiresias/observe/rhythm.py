@@ -1,7 +1,8 @@
 """A period from bytes over time alone, for programs that cut their messages as the socket takes them.
 
 The autocorrelation of the bytes a moment tells after how long they come again. Steps do not all take equally
-long, which blurs it: it is taken at several widths, and the sharpest one that shows a peak counts.
+long, which blurs it, and messages within a step have a rhythm of their own: it is taken at several widths,
+and the highest peak counts.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ def rhythm(at_ns: Numbers, sizes: Numbers) -> float | None:
         return None
     inside = at_ns >= first
     per_moment, _ = np.histogram(at_ns[inside] - first, MOMENTS, (0, last - first + 1), weights=sizes[inside])
+    found = []
     for width in WIDTHS:
         kernel = np.hanning(2 * width + 1)
-        found = _peak(_autocorrelation(np.convolve(per_moment, kernel / kernel.sum(), "same")))
-        if found is not None:
-            return found * (last - first) / MOMENTS / 1e9
-    return None
+        peak = _peak(_autocorrelation(np.convolve(per_moment, kernel / kernel.sum(), "same")))
+        if peak is not None:
+            found.append(peak)
+    return max(found)[1] * (last - first) / MOMENTS / 1e9 if found else None
 
 
 def _autocorrelation(values: Floats) -> Floats:
@@ -47,8 +49,8 @@ def _autocorrelation(values: Floats) -> Floats:
     return raw / raw[0] if raw[0] > 0 else np.zeros(lags + 1)
 
 
-def _peak(correlation: Floats) -> float | None:
-    """The lag of the shortest period, between moments where the peak lies there."""
+def _peak(correlation: Floats) -> tuple[float, float] | None:
+    """How high the best peak is, and the lag of its period, between moments where it lies there."""
     down = np.flatnonzero(correlation <= 0)
     if not len(down):
         return None
@@ -59,7 +61,7 @@ def _peak(correlation: Floats) -> float | None:
     if not len(highs) or correlation[highs].max() < PEAK:
         return None
     lag = int(highs[correlation[highs] >= NEARLY * correlation[highs].max()][0])
-    return _refined(correlation, lag)
+    return float(correlation[lag]), _refined(correlation, lag)
 
 
 def _refined(correlation: Floats, lag: int) -> float:

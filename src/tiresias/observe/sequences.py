@@ -28,7 +28,7 @@ BAGS = 6  # and fewer than this are none where the order tells nothing
 TOLERANCE = 0.1  # how much worse than the best length a shorter one may be
 STEADY = 0.95  # the part of an iteration that is as the next one
 LUCK = 2.5  # of several lengths one explains gaps by chance: so many standard deviations do not count
-STALL = 4  # times the median
+STALL = 10  # times the median
 HEAVY = 0.8  # the part of the bytes by which iterations are found
 
 

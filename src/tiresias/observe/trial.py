@@ -89,12 +89,14 @@ class Trial:
     def wait(self, iterations: int, until: float) -> None:
         """For the end of the command, of the time, or for so many iterations."""
         pause = LOOK_S
+        half = (time.monotonic() + until) / 2  # a rhythm of bytes alone is believed late
         while self.is_running() and (left := until - time.monotonic()) > 0:
             if self.all_ended(min(left, pause)):
                 return
             began = time.monotonic()
             found = gang(read_all(self.records))
-            if found is not None and found.iterations >= iterations:
+            is_sure = found is not None and (found.has_sequence or began >= half)
+            if found is not None and is_sure and found.iterations >= iterations:
                 return
             pause = max(LOOK_S, LOOK_SHARE * (time.monotonic() - began))
 
