@@ -76,5 +76,6 @@ def explain(
             text = f"job {other.id} ({gpus_of(other)}) is ahead and does not fit; nobody may pass it"
             return Reason("BehindBlockedHead", text, jobs, gpus, free, hole)
     left = max(ledger.gpus - gpus, 0)
-    text = f"{jobs} jobs ahead hold or get {gpus} of {ledger.gpus} GPUs; {left} left, needs {job.gpus}"
+    ahead = "1 job ahead holds or gets" if jobs == 1 else f"{jobs} jobs ahead hold or get"
+    text = f"{ahead} {gpus} of {ledger.gpus} GPUs; {left} left, needs {job.gpus}"
     return Reason("BehindHigherRank", text, jobs, gpus, free, hole)
