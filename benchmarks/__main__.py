@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, quality, speed
+from benchmarks import ladder, live, quality, speed
 
 ALL = {
     "speed.philly": speed.philly,
     "speed.scale": speed.scale,
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
+    "live.start": live.start,
+    "live.decide": live.decide,
+    "live.submit": live.submit,
+    "live.restart": live.restart,
+    "live.idle": live.idle,
     "ladder": ladder.ladder,
 }
 

@@ -1,0 +1,205 @@
+"""The live manager: how soon a job starts, how long a decision takes, what a submission costs.
+
+Every figure is printed with its target and beside something measured in the same run on the same machine.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import tiresias.placers
+import tiresias.policies  # noqa: F401  (both for what they register)
+from benchmarks.managers import ENVIRONMENT, ManagerProcess, NoProcesses, manager_process, share
+from tiresias.live.machine import Machine
+from tiresias.live.manager import Manager
+from tiresias.live.submission import Caller, Submission
+from tiresias.store import Chosen, Store
+
+ADMIN = Caller("ann", is_admin=True)
+SAY_WHEN = ("date", "+%s.%N")  # prints the instant at which it runs
+PENDING = 10_000
+SLOTS = 256
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"
+
+
+# --- from the acknowledgement to exec ------------------------------------------------------------------
+
+
+def start(submissions: int = 300) -> None:
+    """A real manager and real processes: each job is submitted to an idle slot when the last has ended."""
+    with manager_process(gpus=1) as manager:
+        after_ack, after_request = [], []
+        for _ in range(submissions):
+            requested_at = time.time()
+            [id] = manager.client.submit(manager.job(*SAY_WHEN))
+            acknowledged_at = time.time()
+            ran_at = float(b"".join(chunk.data for chunk in manager.client.follow_logs(id)))
+            after_ack.append(ran_at - acknowledged_at)
+            after_request.append(ran_at - requested_at)
+    bare = [_bare_exec_s() for _ in range(submissions)]
+    for what, values in (("acknowledgement", after_ack), ("request", after_request), ("bare fork", bare)):
+        print(f"start: {what} to exec: p50 {ms(share(values, 0.5))}, p99 {ms(share(values, 0.99))}")
+    ratio = share(after_ack, 0.5) / share(bare, 0.5)
+    print(f"start: p50 is {ratio:.1f} times that of a bare fork and exec of the same program")
+    print(f"start: p99 over {submissions} jobs {ms(share(after_ack, 0.99))} (less than 300 ms wanted)")
+
+
+def _bare_exec_s() -> float:
+    began_at = time.time()
+    done = subprocess.run(SAY_WHEN, stdout=subprocess.PIPE, check=True, env={"PATH": os.environ["PATH"]})
+    return float(done.stdout) - began_at
+
+
+# --- decisions -----------------------------------------------------------------------------------------
+
+
+def decide(rounds: int = 400) -> None:
+    """Submissions, cancellations and exits, decided and committed, with 256 runs and 10,000 jobs waiting.
+
+    The manager, the Controller and the journal are the real ones. The executor starts nothing: 256 processes
+    on a small machine would measure that machine.
+    """
+    few = _decisions(100, rounds)
+    many = _decisions(PENDING, rounds)
+    for what in many:
+        p50, p99 = share(many[what], 0.5), share(many[what], 0.99)
+        ratio = p50 / share(few[what], 0.5)
+        print(
+            f"decide: {what}: p50 {ms(p50)}, p99 {ms(p99)} with {PENDING:,} waiting; "
+            f"p50 {ratio:.2f} times that with 100 waiting"
+        )
+    worst = max(share(values, 0.99) for what, values in many.items() if "commit" not in what)
+    whole = max(share(values, 0.99) for what, values in many.items() if "commit" in what)
+    print(f"decide: worst p99 {ms(worst)}, with its commit {ms(whole)} (less than 20 ms wanted)")
+
+
+def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each kind of decision, alone and with its commit."""
+    took: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        executor, random = NoProcesses(), Random(1)
+        store = Store.open(home / "journal.db", home=home)
+        manager = Manager.open(home, store, executor, Machine.fake(SLOTS), Chosen("tiresias-l"))
+
+        def asked() -> Submission:
+            return Submission(("sleep", "86400"), folder, ENVIRONMENT, gpus=random.choice((1, 1, 2, 4, 8)))
+
+        while manager.state.waiting < pending or manager.state.ledger.free:
+            manager.submit(ADMIN, [asked() for _ in range(100)])
+            manager.flush()
+            manager.poll()
+
+        def timed(what: str, deed: Callable[[], object]) -> None:
+            began = time.perf_counter()
+            deed()
+            manager.settle()
+            decided = time.perf_counter()
+            manager.flush()
+            took.setdefault(what, []).append(decided - began)
+            took.setdefault(f"{what} with commit", []).append(time.perf_counter() - began)
+            manager.poll()  # what was started is up: not part of it
+            manager.flush()
+
+        for _ in range(rounds):
+            for one in (asked(), asked()):  # as many come as leave
+                timed("submit", partial(manager.submit, ADMIN, [one]))
+            timed("cancel", partial(manager.cancel, ADMIN, random.choice(list(manager.state.jobs))))
+            executor.finish(random.choice(list(manager.state.runs)))
+            timed("exit", manager.poll)
+        store.close()
+        executor.close()
+    return took
+
+
+# --- submissions ---------------------------------------------------------------------------------------
+
+
+def submit(singles: int = 500) -> None:
+    """Over HTTP on the Unix socket: 10,000 jobs in batches of 100, then one at a time with these queued."""
+    with manager_process(gpus=1) as manager:
+        alone = _singles(manager, singles)
+        batches = manager.fill(PENDING)
+        queued = _singles(manager, singles)
+        empty = []
+        for _ in range(singles):
+            began = time.perf_counter()
+            manager.client._once("GET", "/healthz")
+            empty.append(time.perf_counter() - began)
+    rate = PENDING / sum(batches)
+    tenth = len(batches) // 10
+    growth = sum(batches[-tenth:]) / sum(batches[:tenth])
+    print(f"submit: {rate:,.0f} jobs/s in batches of 100 (at least 500 wanted)")
+    print(f"submit: the last {tenth} batches took {growth:.2f} times as long as the first {tenth}")
+    p50, p99 = share(queued, 0.5), share(queued, 0.99)
+    print(f"submit: one at a time: p50 {ms(p50)}, p99 {ms(p99)} with {PENDING:,} queued (less than 100 wanted)")
+    print(
+        f"submit: p50 is {p50 / share(alone, 0.5):.2f} times that with none queued, "
+        f"{p50 / share(empty, 0.5):.1f} times that of an empty request"
+    )
+
+
+def _singles(manager: ManagerProcess, count: int) -> list[float]:
+    took = []
+    for _ in range(count):
+        body = manager.job("true")
+        began = time.perf_counter()
+        manager.client.submit(body)
+        took.append(time.perf_counter() - began)
+    return took
+
+
+# --- restart and idleness ------------------------------------------------------------------------------
+
+
+def restart(times: int = 5) -> None:
+    """kill -9 with 10,000 jobs queued and one running, then from the new process's start to /readyz."""
+    with manager_process(gpus=1) as manager:
+        new = manager.memory_bytes()
+        manager.fill(PENDING)
+        grown = manager.memory_bytes()
+        took = []
+        for _ in range(times):
+            manager.kill()
+            took.append(manager.start())
+        list(manager.client.jobs())  # the largest answer there is
+        again = manager.memory_bytes()
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import tiresias.api.serve"], check=True)
+    imports = time.perf_counter() - began
+    worst = max(took)
+    print(f"restart: {worst:.2f} s at worst of {times} until /readyz answers (less than 3 s wanted)")
+    print(f"restart: {worst / imports:.1f} times what importing the program takes ({imports:.2f} s)")
+    print(
+        f"restart: memory {again / 1e6:.0f} MB after it, {grown / 1e6:.0f} MB after the submissions "
+        f"(less than 300 MB wanted), {again / new:.1f} times that of an empty manager"
+    )
+
+
+def idle(seconds: float = 20.0) -> None:
+    """Processor time of a manager that nobody asks, without jobs and with 10,000 that cannot start."""
+    with manager_process(gpus=1) as manager:
+        empty = _idle_share(manager, seconds)
+        manager.fill(PENDING)
+        full = _idle_share(manager, seconds)
+    waiting = f"{full:.2%} with {PENDING:,} waiting"
+    print(f"idle: {empty:.2%} of a core without jobs, {waiting} (less than 1 % wanted)")
+    print(f"idle: over {seconds:g} s each; a difference of {full - empty:+.2%} of a core for the jobs")
+
+
+def _idle_share(manager: ManagerProcess, seconds: float) -> float:
+    time.sleep(2)  # until the last run has started and all is quiet
+    before, began = manager.cpu_s(), time.perf_counter()
+    time.sleep(seconds)
+    return (manager.cpu_s() - before) / (time.perf_counter() - began)

@@ -1,0 +1,160 @@
+"""Managers to measure: a real process with a home of its own, and an executor that starts nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tiresias.api.client import ApiError, Client
+from tiresias.core.model import RunId
+from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp, WorkerExit
+
+PATIENCE_S = 120.0
+TICKS = os.sysconf("SC_CLK_TCK")
+ENVIRONMENT = {f"SOME_VARIABLE_{n}": f"a value of usual length, such as a path {n}" for n in range(40)}
+
+
+def share(values: Sequence[float], part: float) -> float:
+    """The value that so many of them do not exceed: share(values, 0.99) is the p99."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+class ManagerProcess:
+    """`python -m tiresias.api.serve` over fake GPUs."""
+
+    def __init__(self, home: Path, gpus: int):
+        self.home = home
+        (home / "options.json").write_text(json.dumps({"fake_gpus": gpus}))
+        self.client = Client(home)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Seconds from its start until it says that it is ready."""
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "tiresias.api.serve", "--home", str(self.home)]
+        self.process = subprocess.Popen(command)
+        while time.perf_counter() < began + PATIENCE_S:
+            assert self.process.poll() is None, ("it ended", self.process.returncode)
+            with suppress(ApiError):
+                self.client._once("GET", "/readyz")
+                return time.perf_counter() - began
+            time.sleep(0.005)
+        raise AssertionError(f"no manager within {PATIENCE_S} s")
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.client.close()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> None:
+        """End it and its runs."""
+        assert self.process is not None
+        self.client.shutdown(stop_jobs=True)
+        self.client.close()
+        self.process.wait(PATIENCE_S)
+
+    def job(self, *command: str, **asked: Any) -> dict[str, Any]:
+        """A job as a command line would send it, environment and all."""
+        env = {"PATH": os.environ["PATH"], **ENVIRONMENT}
+        return {"command": list(command), "cwd": str(self.home), "env": env, "grace_s": 1.0, **asked}
+
+    def fill(self, jobs: int, batch: int = 100) -> list[float]:
+        """One job that runs for long and so many that wait; seconds of each batch."""
+        took = []
+        self.client.submit(self.job("sleep", "86400"))
+        for _ in range(jobs // batch):
+            bodies = [self.job("sleep", "86400") for _ in range(batch)]
+            began = time.perf_counter()
+            self.client.submit(bodies)
+            took.append(time.perf_counter() - began)
+        return took
+
+    # --- what the kernel knows of it -------------------------------------------------------------------
+
+    def memory_bytes(self) -> int:
+        """What it holds in memory now."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+    def cpu_s(self) -> float:
+        """Seconds of processor time so far."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def manager_process(gpus: int = 1) -> Iterator[ManagerProcess]:
+    """A running manager with an empty home; nothing is left of either."""
+    home = Path(tempfile.mkdtemp(prefix="tiresias-bench-"))
+    manager = ManagerProcess(home, gpus)
+    try:
+        manager.start()
+        yield manager
+        manager.end()
+    finally:
+        if manager.process is not None and manager.process.poll() is None:
+            manager.kill()
+        _end_runs(home)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _end_runs(home: Path) -> None:
+    """End supervisors that outlive their manager, as they should; they end their workers."""
+    for claim in home.glob("jobs/*/runs/*/claim.json"):
+        if not (claim.parent / "exit.json").exists():
+            with suppress(OSError, ValueError, KeyError):
+                os.kill(json.loads(claim.read_text())["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if all((each.parent / "exit.json").exists() for each in home.glob("jobs/*/runs/*/claim.json")):
+            return
+        time.sleep(0.05)
+
+
+class NoProcesses:
+    """An executor that starts nothing: every run is up at once and ends when `finish` says so.
+
+    For measuring what the manager itself costs with hundreds of runs on a machine that could not run them.
+    """
+
+    def __init__(self) -> None:
+        self._reports: list[Report] = []
+        self._descriptor = os.eventfd(0)
+
+    def start(self, spec: RunSpec) -> None:
+        self._reports.append(RunUp(spec.run_id))
+
+    def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
+        self._reports.append(RunGone(run_id, (WorkerExit(code=75, told=True),), stopped=True))
+
+    def finish(self, run_id: RunId) -> None:
+        self._reports.append(RunGone(run_id, (WorkerExit(code=0),)))
+
+    def poll(self) -> list[Report]:
+        reports, self._reports = self._reports, []
+        return reports
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
+        return Adopted(running=[spec.run_id for spec in expected])
+
+    def forget(self, run_id: RunId) -> None:
+        pass
+
+    def close(self) -> None:
+        os.close(self._descriptor)
