@@ -52,10 +52,12 @@ class Desk(Keeper):
             needs[id] = self._unmet(submission)
             self._batch.submissions[id] = submission.to_json()
             if submission.preflight:
-                facts.append(self._preflight(id, submission, at))
-                assert note.preflight_job is not None
-                needs[note.preflight_job] = []
-                needs[id].append(note.preflight_job)
+                child = self._preflight(id, submission)
+                facts.append(f.JobSubmitted(at, self.notes[child].light.to_job(child, at)))
+                if self.gates.may_bar(self.notes[child]):
+                    facts.append(f.JobDeferred(at, child, UNDECIDED))
+                needs[child] = list(needs[id])  # it may need what they leave behind
+                needs[id].append(child)
             facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
             if self.gates.may_bar(note):
                 facts.append(f.JobDeferred(at, id, UNDECIDED))
@@ -84,7 +86,7 @@ class Desk(Keeper):
             raise Conflict(f"the Idempotency-Key {key!r} was used for another submission; choose a new one")
         return list(known.jobs)
 
-    def _preflight(self, id: JobId, submission: Submission, at: float) -> f.Fact:
+    def _preflight(self, id: JobId, submission: Submission) -> JobId:
         """The job that tries the command out on one GPU."""
         child = self._new_id()
         tried = replace(
@@ -104,7 +106,7 @@ class Desk(Keeper):
         note.preflight_of = id
         self.notes[id].preflight_job = child
         self._batch.submissions[child] = tried.to_json()
-        return f.JobSubmitted(at, tried.to_job(child, at))
+        return child
 
     def _checked(self, caller: Caller, submission: Submission) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
@@ -301,6 +303,7 @@ class Desk(Keeper):
         except StoreError as error:
             self.state.memory = memory
             self.controller = Controller(self.state, before.policy, before.placer)
+            self.apply(f.TimerFired(self.now()))
             raise Unavailable(str(error)) from None
         self.chosen = chosen
         self.apply(f.TimerFired(self.now()))

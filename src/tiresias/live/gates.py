@@ -36,6 +36,7 @@ class Gates:
         self._begins: list[tuple[float, JobId]] = []
         self._dirty: dict[JobId, None] = {}  # jobs to look at again
         self._doomed: dict[JobId, JobId] = {}  # job: the one whose failure it cannot survive
+        self._backoffs: dict[JobId, float] = {}  # job whose back-off a limit cut short: its end
 
     def add(self, id: JobId, unmet: Iterable[JobId] = ()) -> None:
         """A job that is active now; `unmet` are those that must succeed first (also its preflight)."""
@@ -65,6 +66,7 @@ class Gates:
             self._needed_by.get(other, {}).pop(id, None)
         self._dirty.pop(id, None)
         self._doomed.pop(id, None)
+        self._backoffs.pop(id, None)
         for child in self._needed_by.pop(id, {}):
             if child not in self._needs:
                 continue
@@ -125,26 +127,47 @@ class Gates:
         dirty, self._dirty = self._dirty, {}
         if not dirty:
             return []
+        # Who comes in may put somebody else out: all that share a limit are looked at together.
+        limits = {user: self.limit_of(user) for user in sorted({self.notes[id].light.user for id in dirty})}
+        for user, limit in limits.items():
+            if limit is not None:
+                dirty.update(self.by_user[user])
         over_array: set[JobId] = set()
-        for array in {self.notes[id].light.array for id in dirty} - {""}:
+        for array in sorted({self.notes[id].light.array for id in dirty} - {""}):
             over_array |= self._over_array(array, at)
+            dirty.update(self._by_array[array])
         over_user: set[JobId] = set()
-        for user in sorted({self.notes[id].light.user for id in dirty}):
-            limit = self.limit_of(user)
+        for user, limit in limits.items():
             if limit is not None:
                 over_user |= self._over_limit(user, limit, at, over_array)
-                dirty.update(self.by_user[user])
         found: list[f.Fact] = []
         for id in dirty:
             job = self.jobs[id]
-            if job.run is not None or job.deferred == BACKOFF or job.cancelled:
+            if job.run is not None or job.cancelled:
                 continue
             why = self._own(id, at) or (ARRAY if id in over_array else QUOTA if id in over_user else "")
-            if why and why != job.deferred:
+            if job.deferred == BACKOFF:
+                if why:  # the core would let it go when its back-off ends, whatever the limit says then
+                    self._backoffs[id] = job.deferred_until
+                    found.append(f.JobDeferred(at, id, why))
+            elif why and why != job.deferred:
                 found.append(f.JobDeferred(at, id, why))
             elif job.deferred and not why:
-                found.append(f.JobCleared(at, id))
+                until = self._backoffs.pop(id, at)
+                found.append(f.JobDeferred(at, id, BACKOFF, until) if until > at else f.JobCleared(at, id))
         return found
+
+    def bars(self, id: JobId, at: float) -> str:
+        """What keeps the job from queueing again if its run ends now: a limit may have become lower."""
+        light = self.notes[id].light
+        if why := self._own(id, at):
+            return why
+        over_array = self._over_array(light.array, at, ending=id) if light.array else set()
+        if id in over_array:
+            return ARRAY
+        limit = self.limit_of(light.user)
+        is_over = limit is not None and id in self._over_limit(light.user, limit, at, over_array, ending=id)
+        return QUOTA if is_over else ""
 
     def _own(self, id: JobId, at: float) -> str:
         """What keeps this one job waiting, whatever the others do."""
@@ -155,25 +178,27 @@ class Gates:
             return BEGIN
         return ""
 
-    def _in_line(self, ids: Iterable[JobId], at: float) -> list[JobState]:
-        """Those of them that could queue, who has run first."""
+    def _in_line(self, ids: Iterable[JobId], at: float, ending: JobId | None) -> list[JobState]:
+        """Those of them that could queue, who has run first; the run of `ending` counts as over."""
         jobs = [self.jobs[id] for id in ids]
         jobs = [job for job in jobs if job.run is not None or not (job.held or self._own(job.id, at))]
-        return sorted(jobs, key=lambda job: (job.run is None, not job.runs, job.id))
+        return sorted(jobs, key=lambda job: (job.run is None or job.id == ending, not job.runs, job.id))
 
-    def _over_array(self, array: str, at: float) -> set[JobId]:
+    def _over_array(self, array: str, at: float, ending: JobId | None = None) -> set[JobId]:
         ids = self._by_array.get(array, {})
         limits = [n for id in ids if (n := self.notes[id].light.array_limit) is not None]
         if not limits:
             return set()
-        return {job.id for job in self._in_line(ids, at)[min(limits) :]}
+        return {job.id for job in self._in_line(ids, at, ending)[min(limits) :]}
 
-    def _over_limit(self, user: str, limit: int, at: float, barred: set[JobId]) -> set[JobId]:
+    def _over_limit(
+        self, user: str, limit: int, at: float, barred: set[JobId], ending: JobId | None = None
+    ) -> set[JobId]:
         left, over = limit, set()
-        for job in self._in_line(self.by_user[user], at):
+        for job in self._in_line(self.by_user[user], at, ending):
             if job.id in barred:
                 continue
-            if job.run is None and job.gpus > left:
+            if (job.run is None or job.id == ending) and job.gpus > left:
                 over.add(job.id)
             else:
                 left -= job.gpus

@@ -78,6 +78,8 @@ class Keeper(Books):
         goes_on = outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled
         if goes_on and outcome.backoff_s:
             facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
+        elif goes_on and (why := self.gates.bars(job.id, at)):
+            facts.append(f.JobDeferred(at, job.id, why))
         self._batch.exits[run.id] = record
         self.note(job.id)
         self.apply(*facts)
