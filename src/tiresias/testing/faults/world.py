@@ -91,6 +91,7 @@ class World:
         self.boot = 0
         self.weather = Weather()
         self.programs = {name: Program(training) for name, training in trainings.items()}
+        self.tried: dict[str, Program] = {}  # by preflights
         self.disk: dict[Path, Gang] = {}  # claimed run directories
         self.wishes: dict[Path, float] = {}  # stop.json, also of runs that have not begun
         self.gangs: list[Gang] = []  # every gang that was ever begun
@@ -116,6 +117,13 @@ class World:
         self.at, _, what, about = heappop(self._heap)
         what(*about)
 
+    def program_of(self, spec: RunSpec) -> Program:
+        """A preflight works on a copy of its own: what it does counts for nothing."""
+        program = self.programs[spec.command[-1]]
+        if not spec.preflight:
+            return program
+        return self.tried.setdefault(spec.command[-1], Program(program.training))
+
     @property
     def live(self) -> list[Gang]:
         return [gang for gang in self.disk.values() if gang.is_alive]
@@ -129,7 +137,7 @@ class World:
     def _begin(self, spec: RunSpec, boot: int) -> None:
         if spec.run_dir in self.disk or boot != self.boot:
             return
-        program = self.programs[spec.command[-1]]
+        program = self.program_of(spec)
         gang = Gang(spec, program, is_alive=True, is_supervised=True, begun_at=self.at)
         self.disk[spec.run_dir] = gang
         self.gangs.append(gang)
@@ -149,7 +157,7 @@ class World:
 
     def void(self, spec: RunSpec) -> Gang:
         """Claim the run so that nobody ever starts it."""
-        gang = Gang(spec, self.programs[spec.command[-1]])
+        gang = Gang(spec, self.program_of(spec))
         self.disk[spec.run_dir] = gang
         gang.record = RunGone(spec.run_id, stopped=True)
         self.tell("never begins", spec.run_id)

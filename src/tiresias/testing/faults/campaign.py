@@ -1,0 +1,79 @@
+"""Many seeds, one after the other; a failing one is named with the command that repeats it."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from tiresias.testing.faults.simulation import Parts, Simulation
+
+
+class Failure(AssertionError):
+    """A seed went wrong."""
+
+    def __init__(self, seed: int, cause: Exception):
+        super().__init__(f"seed {seed}: {type(cause).__name__}: {cause}")
+        self.seed = seed
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was tried, so that a campaign in which nothing happens does not pass for a good one."""
+
+    seeds: int = 0
+    events: int = 0
+    lives: int = 0
+    runs: int = 0
+    jobs: int = 0
+
+    def count(self, simulation: Simulation) -> None:
+        self.seeds += 1
+        self.events += simulation.events
+        self.lives += simulation.lives
+        self.runs += len(simulation.world.gangs)
+        self.jobs += len(simulation.promises.jobs)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seeds} seeds: {self.events} events, {self.lives} lives of managers, {self.jobs} jobs,"
+            f" {self.runs} runs"
+        )
+
+
+def command(seed: int) -> str:
+    return f"python -m tiresias.testing.faults {seed}"
+
+
+def campaign(seeds: Iterable[int], folder: Path, parts: Parts | None = None) -> Tally:
+    """Raises Failure at the first seed that goes wrong."""
+    tally = Tally()
+    for seed in seeds:
+        home = folder / str(seed)
+        home.mkdir()
+        simulation = Simulation(seed, home, parts)
+        try:
+            simulation.run()
+        except Exception as cause:
+            raise Failure(seed, cause) from cause
+        finally:
+            shutil.rmtree(home)
+        tally.count(simulation)
+    return tally
+
+
+def tell_story(seed: int, home: Path, out: TextIO) -> int:
+    """Print what happened, line by line, and how it ended."""
+    simulation = Simulation(seed, home)
+    problem = ""
+    try:
+        simulation.run()
+    except Exception:  # noqa: BLE001  (the story is worth most when something broke)
+        problem = traceback.format_exc()
+    for at, what, about in simulation.story:
+        print(f"{at:10.2f}  {what}  {'  '.join(map(str, about))}", file=out)
+    print(problem or "It ended well.", file=out)
+    return 1 if problem else 0

@@ -1,0 +1,110 @@
+"""The manager's effects on the outside, each of which may be its last: commits, commands, what it forgets.
+
+A killed manager has no further effect, whatever its `finally` clauses try: every later one raises again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tiresias.core.controller import Controller
+from tiresias.core.model import RunId
+from tiresias.executors.base import Adopted, Executor, Report, RunSpec
+from tiresias.store import Batch, Loaded, Store, StoreError
+from tiresias.testing.faults.witness import Witness
+
+
+class Killed(BaseException):
+    """kill -9: nothing of the manager's catches this."""
+
+
+class Effects:
+    """Counts effects, and kills the manager at the one that was chosen."""
+
+    def __init__(self, tell: Callable[..., None]):
+        self.tell = tell
+        self.left: int | None = None  # effects until it is killed; None: it lives
+        self.is_dead = False
+        self.is_disk_full = False
+
+    def point(self, what: str) -> None:
+        """Here it may be killed."""
+        if self.is_dead:
+            raise Killed(what)
+        if self.left is not None:
+            self.left -= 1
+            if self.left <= 0:
+                self.tell("KILLED", what)
+                self.is_dead = True
+                raise Killed(what)
+
+
+class MortalStore(Store):
+    """The real store, whose owner may be killed before and after each commit, and whose disk may be full."""
+
+    effects: Effects
+
+    def commit(self, controller: Controller, batch: Batch) -> int:
+        self._before("commit")
+        seq = super().commit(controller, batch)
+        self.effects.point("after the commit")
+        return seq
+
+    def set_setting(self, key: str, value: Any) -> None:
+        self._before("a setting")
+        super().set_setting(key, value)
+        self.effects.point("after a setting")
+
+    def load(self, policy: Any = None) -> Loaded:
+        self._before("the note of a restart")
+        found = super().load(policy)
+        self.effects.point("after the note of a restart")
+        return found
+
+    def _before(self, what: str) -> None:
+        self.effects.point(f"before {what}")
+        if self.effects.is_disk_full:
+            raise StoreError(f"{self.path}: cannot commit: the disk is full; make room")
+
+
+class MortalExecutor:
+    """An executor whose owner may be killed before and after each command; the witness sees each first."""
+
+    def __init__(self, executor: Executor, effects: Effects, witness: Witness):
+        self._executor = executor
+        self._effects = effects
+        self._witness = witness
+
+    def start(self, spec: RunSpec) -> None:
+        self._effects.point(f"before the start of run {spec.run_id}")
+        self._witness.starts(spec)
+        self._executor.start(spec)
+        self._effects.point(f"after the start of run {spec.run_id}")
+
+    def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
+        self._effects.point(f"before the stop of run {run_id}")
+        self._witness.stops(run_id)
+        self._executor.stop(run_id, grace_s)
+        self._effects.point(f"after the stop of run {run_id}")
+
+    def forget(self, run_id: RunId) -> None:
+        self._effects.point(f"before run {run_id} is forgotten")
+        self._witness.forgets(run_id)
+        self._executor.forget(run_id)
+        self._effects.point(f"after run {run_id} is forgotten")
+
+    def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
+        self._effects.point("before adoption")
+        adopted = self._executor.adopt(expected)
+        self._effects.point("after adoption")
+        return adopted
+
+    def poll(self) -> list[Report]:
+        return self._executor.poll()
+
+    def fileno(self) -> int:
+        return self._executor.fileno()
+
+    def close(self) -> None:
+        self._executor.close()

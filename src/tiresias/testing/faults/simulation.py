@@ -1,0 +1,270 @@
+"""One seed, one story: a random machine, trainings and user, and everything that can go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tiresias.core import invariants
+from tiresias.core.model import Node, Phase
+from tiresias.executors.gpus import Gpu
+from tiresias.live.clock import Clock
+from tiresias.live.machine import Machine
+from tiresias.live.manager import Manager
+from tiresias.store import Chosen, Store, StoreError, redecide, replay
+from tiresias.testing.faults.clock import Clocks
+from tiresias.testing.faults.disasters import Disasters, Odds
+from tiresias.testing.faults.effects import Effects, Killed, MortalExecutor, MortalStore
+from tiresias.testing.faults.executor import SimulatedExecutor
+from tiresias.testing.faults.promises import Promises
+from tiresias.testing.faults.trainings import random_training
+from tiresias.testing.faults.user import POLICIES, User
+from tiresias.testing.faults.witness import Violation, Witness
+from tiresias.testing.faults.world import CALM, World
+
+ENOUGH_S = 400_000.0  # virtual seconds in which everything finishes once faults are off
+RESTARTS_WITHIN_S = 30.0
+THINKS_S = 20.0  # a user, between two requests
+
+
+@dataclass(slots=True, frozen=True)
+class Parts:
+    """What is under test. The seeded bugs of the tests replace one of them."""
+
+    manager: type[Manager] = Manager
+    store: type[MortalStore] = MortalStore
+    executor: type[SimulatedExecutor] = SimulatedExecutor
+
+
+@dataclass(slots=True)
+class Life:
+    """One manager, from its start to its death."""
+
+    manager: Manager
+    store: Store
+    executor: SimulatedExecutor
+
+
+def _random_machine(rng: Random) -> Machine:
+    nodes = [Node(f"n{index}", rng.randrange(1, 5)) for index in range(rng.randrange(1, 3))]
+    gpus = {f"{node.name}:{index}": Gpu(index, "", "fake", 0) for node in nodes for index in range(node.gpus)}
+    return Machine(nodes, gpus)
+
+
+def _nothing() -> None:
+    """Something to wake up for."""
+
+
+class Simulation:
+    """`run` ends well, or raises what went wrong. `story` is what happened so far."""
+
+    def __init__(self, seed: int, home: Path, parts: Parts | None = None, odds: Odds | None = None):
+        rng = Random(seed)
+        self.parts = parts or Parts()
+        self.home = home
+        self.story: list[tuple[float, str, tuple[object, ...]]] = []
+        self.events = self.lives = 0
+        trainings = [random_training(rng, f"t{index}") for index in range(rng.randrange(5, 13))]
+        self.machine = _random_machine(rng)
+        slots = sorted(self.machine.gpus)
+        self.world = World(Random(rng.random()), {each.name: each for each in trainings}, self.tell)
+        self.promises = Promises()
+        self.witness = Witness(self.world, self.promises, frozenset(slots))
+        self.clocks = Clocks(self.world)
+        nodes = [node.name for node in self.machine.nodes]
+        self.user = User(Random(rng.random()), trainings, slots, nodes, self.promises, self.tell)
+        self.disasters = Disasters(Random(rng.random()), odds or Odds())
+        self.rng = Random(rng.random())
+        self.chosen = self.rng.choice(POLICIES)
+        self.effects = Effects(self.tell)
+        self.life: Life | None = None
+        self.is_calm = False
+        self._wake_at = 0.0  # a manager that could not commit tries again then
+        self._faulty_events = self.rng.randrange(60, 260)
+
+    def tell(self, what: str, *about: object) -> None:
+        self.story.append((self.world.at, what, about))
+
+    # --- the two halves --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        try:
+            self._be_born()
+            self.world.after(0.0, self._user_acts)
+            while self.events < self._faulty_events:
+                self._happen()
+            self._calm_down()
+            deadline = self.world.at + ENOUGH_S
+            while not self._is_finished():
+                if self.world.at > deadline:
+                    raise Violation(f"not finished: {self._unfinished()}")
+                self._happen()
+            self._check_ends()
+        finally:
+            if self.life is not None:
+                self.life.store.close()
+
+    def _happen(self) -> None:
+        """The next thing happens, then whatever goes wrong, then the manager sees to it."""
+        self.events += 1
+        world = self.world
+        due_at = self._manager_due_at()
+        if due_at <= world.next_at:
+            world.at = max(world.at, due_at)
+        else:
+            world.happen()
+        if not self.is_calm:
+            if self.disasters.strike(world, self.clocks, self.effects):
+                self._die()
+            elif self.disasters.rng.random() < self.disasters.odds.busy:
+                self.witness.look()
+                return
+        self._serve()
+        self.witness.look()
+
+    def _calm_down(self) -> None:
+        """Faults off; the user takes back what keeps jobs from running."""
+        self.tell("CALM")
+        self.is_calm = True
+        self.world.weather = CALM
+        self.effects.left, self.effects.is_disk_full = None, False
+        if self.life is None:
+            self._be_born()
+        self._wake_at = 0.0
+        self._serve()
+        life = self._alive()
+        self.user.submit_rest(life.manager)
+        self._serve()
+        self.user.tidy(life.manager)
+        self._serve()
+
+    # --- the manager -----------------------------------------------------------------------------------
+
+    def _alive(self) -> Life:
+        assert self.life is not None
+        return self.life
+
+    def _manager_due_at(self) -> float:
+        """When the manager wants to be woken, in true time."""
+        if self.life is None:
+            return float("inf")
+        due_at = self.world.at + self.life.manager.next_due_at - self.life.manager.clock.now()
+        return max(due_at, self._wake_at)
+
+    def _serve(self) -> None:
+        """What the service does whenever it wakes up: look, apply, commit, carry out, acknowledge."""
+        if self.life is None or self.world.at < self._wake_at:
+            return
+        manager = self.life.manager
+        self.witness.clock_now = manager.clock.now()
+        try:
+            if self.life.executor.has_news:
+                manager.poll()
+            manager.tick()
+            manager.flush()
+        except StoreError:
+            self._wake_at = self.world.at + 1.0
+            self.world.after(1.0, _nothing)
+            return
+        except Killed:
+            self._die()
+            return
+        self.promises.acknowledge()
+        invariants.check_plan(manager.controller)
+
+    def _be_born(self) -> None:
+        """A manager starts, and may be killed as it does."""
+        if self.life is not None:
+            return
+        left = self.effects.left
+        full = self.effects.is_disk_full
+        self.effects = Effects(self.tell)
+        self.effects.left, self.effects.is_disk_full = left, full and not self.is_calm
+        store: MortalStore | None = None
+        executor = self.parts.executor(self.world)
+        try:
+            store = self.parts.store.open(self.home / "journal.db", synchronous="NORMAL")
+            store.effects = self.effects
+            manager = self._open(store, MortalExecutor(executor, self.effects, self.witness))
+        except (Killed, StoreError) as end:
+            self.tell("dies as it starts", str(end))
+            executor.close()
+            if store is not None:
+                store.close()
+            self._plan_birth()
+            return
+        self.life = Life(manager, store, executor)
+        self._wake_at = 0.0
+        self.lives += 1
+        self.tell("the manager is there")
+        self._check_nothing_lost()
+        self._serve()
+
+    def _open(self, store: MortalStore, executor: MortalExecutor) -> Manager:
+        name, options = self.chosen
+        clock = Clock(wall=self.clocks.wall, steady=self.clocks.monotonic)
+        chosen = Chosen(name, options)
+        return self.parts.manager.open(self.home, store, executor, self.machine, chosen, clock=clock)
+
+    def _die(self) -> None:
+        self.effects.is_dead = True
+        self.user.lost_touch()
+        if self.life is not None:
+            self.life.executor.close()
+            self.life.store.close()
+            self.life = None
+            self._plan_birth()
+
+    def _plan_birth(self) -> None:
+        self.effects.left = None
+        if not self.is_calm and self.rng.random() < 0.2:
+            self.effects.left = self.rng.randrange(1, 12)  # it will not live long
+        self.world.after(self.rng.random() * RESTARTS_WITHIN_S, self._be_born)
+
+    def _user_acts(self) -> None:
+        if self.is_calm:
+            return
+        self.world.after(self.rng.random() * THINKS_S, self._user_acts)
+        if self.life is not None:
+            try:
+                self.user.act(self.life.manager, self.life.manager.clock.now())
+            except Killed:
+                self._die()
+
+    # --- what must be true -----------------------------------------------------------------------------
+
+    def _check_nothing_lost(self) -> None:
+        for job in self.promises.jobs.values():
+            if job.id is not None and self._alive().store.job(job.id) is None:
+                raise Violation(f"an acknowledged job is lost: {job.id} ({job.name})")
+
+    def _unfinished(self) -> list[str]:
+        store = self._alive().store
+        active = [f"job {record.id} is {record.phase}" for record in store.active()]
+        return active + [f"run {gang.spec.run_id} lives" for gang in self.world.live]
+
+    def _is_finished(self) -> bool:
+        return self.life is not None and not self.life.manager.state.jobs and not self.world.live
+
+    def _check_ends(self) -> None:
+        """Every job ended as it really went, every run has its record, the story can be told again."""
+        life = self._alive()
+        self.witness.check_begun_once()
+        phases: dict[str, Phase] = {}
+        for job in self.promises.jobs.values():
+            record = None if job.id is None else life.store.job(job.id)
+            if record is None:
+                raise Violation(f"a job that was asked for again and again is nowhere: {job.name}")
+            phases[job.name] = record.phase
+        for job in self.promises.jobs.values():
+            self.witness.check_end(job, phases)
+        if life.store.open_runs() or life.store.active():
+            raise Violation(f"open in the journal: {life.store.open_runs()} {life.store.active()}")
+        for gang in self.world.gangs:
+            run = life.store.run(gang.spec.run_id)
+            if run is None or run.exited_at is None or run.job_id != gang.spec.job_id:
+                raise Violation(f"run {gang.spec.run_id} is not in the journal as it was: {run}")
+        difference = redecide(replay(life.store))
+        if difference is not None:
+            raise Violation(f"decided otherwise when asked again: {difference}")

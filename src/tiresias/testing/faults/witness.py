@@ -1,0 +1,173 @@
+"""Looks at the World and at every command, and says what must never happen. It asks the manager nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tiresias.core.model import JobId, Phase, RunId
+from tiresias.executors.base import RunSpec
+from tiresias.testing.faults.promises import Asked, Promises
+from tiresias.testing.faults.trainings import Trouble
+from tiresias.testing.faults.world import Gang, World
+
+HOPELESS = (Trouble.BROKEN, Trouble.UNSTARTABLE)
+
+
+class Violation(AssertionError):
+    """Something happened that must never happen."""
+
+
+def _must(holds: bool, claim: str, *values: object) -> None:
+    if not holds:
+        raise Violation(f"{claim}: {', '.join(map(repr, values))}")
+
+
+def _name(spec: RunSpec) -> str:
+    """Which training a run is one of; a preflight is another job than the one it tries out."""
+    return f"preflight of {spec.command[-1]}" if spec.preflight else spec.command[-1]
+
+
+class Witness:
+    def __init__(self, world: World, promises: Promises, slots: frozenset[str]):
+        self._world = world
+        self._promises = promises
+        self._slots = slots
+        self._specs: dict[RunId, RunSpec] = {}  # as first commanded
+        self._forgotten: set[RunId] = set()
+        self._names: dict[JobId, str] = {}  # which training a job id stands for
+        self.clock_now = 0.0  # the manager's own time, for begin times
+
+    # --- commands --------------------------------------------------------------------------------------
+
+    def starts(self, spec: RunSpec) -> None:
+        """The manager commands a start, for the first time or again."""
+        job = self._promises.jobs[spec.command[-1]]
+        known = self._specs.get(spec.run_id)
+        if known is not None:
+            _must(spec.run_id not in self._forgotten, "a run that is over is started again", spec.run_id)
+            same = (spec.run_dir, spec.job_id, spec.slots) == (known.run_dir, known.job_id, known.slots)
+            _must(same, "a run changes as it is started again", known, spec)
+            return
+        self._check_identity(spec)
+        self._check_slots(spec, job)
+        self._check_turn(spec, job)
+        self._specs[spec.run_id] = spec
+
+    def _check_identity(self, spec: RunSpec) -> None:
+        for other in self._specs.values():
+            _must(other.run_dir != spec.run_dir, "two runs share a directory", other.run_id, spec.run_id)
+            if other.job_id == spec.job_id:
+                same = other.checkpoint_dir == spec.checkpoint_dir
+                _must(same, "the checkpoints of a job moved", other.checkpoint_dir, spec.checkpoint_dir)
+                _must(other.number < spec.number, "runs numbered out of order", other.number, spec.number)
+            else:
+                once = _name(other) != _name(spec)
+                _must(once, "one submission, two jobs", _name(spec), other.job_id, spec.job_id)
+        name = self._names.setdefault(spec.job_id, _name(spec))
+        _must(name == _name(spec), "one job id, two jobs", spec.job_id, name, _name(spec))
+        program = self._world.program_of(spec)
+        _must(spec.resumes or not program.saved, "it must resume and is not told so", spec.run_id)
+        _must(not program.is_finished, "a job that said it is finished runs again", spec.run_id)
+
+    def _check_slots(self, spec: RunSpec, job: Asked) -> None:
+        slots = [str(slot) for slot in spec.slots]
+        gpus = 1 if spec.preflight else job.submission.gpus
+        _must(len(set(slots)) == len(slots) == gpus, "not the gang that was asked for", slots, gpus)
+        _must(set(slots) <= self._slots, "slots that do not exist", slots)
+        out = self._promises.sure_drained & set(slots)
+        _must(not out, "a start on a drained slot", spec.run_id, sorted(out))
+
+    def _check_turn(self, spec: RunSpec, job: Asked) -> None:
+        asked = job.submission
+        is_it = spec.preflight or job.id in (None, spec.job_id)
+        _must(is_it, "an acknowledged job runs as another", job.id, spec.job_id)
+        _must(not job.is_cancel_sure, "a cancelled job starts", spec.job_id)
+        _must(spec.preflight or not job.is_hold_sure, "a held job starts", spec.job_id)
+        waits = [other.name for other in job.after if not self._world.programs[other.name].is_done]
+        _must(not waits, "it starts before what it depends on is done", spec.job_id, waits)
+        if asked.begin_at is not None:
+            _must(self.clock_now >= asked.begin_at, "it starts too early", spec.job_id, self.clock_now)
+        limit = self._promises.sure_gpu_limit
+        if limit is not None:
+            held = sum(len(gang.spec.slots) for gang in self._world.live)
+            _must(held + len(spec.slots) <= limit, "above the limit of its user", held, limit)
+
+    def stops(self, run_id: RunId) -> None:
+        spec = self._specs.get(run_id)
+        if spec is None:
+            return  # one that was granted and never commanded
+        job = self._promises.jobs[spec.command[-1]]
+        asked = job.submission
+        may = asked.preemptible or job.is_stop_asked or asked.time_limit_s is not None or spec.preflight
+        _must(may, "a job that may not be preempted is told to stop", run_id, spec.job_id)
+
+    def forgets(self, run_id: RunId) -> None:
+        spec = self._specs.get(run_id)
+        if spec is not None and run_id not in self._forgotten:
+            gang = self._world.disk.get(spec.run_dir)
+            over = gang is not None and gang.record is not None
+            _must(over, "a run is forgotten before it is over", run_id)
+        self._forgotten.add(run_id)
+
+    # --- the World -------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """After everything that happens."""
+        holders: dict[str, RunId] = {}
+        jobs: dict[JobId, RunId] = {}
+        arrays: dict[str, int] = {}
+        for gang in self._world.live:
+            spec = gang.spec
+            for slot in spec.slots:
+                other = holders.setdefault(str(slot), spec.run_id)
+                _must(other == spec.run_id, "a slot held by two live runs", str(slot), other, spec.run_id)
+            other = jobs.setdefault(spec.job_id, spec.run_id)
+            _must(other == spec.run_id, "a job with two live runs", spec.job_id, other, spec.run_id)
+            asked = self._promises.jobs[spec.command[-1]].submission
+            if asked.array_limit is not None and not spec.preflight:
+                arrays[asked.array] = arrays.get(asked.array, 0) + 1
+                within = arrays[asked.array] <= asked.array_limit
+                _must(within, "too many of an array at once", asked.array, asked.array_limit)
+
+    def check_begun_once(self) -> None:
+        begun = [gang.spec.run_id for gang in self._world.gangs]
+        _must(len(set(begun)) == len(begun), "a run was started twice", begun)
+
+    # --- what a job's end must look like ---------------------------------------------------------------
+
+    def check_end(self, job: Asked, phases: Mapping[str, Phase]) -> None:
+        """How the manager says that the jobs ended (by name), against how it really went for one of them."""
+        phase = phases[job.name]
+        program = self._world.programs[job.name]
+        gangs = [gang for gang in self._world.gangs if _name(gang.spec) == job.name]
+        done = {step for step, _ in program.steps}
+        if phase is Phase.SUCCEEDED:
+            _must(program.is_done, "succeeded without doing its steps", job.id, program.saved)
+            wanted = set(range(1, job.training.steps + 1))
+            _must(done == wanted, "other steps than were asked for", job.id, done, wanted)
+        elif phase is Phase.CANCELLED:
+            _must(job.is_cancel_asked, "cancelled by nobody", job.id)
+        else:
+            _must(phase is Phase.FAILED, "not ended", job.id, phase)
+            in_vain = any(phases[other.name] is not Phase.SUCCEEDED for other in job.after)
+            self._check_failure(job, gangs, in_vain)
+        failures = self._failed_of(gangs, Trouble.FLAKY, *HOPELESS)
+        _must(failures <= job.submission.retries + 1, "retried too often", job.id, failures)
+
+    def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
+        """Runs that failed so, by themselves, and whose end somebody saw."""
+        seen = [gang for gang in gangs if gang.record is not None and not gang.record.lost]
+        return sum(gang.trouble in troubles and not gang.was_told for gang in seen)
+
+    def _check_failure(self, job: Asked, gangs: list[Gang], in_vain: bool) -> None:
+        """`in_vain`: what it depends on did not succeed."""
+        hopeless = self._failed_of(gangs, *HOPELESS)
+        _must(hopeless <= 1, "retried what no retry can cure", job.id, hopeless)
+        tried = self._world.tried.get(job.name)
+        if job.submission.time_limit_s is not None or hopeless or (tried is not None and tried.troubles):
+            return
+        if in_vain:
+            _must(not gangs, "failed for what it depends on, after it ran", job.id)
+            return
+        failures = self._failed_of(gangs, Trouble.FLAKY)
+        _must(failures > job.submission.retries, "failed, but could have been retried", job.id, failures)
