@@ -143,7 +143,7 @@ def submit(singles: int = 500) -> None:
     print(f"submit: {rate:,.0f} jobs/s in batches of 100 (at least 500 wanted)")
     print(f"submit: the last {tenth} batches took {growth:.2f} times as long as the first {tenth}")
     p50, p99 = share(queued, 0.5), share(queued, 0.99)
-    print(f"submit: one at a time: p50 {ms(p50)}, p99 {ms(p99)} with {PENDING:,} queued (less than 100 wanted)")
+    print(f"submit: p50 {ms(p50)}, p99 {ms(p99)} one at a time, {PENDING:,} queued (less than 100 ms wanted)")
     print(
         f"submit: p50 is {p50 / share(alone, 0.5):.2f} times that with none queued, "
         f"{p50 / share(empty, 0.5):.1f} times that of an empty request"
