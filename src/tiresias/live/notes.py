@@ -25,6 +25,7 @@ class Note:
     is_tried: bool = False  # a preflight that has seen enough
     failure: dict[str, Any] = field(default_factory=dict)  # how the last run failed: kind, sentence, evidence
     progress: dict[str, Any] | None = None  # as the last closed run told
+    ready_at: float | None = None  # before its first run, since when only its turn was to come; None: always
 
     @classmethod
     def of(cls, submission: Submission) -> Self:
