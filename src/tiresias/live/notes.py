@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from tiresias.core.model import JobId
@@ -32,7 +32,8 @@ class Note:
         return cls(replace(submission, env={}))
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """As it is now; its parts are replaced when they change, never changed themselves."""
+        return {name: getattr(self, name) for name in NAMES} | {"light": self.light.to_json()}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
@@ -44,3 +45,6 @@ class Note:
         light = self.light
         text = "\0".join((light.user, light.cwd, *light.command))
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+NAMES = [each.name for each in fields(Note)]
