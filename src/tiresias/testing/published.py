@@ -95,10 +95,10 @@ EC2 = {
 """TensorFlow, May 2017, images a second on 1, 2, 4 and 8 nodes of 8 K80 with 10 Gb/s between them."""
 
 
-def tensorflow_ec2() -> Iterator[Row]:
+def tensorflow_ec2(software: Software | None = None) -> Iterator[Row]:
     """Images a second on several nodes; inside a node gradients were added up first: a node is a worker."""
     ethernet = Link(10 * GBIT, 30e-6)
-    network = Network(Links(PCIE3, ethernet, ethernet, node_gpus=1))
+    network = Network(Links(PCIE3, ethernet, ethernet, node_gpus=1), software)
     for (name, batch), rates in EC2.items():
         profile = replace(zoo.find(name), compute_s=8 * batch / rates[0], parallelism=PS)
         for nodes, rate in zip((2, 4, 8), rates[1:], strict=True):
