@@ -123,11 +123,14 @@ def _philly_speeds(network: Network) -> list[float]:
     profile = replace(zoo.find("resnet50"), compute_s=PHILLY_BATCH / PHILLY_IMAGES_PER_S)
     best = network.iteration(profile, ((2,),)).seconds
     apart: Shape = ((1, 1),)
+    node = network.links.node
+    crowded = node._replace(bandwidth_Bps=node.bandwidth_Bps / (1 + NEIGHBOURS))
+    full = Network(network.links._replace(node=crowded), network.software)
     told = [
         network.iteration(profile, ((2,),)),
         network.iteration(profile, apart),
         network.iteration(profile, apart, Sharing(node=1 + NEIGHBOURS)),
-        network.together(profile, apart, 1 + NEIGHBOURS),
+        full.together(profile, apart, 1 + NEIGHBOURS),
     ]
     return [best / each.seconds for each in told]
 
