@@ -42,7 +42,7 @@ TimeoutOption = Annotated[
 def run(
     ctx: typer.Context,
     job: JobOptions,
-    words: Words = None,
+    parts: Words = None,
     cancel_on_interrupt: Annotated[
         bool, typer.Option("--cancel-on-interrupt", help="Ctrl-C cancels the job at once.")
     ] = False,
@@ -57,7 +57,7 @@ def run(
     """
     from tiresias.cli.live import drafts
 
-    asked = drafts.understand(*split(ctx, words or []), job)
+    asked = drafts.understand(*split(ctx, parts or []), job)
     if asked.options.array or asked.options.sweep:
         raise Stop("run follows one job; submit an array or a sweep with: tir submit")
     if asked.options.retries is None:
