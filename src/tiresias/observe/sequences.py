@@ -26,7 +26,9 @@ Floats = npt.NDArray[np.float64]
 NEWEST = 8192  # messages looked at
 REPEATS = 3  # fewer iterations than this are none
 BAGS = 6  # and fewer than this are none where the order tells nothing
-TOLERANCE = 0.1  # how much worse than the best length a shorter one may be
+OFTEN = 10  # a size that came less often tells nothing, where others came more often
+SIZES_TOLERANCE = 0.2  # how much worse than the best length a shorter one may be, by sizes
+TOLERANCE = 0.1  # and by gaps
 STEADY = 0.95  # the part of an iteration that is as the next one
 TIME_TOLERANCE = 0.15  # of the time, how much more than the best length a shorter one may leave open
 NEAREST = 16  # lengths that are tried where the period is known
@@ -53,6 +55,8 @@ def cycle(flow: Flow, near_s: float | None = None) -> Cycle | None:
 
     With `near_s`, known from other flows, it is the one that takes that long.
     """
+    if len(flow.sizes) < 2 * REPEATS:
+        return None
     carriers = heavy(flow.sizes)[-NEWEST:]
     if len(carriers) < 2 * REPEATS:
         return None
@@ -75,7 +79,7 @@ def cycle(flow: Flow, near_s: float | None = None) -> Cycle | None:
 
 def good(lengths: Numbers, matched: Floats, least: float) -> tuple[Numbers, Floats]:
     """The lengths that match well enough, and about as well as the best one."""
-    chosen = matched >= max(least, float(matched.max(initial=0)) - TOLERANCE)
+    chosen = matched >= max(least, float(matched.max(initial=0)) - SIZES_TOLERANCE)
     return lengths[chosen], matched[chosen]
 
 
@@ -93,7 +97,8 @@ def heavy(sizes: Numbers) -> Numbers:
 def matches_in_order(symbols: Numbers) -> tuple[Numbers, Floats]:
     """Lengths, rising, and which part of the sizes comes again after each."""
     counts = np.bincount(symbols)
-    tells = np.where(counts >= REPEATS, np.log(len(symbols) / np.maximum(counts, 1)) + 1e-9, 0.0)
+    often = max(REPEATS, min(OFTEN, int(counts.max()) // 4))
+    tells = np.where(counts >= often, np.log(len(symbols) / np.maximum(counts, 1)) + 1e-9, 0.0)
     weights = tells[symbols]
     until = np.cumsum(weights)
     lengths = np.arange(1, len(symbols) // REPEATS + 1)
