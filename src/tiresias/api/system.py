@@ -9,12 +9,12 @@ from tiresias.api.answers import Health, Version, Who, answer
 from tiresias.api.callers import ADMIN, Admin, AnyCaller
 from tiresias.api.errors import error
 from tiresias.api.models import ShutdownBody
-from tiresias.api.state import Shared
+from tiresias.api.state import PREFIX, Shared
 from tiresias.live.errors import Unavailable
 from tiresias.live.reports import StatusReport
 
 probes = APIRouter()
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 
 
 @probes.get("/healthz", response_model=Health)
