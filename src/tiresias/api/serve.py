@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -55,7 +56,8 @@ def _run(home: Path) -> int:
     try:
         options = read_options(home / OPTIONS)
         load_plugins(options)
-        manager = open_manager(home, options)
+        with loading():
+            manager = open_manager(home, options)
         try:
             with listening(manager, options) as (sockets, about):
                 work(manager, sockets, about)
@@ -70,6 +72,17 @@ def _run(home: Path) -> int:
         return complain(FAILED, str(error))
     log.info("ended")
     return 0
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """What is loaded of a journal is no garbage and stays for long: it is not looked through for any."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def work(manager: Manager, sockets: list[socket.socket], about: Mapping[str, Any]) -> None:
