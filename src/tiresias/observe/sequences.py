@@ -176,11 +176,11 @@ def typical_s(durations_ns: Numbers) -> float:
 def explained(values: Floats, length: int) -> float:
     """The part of the variance that the place in the iteration explains, corrected for how many there are."""
     n = len(values)
+    whole = float(values.var()) if n > length else 0.0
+    if whole == 0:
+        return 0.0
     places = np.arange(n) % length
     means = np.bincount(places, values) / np.bincount(places)
-    whole = float(values.var())
-    if whole == 0 or n <= length:
-        return 0.0
     left = float(np.mean((values - means[places]) ** 2))
     return 1 - (left / whole) * (n - 1) / (n - length)
 
