@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo test lint types layers unit test-torch bench clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch bench clean
 
 install: .venv/installed
 
@@ -17,6 +17,9 @@ install: .venv/installed
 
 demo: install
 	$(BIN)/tiresias demo
+
+demo-sim: install
+	$(BIN)/tiresias demo --simulate
 
 test: lint types layers unit
 

@@ -18,10 +18,10 @@ from typer.core import TyperGroup
 
 from tiresias import __version__
 from tiresias.cli.compare import compare
-from tiresias.cli.demo import demo
 from tiresias.cli.errors import FAILED, INTERRUPTED, USAGE, Stop
 from tiresias.cli.live import (
     control,
+    demo,
     doctor,
     events,
     history,
@@ -177,12 +177,12 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "usage": usage.usage,
         "report": report.report,
         "doctor": doctor.doctor,
+        "demo": demo.demo,
     },
     SIMULATION: {
         "simulate": simulate,
         "compare": compare,
         "sweep": sweep,
-        "demo": demo,
         "policies": policies,
         "placers": placers,
         "profile": profile,
