@@ -94,12 +94,12 @@ def told(**averages: float) -> Told:
 
 
 def test_the_sentences_follow_the_figures():
-    worse, better, close = sentences(told(tiresias_l=7200.0, fifo=14400.0, srsf=5400.0))
+    worse, better, close = sentences(told(tiresias_l=14400.0, fifo=28800.0, srsf=10800.0))
     assert worse == (
-        "Under fifo a job would have taken 4.00 hours on average instead of 2.00 hours: 2.00 times as long."
+        "Under fifo a job would have taken 8.00 hours on average instead of 4.00 hours: 2.00 times as long."
     )
     assert "told every duration" in better
-    assert "1.50 hours on average instead of 2.00 hours: 25% less" in better
+    assert "3.00 hours on average instead of 4.00 hours: 25% less" in better
     assert "1.020 times the measured one" in close
     assert "off by 1.0% (median), 4.0% (p95), 5.0% (most)" in close
     assert sentences(told(tiresias_l=100.0, las=100.1))[0] == "las would have made no difference."
