@@ -92,7 +92,8 @@ class World:
         self.weather = Weather()
         self.programs = {name: Program(training) for name, training in trainings.items()}
         self.tried: dict[str, Program] = {}  # by preflights
-        self.disk: dict[Path, Gang] = {}  # claimed run directories
+        self.disk: dict[Path, Gang] = {}  # run directories with what they say, until they are forgotten
+        self.claims: set[Path] = set()  # claim.json, which nobody ever removes
         self.wishes: dict[Path, float] = {}  # stop.json, also of runs that have not begun
         self.gangs: list[Gang] = []  # every gang that was ever begun
         self.listeners: list[Listener] = []  # the executors that are open
@@ -135,8 +136,9 @@ class World:
         self.after(self.rng.random() * self.weather.spawn_s, self._begin, spec, self.boot)
 
     def _begin(self, spec: RunSpec, boot: int) -> None:
-        if spec.run_dir in self.disk or boot != self.boot:
+        if spec.run_dir in self.claims or boot != self.boot:
             return
+        self.claims.add(spec.run_dir)
         program = self.program_of(spec)
         gang = Gang(spec, program, is_alive=True, is_supervised=True, begun_at=self.at)
         self.disk[spec.run_dir] = gang
@@ -158,6 +160,7 @@ class World:
     def void(self, spec: RunSpec) -> Gang:
         """Claim the run so that nobody ever starts it."""
         gang = Gang(spec, self.program_of(spec))
+        self.claims.add(spec.run_dir)
         self.disk[spec.run_dir] = gang
         gang.record = RunGone(spec.run_id, stopped=True)
         self.tell("never begins", spec.run_id)
@@ -182,7 +185,7 @@ class World:
             self._report_end(gang)
 
     def forget(self, spec: RunSpec) -> None:
-        """The manager needs the directory no more; on a real disk it may be removed now."""
+        """The manager needs no answer of this run any more, so it gets none."""
         self.disk.pop(spec.run_dir, None)
         self.wishes.pop(spec.run_dir, None)
 
