@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo demo-sim test lint types layers unit test-torch bench clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch bench soak clean
 
 install: .venv/installed
 
@@ -39,6 +39,11 @@ unit: install
 test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
 	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/profiles/test_read_function.py
+
+# What takes hours: the same tests as in `make test`, with far more seeds and kills.
+soak: install
+	TIRESIAS_FAULT_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
+	TIRESIAS_KILLS=1000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
 
 bench: install
 	$(BIN)/python -m benchmarks
