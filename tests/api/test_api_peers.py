@@ -1,4 +1,4 @@
-"""Other users of the machine, known by the credentials of their connection. Only root can be somebody else."""
+"""Other users of the machine, known by the credentials of their connection; only root can be another."""
 
 from __future__ import annotations
 

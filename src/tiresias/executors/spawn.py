@@ -12,7 +12,7 @@ import os
 TYPE_CHECKING = False  # so that a supervisor need not load typing and enum: that halves its time to start
 if TYPE_CHECKING:
     import signal
-    from typing import Any
+    from typing import Any, NoReturn
 else:
     import _signal as signal
 
@@ -112,7 +112,7 @@ def _exec(argv: list[str], env: dict[str, str]) -> str:
         return f"cannot run {program!r}: {error}"
 
 
-def _search(program: str, argv: list[str], env: dict[str, str]) -> None:
+def _search(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
     """As os.execvpe, which imports a module: the user that we have become may not be able to read it."""
     if "/" in program:
         os.execve(program, argv, env)
