@@ -40,7 +40,7 @@ test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
 	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/profiles/test_read_function.py
 
-# What takes hours: the same tests as in `make test`, with far more seeds and kills.
+# What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
 	TIRESIAS_FAULT_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
 	TIRESIAS_KILLS=1000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
