@@ -38,7 +38,7 @@ unit: install
 # PyTorch is large: the examples that need it have a target of their own.
 test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
-	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/profiles/test_read_function.py
+	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/observe/test_observe_torch.py tests/profiles/test_read_function.py
 
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
