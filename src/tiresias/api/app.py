@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from tiresias import __version__
 from tiresias.api import errors, events, jobs, logs, metrics, nodes, policy, system, tokens, usage
 from tiresias.api.answers import ErrorReport
+from tiresias.api.audit import Audited
 from tiresias.api.bounds import Bounded
 from tiresias.api.callers import Accounts
 from tiresias.api.state import State
@@ -45,5 +46,6 @@ def create_app(service: Service, fatal: Callable[[Exception], None] | None = Non
         app.include_router(module.router, responses=ERRORS)
     errors.handle(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Audited)
     app.add_middleware(metrics.Measured, figures=app.state.figures)
     return app
