@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import sys
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 import httpx
 import pytest
@@ -162,6 +164,27 @@ def test_the_stream_is_what_browsers_and_other_clients_read(server, admin):
             )
             assert answer.status_code == 422, wrong
             assert "RUN:OFFSET" in answer.json()["error"]["message"]
+
+
+def test_nothing_is_left_of_a_stream_that_its_reader_has_left(server, admin):
+    [id] = admin.submit(job("sleep", "600"))
+    eventually(lambda: phase(admin, id) == "RUNNING")
+    open_files = Path(f"/proc/{server.process.pid}/fd")
+    before = len(list(open_files.iterdir()))
+    readers = []
+    for _ in range(20):
+        reader = socket.socket(socket.AF_UNIX)
+        reader.connect(str(server.home / "manager.sock"))
+        target = f"/api/v1/jobs/{id}/logs?follow=true"
+        reader.sendall(f"GET {target} HTTP/1.1\r\nHost: manager\r\n\r\n".encode())
+        assert reader.recv(100).startswith(b"HTTP/1.1 200")
+        readers.append(reader)
+    assert len(list(open_files.iterdir())) >= before + 20
+    for reader in readers:
+        reader.close()
+    eventually(lambda: len(list(open_files.iterdir())) <= before)
+    admin.cancel(id)
+    until_ended(admin, id)
 
 
 def test_the_output_of_every_worker_is_kept_apart(admin):
