@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from tiresias.live.why import quick_reason, why
 from tiresias.store import JobRecord, RunRecord
 
 SHORT_JOB_S = 300.0
+HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progress")
 
 
 @dataclass(slots=True)
@@ -364,8 +365,8 @@ class Window(Desk):
         runs = self.store.spans(record.id for record in records)
         rows = []
         for record in records:
-            row = asdict(self._ended(record))
-            del row["progress"]
+            ended = self._ended(record)
+            row = {name: getattr(ended, name) for name in HISTORY}
             lost = losses(runs.get(record.id, []))
             row |= {
                 "model": record.job.model,
