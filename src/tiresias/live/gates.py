@@ -202,10 +202,12 @@ class Gates:
             line.put(job, job.gpus, holds=False)
         return self._over(id)
 
-    def would_bar(self, asked: Submission) -> str:
+    def would_bar(self, asked: Submission, at: float) -> str:
         """What would keep a new job from queueing."""
-        if asked.after:
+        if any(other in self.jobs for other in asked.after):
             return DEPENDENCY
+        if asked.begin_at is not None and asked.begin_at > at:
+            return BEGIN
         line = self._of_user.get(asked.user)
         return QUOTA if line is not None and not line.has_room(asked.gpus) else ""
 
