@@ -265,9 +265,16 @@ class Simulation:
     # --- what must be true -----------------------------------------------------------------------------
 
     def _check_nothing_lost(self) -> None:
+        store = self._alive().store
         for job in self.promises.jobs.values():
-            if job.id is not None and self._alive().store.job(job.id) is None:
+            record = None if job.id is None else store.job(job.id)
+            if job.id is not None and record is None:
                 raise Violation(f"an acknowledged job is lost: {job.id} ({job.name})")
+            if record is not None and job.sure_priority not in (None, record.job.priority.value):
+                raise Violation(f"job {job.id} is {record.job.priority}, not {job.sure_priority}")
+        chosen = store.chosen()
+        if chosen is None or self.promises.sure_policy not in (None, chosen.policy):
+            raise Violation(f"the policy is {chosen}, not {self.promises.sure_policy}")
 
     def _unfinished(self) -> list[str]:
         if self.life is None:

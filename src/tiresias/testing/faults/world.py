@@ -53,8 +53,6 @@ class Gang:
     step: int = 0
     record: RunGone | None = None
     trouble: Trouble | None = None  # what ended it
-    begun_at: float = 0.0
-    ended_at: float = 0.0
     epoch: int = 0  # what was to happen to it in an earlier epoch does not
 
 
@@ -140,7 +138,7 @@ class World:
             return
         self.claims.add(spec.run_dir)
         program = self.program_of(spec)
-        gang = Gang(spec, program, is_alive=True, is_supervised=True, begun_at=self.at)
+        gang = Gang(spec, program, is_alive=True, is_supervised=True)
         self.disk[spec.run_dir] = gang
         self.gangs.append(gang)
         self.tell("begins", spec.run_id, [str(slot) for slot in spec.slots])
@@ -298,7 +296,6 @@ class World:
 
     def _over(self, gang: Gang, gone: RunGone) -> None:
         gang.is_alive = False
-        gang.ended_at = self.at
         if gang.is_supervised:  # else nobody writes down how it ended
             gang.is_supervised = False
             gang.record = gone
@@ -324,8 +321,6 @@ class World:
             listener.is_orphaned(gang)
 
     def _vanish(self, gang: Gang) -> None:
-        if gang.is_alive:
-            gang.ended_at = self.at
         gang.is_alive = gang.is_supervised = False
         gang.epoch += 1
 
