@@ -11,6 +11,7 @@ import pytest
 
 from tiresias.core.model import JobId, Phase
 from tiresias.executors.gpus import Driver, Gpu
+from tiresias.live import keeper
 from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.keeper import MOST_REMEMBERED
 from tiresias.live.manager import Manager
@@ -223,3 +224,19 @@ def test_of_commands_that_fail_only_so_many_are_remembered(tmp_path: Path) -> No
         assert len(lab.manager._failed_alike) == MOST_REMEMBERED
         assert "0" not in lab.manager._failed_alike
         assert str(MOST_REMEMBERED + 49) in lab.manager._failed_alike
+
+
+def test_a_journal_catches_up_with_what_is_to_leave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "BITE", 3)
+    monkeypatch.setattr(keeper, "BITE_EVERY_S", 0.0)
+    with LiveLab(tmp_path, settings={"keep_facts_s": 0.5}) as lab:
+        jobs = [lab.submit("true") for _ in range(5)]
+        ends = lab.until_ended(*jobs)
+        lab.manager._compact()  # keeps a State to replay from
+        old_at = lab.manager.now() + 1.0
+        lab.until(lambda: lab.manager.now() > old_at)
+        lab.manager._compacted_at -= 3600.0  # an hour later
+        lab.until(lambda: not any(lab.manager.store.story(job) for job in jobs))
+        assert [lab.of(job) for job in jobs] == ends, "their history stays"

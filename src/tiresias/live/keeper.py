@@ -23,6 +23,8 @@ OUT_OF_SERVICE = "out_of_service"  # the setting: why which slot or node is
 FAULTS = "gpu_faults"  # the setting: which jobs died of which slot, since anything went well there
 FOREIGN = "used by others: "
 UNHEALTHY = "unhealthy: "
+BITE = 1000  # facts that leave the journal at once
+BITE_EVERY_S = 1.0
 MOST_REMEMBERED = 1000  # commands that failed in a way that would come again
 
 
@@ -201,10 +203,15 @@ class Keeper(Books):
             self._afterwards.append(self._compact)
 
     def _compact(self) -> None:
+        """In small bites, so that nobody waits for it; the next one comes soon while there is more."""
+        keep_s = self.settings.keep_facts_s
         try:
-            self.store.compact(self.now() - self.settings.keep_facts_s)
+            done = self.store.compact(self.now() - keep_s, limit=BITE, base_every_s=keep_s / 8)
         except StoreError as error:
             self.problem = str(error)
+            return
+        if not done.is_all:
+            self._compacted_at += BITE_EVERY_S - self.settings.compact_every_s
 
     def _expires_at(self, run: Run) -> float:
         job = self.state.jobs[run.job_id]
