@@ -35,7 +35,7 @@ unit: install
 # PyTorch is large: the examples that need it have a target of their own.
 test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
-	$(BIN)/pytest -rs tests/examples/test_train_torch.py
+	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/profiles/test_read_function.py
 
 bench: install
 	$(BIN)/python -m benchmarks

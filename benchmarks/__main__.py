@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, live, quality, speed
+from benchmarks import ladder, live, network, quality, speed
 
 ALL = {
     "speed.philly": speed.philly,
     "speed.scale": speed.scale,
+    "speed.network": network.network,
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
     "live.start": live.start,

@@ -11,12 +11,14 @@ from api_server import eventually, job, until_ended
 from tiresias.api.client import ApiError, Client
 
 SECRET = "s3cr3t-of-ada"
+FAR_AWAY = 4e9  # begin then: it waits for as long as the tests take
 
 
 @pytest.fixture(scope="module")
 def adas(people):
     """A job of ada's with a secret in its environment; held, so that it stays."""
-    [id] = people.ada.submit(job(name="adas", env={"API_KEY": SECRET, "PATH": "/bin"}, gpus=2))
+    env = {"API_KEY": SECRET, "PATH": "/bin"}
+    [id] = people.ada.submit(job(name="adas", env=env, begin_at=FAR_AWAY))
     people.ada.hold(id)
     return id
 
@@ -61,8 +63,7 @@ def test_an_owner_sees_the_names_of_the_environment_and_no_value(people, adas):
 
 
 def test_an_admin_may_touch_every_job(people, admin):
-    [id] = people.ada.submit(job())
-    people.ada.hold(id)
+    [id] = people.ada.submit(job(begin_at=FAR_AWAY))
     assert admin.cancel(id)["phase"] == "CANCELLED"
 
 
@@ -136,8 +137,8 @@ def test_a_wrong_environment_is_refused_without_repeating_it(people):
 
 
 def test_the_keys_of_two_users_do_not_meet(people):
-    [first] = people.ada.submit(job(), key="same")
-    [second] = people.bob.submit(job(), key="same")
+    [first] = people.ada.submit(job(begin_at=FAR_AWAY), key="same")
+    [second] = people.bob.submit(job(begin_at=FAR_AWAY), key="same")
     assert first != second
 
 

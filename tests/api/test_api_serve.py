@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import socket
@@ -12,6 +13,8 @@ import pytest
 from api_server import DEADLINE_S, Server, eventually, job, phase, serve_command
 
 from tiresias.api.client import ApiError, Client, Unreachable
+from tiresias.api.serve import main
+from tiresias.executors import procfs
 
 
 @pytest.fixture
@@ -25,16 +28,26 @@ def a_server(tmp_path):
         made.stop()
 
 
-def refused(home) -> tuple[int, str]:
-    """What a manager says that does not start."""
-    done = subprocess.run(serve_command(home), capture_output=True, text=True, timeout=DEADLINE_S)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stderr
+@pytest.fixture
+def refused(capsys, within):
+    """What a manager says that does not start, and its exit code."""
+
+    def try_to_start(home) -> tuple[int, str]:
+        with within(DEADLINE_S):
+            code = main(["--home", str(home)])
+        message = capsys.readouterr().err
+        assert message.startswith("Error: ")
+        assert message.removeprefix("Error: ") in (home / "manager.log").read_text()
+        return code, message
+
+    return try_to_start
 
 
 def test_a_second_manager_on_the_same_home_is_refused_and_the_first_goes_on(server, admin):
-    code, message = refused(server.home)
+    done = subprocess.run(serve_command(server.home), capture_output=True, text=True, timeout=DEADLINE_S)
+    code, message = done.returncode, done.stderr
     assert code == 6
+    assert "Traceback" not in message
     assert str(server.home) in message
     assert str(server.process.pid) in message
     assert admin.status()["pid"] == server.process.pid
@@ -76,8 +89,6 @@ def test_the_socket_and_the_journal_are_for_the_managers_user_only(server):
 
 
 def test_a_group_may_use_the_socket_and_sees_nothing_else(tmp_path):
-    import grp
-
     group = grp.getgrgid(os.getgid()).gr_name
     made = Server(tmp_path / "h", group=group).start()
     try:
@@ -104,9 +115,9 @@ def test_what_is_said_of_a_running_manager_is_true(server, admin):
     assert about["pid"] == server.process.pid
     assert about["socket"] == str(server.home / "manager.sock")
     assert about["url"].startswith("http://127.0.0.1:")
-    fields = (f"/proc/{about['pid']}/stat", 19)
-    with open(fields[0]) as file:
-        assert about["start"] == int(file.read().rpartition(")")[2].split()[fields[1]])
+    process = procfs.look(about["pid"])
+    assert process is not None
+    assert about["start"] == process.start
 
 
 @pytest.mark.parametrize(
@@ -120,9 +131,11 @@ def test_what_is_said_of_a_running_manager_is_true(server, admin):
         ({"fake_gpus": 2, "group": "no-such-group"}, ["no-such-group"]),
         ({"fake_gpus": 0}, ["0"]),
         ({"fake_gpu": 2}, ["fake_gpu"]),
+        ({"fake_gpus": "two"}, ["fake_gpus", "two"]),
+        ({"fake_gpus": 2, "set": []}, ["set", "[]"]),
     ],
 )
-def test_options_that_make_no_sense_are_named(tmp_path, options, words):
+def test_options_that_make_no_sense_are_named(tmp_path, refused, options, words):
     (tmp_path / "options.json").write_text(options if isinstance(options, str) else json.dumps(options))
     code, message = refused(tmp_path)
     assert code == 2, message
@@ -131,7 +144,7 @@ def test_options_that_make_no_sense_are_named(tmp_path, options, words):
     assert not (tmp_path / "manager.sock").exists()
 
 
-def test_an_unreadable_journal_is_named_and_left_as_it_is(tmp_path):
+def test_an_unreadable_journal_is_named_and_left_as_it_is(tmp_path, refused):
     (tmp_path / "options.json").write_text('{"fake_gpus": 2}')
     (tmp_path / "journal.db").write_bytes(b"this is no database" * 100)
     code, message = refused(tmp_path)
@@ -140,7 +153,7 @@ def test_an_unreadable_journal_is_named_and_left_as_it_is(tmp_path):
     assert (tmp_path / "journal.db").read_bytes() == b"this is no database" * 100
 
 
-def test_something_else_in_the_sockets_place_is_not_removed(tmp_path):
+def test_something_else_in_the_sockets_place_is_not_removed(tmp_path, refused):
     (tmp_path / "options.json").write_text('{"fake_gpus": 2}')
     (tmp_path / "manager.sock").write_text("mine")
     code, message = refused(tmp_path)
@@ -149,7 +162,7 @@ def test_something_else_in_the_sockets_place_is_not_removed(tmp_path):
     assert (tmp_path / "manager.sock").read_text() == "mine"
 
 
-def test_a_port_that_is_taken_is_named(tmp_path):
+def test_a_port_that_is_taken_is_named(tmp_path, refused):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         (tmp_path / "options.json").write_text(json.dumps({"fake_gpus": 2, "listen": address}))

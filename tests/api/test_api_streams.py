@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+import threading
 from itertools import pairwise
 
 import httpx
@@ -18,7 +19,7 @@ from tiresias.api.client import Client
 WRITER = """
 import sys, time
 for i in range(600):
-    sys.stdout.buffer.write(f"{i} é€🚀 ".encode() * (i % 7) + b"\\n")
+    sys.stdout.buffer.write(f"{i} é€🚀 ".encode() * (i % 7) * 10 + b"\\n")
     sys.stdout.buffer.flush()
     if i % 20 == 0:
         time.sleep(0.02)
@@ -27,7 +28,7 @@ for i in range(600):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_log_followed_over_a_breaking_network_is_the_log(server, admin, tmp_path, seed):
-    with CuttingProxy(tmp_path, server.home / "manager.sock", random.Random(seed), 4000) as proxy:
+    with CuttingProxy(tmp_path, server.home / "manager.sock", random.Random(seed), 50_000) as proxy:
         [id] = admin.submit(python(WRITER))
         chunks = list(Client(tmp_path).follow_logs(id))
     whole = admin.logs(id)
@@ -37,6 +38,17 @@ def test_a_log_followed_over_a_breaking_network_is_the_log(server, admin, tmp_pa
     assert proxy.cuts > 3
     for chunk in chunks:
         chunk.data.decode()  # no character is split
+
+
+def test_a_connection_that_always_breaks_within_the_first_line_is_tried_again(server, admin, tmp_path):
+    [id] = admin.submit(python("print('hello')"))
+    until_ended(admin, id)
+    with CuttingProxy(tmp_path, server.home / "manager.sock", random.Random(1), 10) as proxy:
+        calmer = threading.Timer(0.5, lambda: setattr(proxy, "is_calm", True))
+        calmer.start()
+        assert [chunk.text for chunk in Client(tmp_path).follow_logs(id)] == ["hello\n"]
+        calmer.join()
+        assert proxy.cuts > 0
 
 
 def offsets(chunks):
@@ -87,7 +99,7 @@ def test_a_job_that_waits_is_followed_from_its_first_byte_and_one_that_never_run
 
 def test_a_name_that_another_job_takes_over_is_not_followed_to_that_one(server, admin, tmp_path):
     rng = random.Random(5)
-    with CuttingProxy(tmp_path, server.home / "manager.sock", rng, 3000) as proxy:
+    with CuttingProxy(tmp_path, server.home / "manager.sock", rng, 50_000) as proxy:
         [id] = admin.submit(python(WRITER, name="twin"))
         following = Client(tmp_path).follow_logs("twin")
         chunks = [next(following)]
@@ -100,7 +112,7 @@ def test_a_name_that_another_job_takes_over_is_not_followed_to_that_one(server, 
 
 def test_events_followed_over_a_breaking_network_are_the_events(server, admin, tmp_path):
     since = max((event["seq"] for event in admin.events()), default=0)
-    with CuttingProxy(tmp_path, server.home / "manager.sock", random.Random(7), 1500) as proxy:
+    with CuttingProxy(tmp_path, server.home / "manager.sock", random.Random(7), 4000) as proxy:
         following = Client(tmp_path).events(since, follow=True)
         ids = admin.submit([job("true") for _ in range(15)])
         for id in ids:

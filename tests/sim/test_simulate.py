@@ -215,3 +215,15 @@ def test_a_frame_is_sorted_by_submission_and_ties_stay_in_its_order() -> None:
 def test_an_empty_trace() -> None:
     summary = simulate(a_trace([]), "1x1", "fifo").summary()
     assert (summary["jobs"], summary["events"], summary["avg_jct_s"]) == (0, 0, None)
+
+
+def test_a_job_that_is_not_preemptible_keeps_its_gpus() -> None:
+    """The long one comes first; shortest-first would stop it for the short one, if it might."""
+    rows = {"submitted_at": [0.0, 1.0], "gpus": [1, 1], "duration_s": [50.0, 2.0]}
+    ends = {
+        given: simulate(
+            pl.DataFrame({**rows, "preemptible": [given, None]}), "1x1", "srsf", preemption_cost_s=0.0
+        ).jobs["finished_at"].to_list()
+        for given in (None, True, False)
+    }
+    assert ends == {None: [52, 3], True: [52, 3], False: [50, 52]}

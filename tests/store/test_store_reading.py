@@ -16,7 +16,17 @@ from tiresias.core.controller import Controller
 from tiresias.core.facts import ExitCause, Fact
 from tiresias.core.model import Demand, Job, JobId, Phase, RunId
 from tiresias.core.plugins import placers, policies
-from tiresias.store import Batch, Chosen, Reader, Store, StoreError, TokenRecord, redecide, replay
+from tiresias.store import (
+    Batch,
+    Chosen,
+    Reader,
+    RunSpan,
+    Store,
+    StoreError,
+    TokenRecord,
+    redecide,
+    replay,
+)
 
 
 class Told:
@@ -271,3 +281,20 @@ def test_tokens_are_known_by_their_hash_only(told: Told) -> None:
     store.close()
     for file in told.store.path.parent.iterdir():
         assert b"very-secret" not in file.read_bytes()
+
+
+def test_the_spans_of_many_jobs_are_read_at_once(told: Told) -> None:
+    """What a training told comes from the record of the run's exit; runs that go on are no spans."""
+    told.submit(1)
+    told.submit(2)
+    told.submit(3, gpus=2)
+    told.tell(f.RunStarted(1.0, RunId(1)))
+    exited = hand(told.controller, f.RunExited(3.0, RunId(1), ExitCause.FINISHED, 3.0))
+    batch = Batch(exits={RunId(1): {"told": [[1.5, 10], [2.5, 30]]}})
+    batch.add(*exited)
+    told.store.commit(told.controller, batch)
+    told.finish(2, 4.0)
+    assert told.store.spans([JobId(1), JobId(2), JobId(3), JobId(4)]) == {
+        JobId(1): [RunSpan(0.0, 1.0, None, 3.0, (1.5, 10), (2.5, 30))],
+        JobId(2): [RunSpan(0.0, None, None, 4.0)],
+    }

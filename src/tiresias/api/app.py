@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from tiresias import __version__
 from tiresias.api import errors, events, jobs, logs, metrics, nodes, policy, system, tokens, usage
@@ -40,10 +40,8 @@ def create_app(service: Service, fatal: Callable[[Exception], None] | None = Non
     )
     app.state.tiresias = State(service, Accounts(), fatal or (lambda _: service.stop()))
     app.state.figures = metrics.Figures(service.manager)
-    api = APIRouter(prefix=PREFIX, responses=ERRORS)
     for module in (jobs, logs, events, nodes, policy, usage, tokens, system):
-        api.include_router(module.router)
-    app.include_router(api)
+        app.include_router(module.router, prefix=PREFIX, responses=ERRORS)
     app.include_router(system.probes)
     app.include_router(metrics.router, responses=ERRORS)
     errors.handle(app)

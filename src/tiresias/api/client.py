@@ -32,6 +32,7 @@ __all__ = ["ApiError", "Client", "LogChunk", "Unreachable"]
 
 RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted is back within these
 STREAM_PATIENCE_S = 60.0  # how long a stream tries to reconnect
+SHORTEST_WAIT_S = 0.05  # before it does; doubles while nothing comes
 SILENCE_S = 4 * sse.HEARTBEAT_S  # of a stream that must have lost its manager
 
 Value = dict[str, Any]
@@ -275,30 +276,34 @@ class Client:
     def _events(self, target: str) -> Iterator[sse.Event]:
         """The events of a stream; it is opened again, at the same place, as often as it breaks."""
         headers = {"Accept": sse.MEDIA_TYPE}
+        was_there = False
         lost_at: float | None = None
+        wait_s = SHORTEST_WAIT_S
         while True:
             try:
                 with self._transport.stream(target, headers, SILENCE_S) as (told, lines):
                     if "X-Job" in told:  # a name may be another job's next time
                         target = _job(told["X-Job"], "logs") + "?" + target.partition("?")[2]
                     for event in sse.read(lines):
-                        lost_at = None
+                        lost_at, wait_s = None, SHORTEST_WAIT_S
                         headers["Last-Event-ID"] = event.id or headers.get("Last-Event-ID", "")
                         if event.name:
                             yield event
                             if event.name == "end":
                                 return
-            except Unreachable:
-                if "Last-Event-ID" not in headers and lost_at is None:
+            except Unreachable as error:
+                if not was_there and not isinstance(error, Broken):
                     raise
             except ApiError as error:
                 if error.status != 503:  # a manager that shuts down says so
                     raise
+            was_there = True
             lost_at = lost_at or time.monotonic()
             if time.monotonic() - lost_at > STREAM_PATIENCE_S:
                 where = self._transport.address
                 raise Unreachable(f"no manager has answered for {STREAM_PATIENCE_S:g} s at {where}")
-            time.sleep(0.2)
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, 1.0)
 
 
 def _quoted(text: object) -> str:

@@ -101,8 +101,11 @@ def was_inside(problem: Exception) -> bool:
 def _told(problem: Any) -> str:
     """One thing that is wrong with a request, without what must not be repeated."""
     place: Sequence[str | int] = [part for part in problem["loc"] if part not in ("body", "one", "several")]
-    where = ".".join(str(part) for part in place[1:] if place[0] in ("query", "path", "header"))
-    where = where or ".".join(str(part) for part in place)
+    if place and place[0] in ("query", "path", "header"):
+        place = place[1:]
+    if "env" in place:  # not even the names: one that is wrong may be a value in the wrong place
+        place = place[: place.index("env") + 1]
+    where = ".".join(str(part) for part in place)
     text = str(problem["msg"]).removeprefix("Value error, ")
     value = problem.get("input")
     is_shown = "env" not in place and isinstance(value, str | int | float | bool)

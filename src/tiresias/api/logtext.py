@@ -14,7 +14,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-PIECE_BYTES = 64 * 1024
+PIECE_BYTES = 16 * 1024  # small enough to get through a connection that often breaks
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,4 +77,4 @@ def as_json(run: int, piece: Piece) -> bytes:
     except UnicodeDecodeError:
         told["text"] = piece.data.decode(errors="replace")
         told["base64"] = base64.b64encode(piece.data).decode()
-    return json.dumps(told).encode()
+    return json.dumps(told, ensure_ascii=False).encode()

@@ -75,7 +75,10 @@ class Body(BaseModel):
 
 
 class ArrayBody(Body):
-    """A job for each index, which `{i}` in the command stands for; at most `limit` hold GPUs at once."""
+    """A job for each index, at most `limit` of them holding GPUs at once.
+
+    `{i}` stands for the index in the command, the name and the checkpoint directory.
+    """
 
     indices: Annotated[list[Count], Field(min_length=1, max_length=MOST_JOBS)]
     limit: Gpus | None = None
@@ -185,20 +188,23 @@ class ShutdownBody(Body):
 def submissions(body: JobBody, array: str) -> list[Submission]:
     """One submission, or one for each index of an array; `array` is the name that these will share."""
     if body.array is None:
-        return [_submission(body, body.command)]
+        return [_submission(body)]
     return [
-        _submission(
-            body,
-            [word.replace("{i}", str(index)) for word in body.command],
-            array=array,
-            array_index=index,
-            array_limit=body.array.limit,
-        )
+        _submission(_at_index(body, index), array=array, array_index=index, array_limit=body.array.limit)
         for index in body.array.indices
     ]
 
 
-def _submission(body: JobBody, command: list[str], **array: Any) -> Submission:
+def _at_index(body: JobBody, index: int) -> JobBody:
+    def filled(text: str) -> str:
+        return text.replace("{i}", str(index))
+
+    command = [filled(word) for word in body.command]
+    changes = {"command": command, "name": filled(body.name), "checkpoint_dir": filled(body.checkpoint_dir)}
+    return body.model_copy(update=changes)
+
+
+def _submission(body: JobBody, **array: Any) -> Submission:
     same = body.model_dump(exclude={"command", "after", "array", "env"})
     after = tuple(JobId(id) for id in body.after)
-    return Submission(command=tuple(command), env=body.env, after=after, **same, **array)
+    return Submission(command=tuple(body.command), env=body.env, after=after, **same, **array)

@@ -115,6 +115,9 @@ class Transport:
         self._all.clear()
         self._mine = threading.local()
 
+    def __del__(self) -> None:
+        self.close()
+
     def request(
         self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
@@ -192,6 +195,7 @@ class Transport:
         try:
             connection.connect()
         except PermissionError as error:
+            connection.close()
             raise ApiError(
                 403,
                 "denied",
@@ -199,6 +203,7 @@ class Transport:
                 " start it with --group for a group that you are in, or for a token",
             ) from error
         except OSError as error:
+            connection.close()
             raise Unreachable(
                 f"no manager answers at {self.address} ({error.strerror or error}); start one with `tir up`,"
                 " or name another home with TIRESIAS_HOME"

@@ -30,6 +30,7 @@ from tiresias.cli.live import (
     logs,
     nodes,
     policy,
+    report,
     submit,
     token,
     top,
@@ -174,6 +175,7 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "undrain": nodes.undrain,
         "events": events.events,
         "usage": usage.usage,
+        "report": report.report,
         "doctor": doctor.doctor,
     },
     SIMULATION: {

@@ -87,6 +87,9 @@ class Books:
             else:
                 self._commands.append(command)
         cleared = [fact.job_id for fact in step.facts if isinstance(fact, f.JobCleared)]
+        for fact in (*facts, *step.facts):
+            if isinstance(fact, f.JobCleared | f.JobReleased):
+                self._note_ready(fact.job_id, fact.at)
         ended = list(step.ended)
         for part in (step.facts, step.commands, step.ended):
             part.clear()
@@ -94,6 +97,13 @@ class Books:
             self._close(job)
         for id in cleared:
             self.gates.touch_job(id)
+
+    def _note_ready(self, id: JobId, at: float) -> None:
+        """Before its first run, a job that no longer waits for anything but its turn."""
+        job = self.state.jobs.get(id)
+        if job is not None and job.first_started_at >= at:
+            self.notes[id].ready_at = at
+            self.note(id)
 
     def settle(self) -> None:
         """Defer, clear and fail whom the gates name, until nothing more follows."""
@@ -130,7 +140,8 @@ class Books:
         ending = self._endings.pop(job.id, {})
         if job.phase is Phase.CANCELLED:
             ending = {**ending, "reason": "Cancelled", "sentence": "It was cancelled."}
-        self._batch.records[job.id] = ending | {"fingerprint": note.fingerprint, "progress": note.progress}
+        kept = {"fingerprint": note.fingerprint, "progress": note.progress, "ready_at": note.ready_at}
+        self._batch.records[job.id] = ending | kept
         self._batch.notes[job.id] = note.to_json()
         self.gates.remove(job.id, note, has_succeeded=job.phase is Phase.SUCCEEDED)
         self.ended(job, note, self._batch.records[job.id])

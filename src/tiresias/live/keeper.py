@@ -60,12 +60,13 @@ class Keeper(Books):
         job = self.state.jobs[run.job_id]
         note = self.notes[job.id]
         told = self.places.told(job.id, job.runs)
+        heard = self.progress.told(run.id, told, at)
         note.progress = self.progress.close(run.id, told, at) or note.progress
         since = run.granted_at if run.started_at == INFINITY else run.started_at
         outcome = decide(
             gone, note, at - since, said_finished=is_finished(told), settings=self.settings
         )
-        record = exit_record(gone, outcome)
+        record = exit_record(gone, outcome) | {"told": heard}
         slots = list(self.state.ledger.slot_names(run.allocation))
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
             note.failure = {key: record[key] for key in ("reason", "sentence", "evidence")}

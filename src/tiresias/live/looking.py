@@ -14,6 +14,7 @@ from tiresias.core.state import JobState, Run
 from tiresias.live.asking import Desk
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
+from tiresias.live.losses import losses
 from tiresias.live.notes import Note
 from tiresias.live.reports import (
     EventReport,
@@ -355,17 +356,27 @@ class Window(Desk):
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """Ended jobs, the latest first, with what a trace needs."""
+        """Ended jobs, the latest first, with what a trace needs.
+
+        `duration_s` is what it would have held its slots for had it never been interrupted (losses.py).
+        """
         records, following = self.store.ended(limit, cursor)
+        runs = self.store.spans(record.id for record in records)
         rows = []
         for record in records:
             row = asdict(self._ended(record))
             del row["progress"]
+            lost = losses(runs.get(record.id, []))
             row |= {
                 "model": record.job.model,
                 "group": record.job.group,
+                "preemptible": record.job.preemptible,
+                "ready_at": (record.record or {}).get("ready_at") or record.job.submitted_at,
                 "executed_s": record.held_s,
-                "duration_s": record.progress_s,
+                "duration_s": max(0.0, record.held_s - lost.lost_s),
+                "interruptions": lost.interruptions,
+                "preemption_cost_s": lost.lost_s / lost.interruptions if lost.interruptions else None,
+                "startup_s": lost.startup_s,
             }
             if not caller.may_touch(record.job.user):
                 row["name"] = ""

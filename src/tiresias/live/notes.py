@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from tiresias.core.model import JobId
@@ -25,13 +25,15 @@ class Note:
     is_tried: bool = False  # a preflight that has seen enough
     failure: dict[str, Any] = field(default_factory=dict)  # how the last run failed: kind, sentence, evidence
     progress: dict[str, Any] | None = None  # as the last closed run told
+    ready_at: float | None = None  # before its first run, since when only its turn was to come; None: always
 
     @classmethod
     def of(cls, submission: Submission) -> Self:
         return cls(replace(submission, env={}))
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """As it is now; its parts are replaced when they change, never changed themselves."""
+        return {name: getattr(self, name) for name in NAMES} | {"light": self.light.to_json()}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
@@ -43,3 +45,6 @@ class Note:
         light = self.light
         text = "\0".join((light.user, light.cwd, *light.command))
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+NAMES = [each.name for each in fields(Note)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,36 @@ from tiresias.job.reports import read_reports
 from tiresias.live.reports import ProgressReport
 
 
+@dataclass(slots=True)
+class Reading:
+    """How far the reports of a run are read, and what they say."""
+
+    progress: Progress = Progress()
+    offset: int = 0
+    first: tuple[float, int | None] | None = None  # the first report: instant and step
+
+
 class ProgressBook:
     """Reads on where it stopped; worker 0 speaks for the gang."""
 
     def __init__(self) -> None:
-        self._read: dict[RunId, tuple[Progress, int]] = {}
+        self._read: dict[RunId, Reading] = {}
 
     def of(self, run_id: RunId, job_dir: Path, now: float) -> ProgressReport | None:
         """None as long as nothing was told."""
-        progress, offset = self._read.get(run_id, (Progress(), 0))
+        reading = self._read.setdefault(run_id, Reading())
         while True:
             try:
-                found = read_reports(job_dir, 0, offset)
+                found = read_reports(job_dir, 0, reading.offset)
             except OSError:
                 break  # it is the user's directory: whatever is wrong with it, the job has told nothing new
-            progress = follow(progress, found.reports)
-            if found.offset == offset:
+            if reading.first is None and found.reports:
+                reading.first = found.reports[0].at, found.reports[0].step
+            reading.progress = follow(reading.progress, found.reports)
+            if found.offset == reading.offset:
                 break
-            offset = found.offset
-        self._read[run_id] = progress, offset
+            reading.offset = found.offset
+        progress = reading.progress
         if progress.reported_at is None:
             return None
         view = outlook(progress, now)
@@ -42,6 +53,15 @@ class ProgressBook:
             view.eta_s,
             dict(progress.metrics or {}),
         )
+
+    def told(self, run_id: RunId, job_dir: Path, now: float) -> list[Any] | None:
+        """The first and the last report of a run, each with its instant and step, for its record."""
+        self.of(run_id, job_dir, now)
+        reading = self._read[run_id]
+        if reading.first is None:
+            return None
+        last = reading.progress
+        return [list(reading.first), [last.stepped_at or last.reported_at, last.step]]
 
     def close(self, run_id: RunId, job_dir: Path, now: float) -> dict[str, Any] | None:
         """The last word of a run, to be kept."""

@@ -74,12 +74,15 @@ class Submission:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Not by `dataclasses.asdict`, which would copy the environment word by word."""
+        body = {name: getattr(self, name) for name in NAMES}
+        if self.identity is not None:
+            body["identity"] = asdict(self.identity)
+        return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        known = {each.name for each in fields(cls)}
-        values = {key: value for key, value in body.items() if key in known}
+        values = {key: value for key, value in body.items() if key in NAMES}
         values["command"] = tuple(values["command"])
         values["after"] = tuple(JobId(id) for id in values.get("after", ()))
         values["priority"] = Priority(values.get("priority", Priority.NORMAL))
@@ -90,3 +93,6 @@ class Submission:
     def of(self, caller: Caller) -> Self:
         """The same, belonging to the caller."""
         return replace(self, user=caller.user, identity=caller.identity)
+
+
+NAMES = {each.name: None for each in fields(Submission)}  # in order

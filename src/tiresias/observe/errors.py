@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tiresias.profiles.errors import ProfileError
 
-class ObserveError(ValueError):
+
+class ObserveError(ProfileError):
     """It cannot be observed, or what was seen says nothing; the message is complete."""

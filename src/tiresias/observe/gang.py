@@ -17,8 +17,10 @@ from tiresias.observe.records import Address, Flow, Process
 from tiresias.observe.rhythm import rhythm
 from tiresias.observe.sequences import Cycle, cycle
 
-LOOKED_AT = 64  # flows, the heaviest ones
+ASKED = 8  # the heaviest flows, which decide on the period
+LOOKED_AT = 256  # flows that are fitted to it
 SAME = 1.3  # how many times as long a period may be and still be the same one
+LEAST_BYTES = 1024  # an iteration, from all processes together
 AGREED = 0.5  # the part of the bytes that must agree on a period
 
 Node = int | str
@@ -52,17 +54,22 @@ class Gang:
 
 
 def gang(processes: Sequence[Process]) -> Gang | None:
-    """None if nothing comes again."""
+    """None if nothing comes again, or so little that it is only talk: processes that wait for each other."""
+    found = _gang(processes)
+    return found if found is not None and found.bytes >= LEAST_BYTES else None
+
+
+def _gang(processes: Sequence[Process]) -> Gang | None:
     flows = sorted((flow for each in processes for flow in each.flows), key=lambda flow: -flow.bytes)
-    cycles = [(flow, found) for flow in flows[:LOOKED_AT] if (found := cycle(flow)) is not None]
+    cycles = [(flow, found) for flow in flows[:ASKED] if (found := cycle(flow)) is not None]
     agreed = _agreed(cycles)
-    if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows):
+    if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows[:ASKED]):
         _, leading = agreed[0]
         period_s = _middle(agreed)
         cycles_of = {id(flow): found for flow, found in agreed}  # a flow holds arrays: it cannot be a key
         for flow in flows[:LOOKED_AT]:
             again = cycle(flow, period_s) if id(flow) not in cycles_of else None
-            if again is not None and _is_same(again.period_s, period_s):
+            if again is not None and is_same_period(again.period_s, period_s):
                 cycles_of[id(flow)] = again
         return Gang(
             period_s=period_s,
@@ -101,13 +108,19 @@ def _by_time(flows: list[Flow]) -> Gang | None:
 def _agreed(cycles: list[tuple[Flow, Cycle]]) -> list[tuple[Flow, Cycle]] | None:
     """The flows of that period which carries most bytes, the heaviest first."""
     groups = [
-        [(flow, found) for flow, found in cycles if _is_same(found.period_s, each.period_s)]
+        [(flow, found) for flow, found in cycles if is_same_period(found.period_s, each.period_s)]
         for _, each in cycles
     ]
     return max(groups, key=_weight, default=None)
 
 
-def _is_same(period_s: float, other_s: float) -> bool:
+def is_same(one: Gang, other: Gang) -> bool:
+    """Whether the two tell of the same iteration; what is seen of a training's beginning changes."""
+    low, high = sorted((one.bytes, other.bytes))
+    return high <= low * SAME and is_same_period(one.period_s, other.period_s)
+
+
+def is_same_period(period_s: float, other_s: float) -> bool:
     return max(period_s / other_s, other_s / period_s) <= SAME
 
 

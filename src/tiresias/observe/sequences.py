@@ -8,8 +8,9 @@ explains both about as well as any other does.
   ones), which part has the same size one length later. What is sent now and then only (a checkpoint) costs
   little. Where nothing comes again in order, since several threads send: of the stretches of that length, as
   bags, which part is as the next one.
-- Gaps: which part of their variance is explained by the place in the iteration. Taken twice, as logarithms
-  (so that all gaps count) and as they are (so that the long ones count, between which a step is computed).
+- Gaps: which part of the variance of their logarithms is explained by the place in the iteration (so that
+  all gaps count), and which part of the time is not explained by what is usual at that place (so that the
+  long ones count, between which a step is computed, but not the rare ones, in which a checkpoint is saved).
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ Floats = npt.NDArray[np.float64]
 NEWEST = 8192  # messages looked at
 REPEATS = 3  # fewer iterations than this are none
 BAGS = 6  # and fewer than this are none where the order tells nothing
-TOLERANCE = 0.1  # how much worse than the best length a shorter one may be
+OFTEN = 10  # a size that came less often tells nothing, where others came more often
+SIZES_TOLERANCE = 0.2  # how much worse than the best length a shorter one may be, by sizes
+TOLERANCE = 0.1  # and by gaps
 STEADY = 0.95  # the part of an iteration that is as the next one
+TIME_TOLERANCE = 0.15  # of the time, how much more than the best length a shorter one may leave open
+NEAREST = 16  # lengths that are tried where the period is known
 LUCK = 2.5  # of several lengths one explains gaps by chance: so many standard deviations do not count
 STALL = 10  # times the median
+RARE = 0.3  # a size that comes in a smaller part of the iterations is not of them
 HEAVY = 0.8  # the part of the bytes by which iterations are found
 
 
@@ -49,6 +55,8 @@ def cycle(flow: Flow, near_s: float | None = None) -> Cycle | None:
 
     With `near_s`, known from other flows, it is the one that takes that long.
     """
+    if len(flow.sizes) < 2 * REPEATS:
+        return None
     carriers = heavy(flow.sizes)[-NEWEST:]
     if len(carriers) < 2 * REPEATS:
         return None
@@ -56,17 +64,22 @@ def cycle(flow: Flow, near_s: float | None = None) -> Cycle | None:
     at_ns = flow.at_ns[carriers]
     for matches, alike, least in TRIES:
         lengths, matched = good(*matches(symbols), least)
-        if len(lengths):
-            length = choose(lengths, matched, at_ns) if near_s is None else nearest(lengths, at_ns, near_s)
-            begins = boundaries(alike(symbols, length), at_ns, length)
-            if len(begins) >= REPEATS:
-                return measured(flow, carriers, begins, length)
+        if not len(lengths):
+            continue
+        if near_s is None:
+            length = choose(lengths, matched, symbols, at_ns)
+        else:
+            length = nearest(lengths, at_ns, near_s)
+        kept = usual(symbols, length)
+        begins = boundaries(alike(symbols[kept], length), at_ns[kept], length)
+        if len(begins) >= REPEATS:
+            return measured(flow, carriers[kept], begins, length)
     return None
 
 
 def good(lengths: Numbers, matched: Floats, least: float) -> tuple[Numbers, Floats]:
     """The lengths that match well enough, and about as well as the best one."""
-    chosen = matched >= max(least, float(matched.max(initial=0)) - TOLERANCE)
+    chosen = matched >= max(least, float(matched.max(initial=0)) - SIZES_TOLERANCE)
     return lengths[chosen], matched[chosen]
 
 
@@ -84,7 +97,8 @@ def heavy(sizes: Numbers) -> Numbers:
 def matches_in_order(symbols: Numbers) -> tuple[Numbers, Floats]:
     """Lengths, rising, and which part of the sizes comes again after each."""
     counts = np.bincount(symbols)
-    tells = np.where(counts >= REPEATS, np.log(len(symbols) / np.maximum(counts, 1)) + 1e-9, 0.0)
+    often = max(REPEATS, min(OFTEN, int(counts.max()) // 4))
+    tells = np.where(counts >= often, np.log(len(symbols) / np.maximum(counts, 1)) + 1e-9, 0.0)
     weights = tells[symbols]
     until = np.cumsum(weights)
     lengths = np.arange(1, len(symbols) // REPEATS + 1)
@@ -119,24 +133,38 @@ def alike_as_bags(symbols: Numbers, length: int) -> Numbers:
     return np.flatnonzero(sums[:-length] == sums[length:])
 
 
-def choose(lengths: Numbers, matched: Floats, at_ns: Numbers) -> int:
+def usual(symbols: Numbers, length: int) -> Numbers:
+    """The places of the messages whose size comes in most iterations of that length.
+
+    The others, of a checkpoint say, come in between and would shift the place in the iteration.
+    """
+    counts = np.bincount(symbols)
+    return np.flatnonzero(counts[symbols] >= RARE * len(symbols) / length)
+
+
+def choose(lengths: Numbers, matched: Floats, symbols: Numbers, at_ns: Numbers) -> int:
     """The shortest of them that explains the gaps about as well as the best one does."""
-    gaps = np.diff(at_ns).astype(np.float64)
-    doubt = LUCK * np.sqrt(2 * (lengths - 1) / ((len(gaps) - 1) * np.maximum(1, len(gaps) - lengths)))
-    longest = np.sort(gaps)[-max(REPEATS, len(gaps) // 1000)]  # a single stall is no rhythm
-    good = np.ones(len(lengths), dtype=np.bool_)
-    for values in (np.log(gaps + 1e3), np.minimum(gaps, longest)):
-        part = np.array([explained(values, int(each)) for each in lengths])
-        good &= part >= (part - doubt).max() - TOLERANCE
-    if not good.any():  # the two do not agree: the sizes decide
-        good = matched >= matched.max()
-    return int(lengths[good][0])
+    n = len(at_ns) - 1
+    part, left = np.zeros(len(lengths)), np.zeros(len(lengths))
+    for number, length in enumerate(lengths.tolist()):
+        gaps = np.diff(at_ns[usual(symbols, length)]).astype(np.float64)
+        part[number] = explained(np.log(gaps + 1e3), length)
+        left[number] = unexplained(gaps, length)
+    doubt = LUCK * np.sqrt(2 * (lengths - 1) / ((n - 1) * np.maximum(1, n - lengths)))
+    by_all = part >= (part - doubt).max() - TOLERANCE
+    by_long = left <= left.min() + TIME_TOLERANCE + n**-0.5
+    both = by_all & by_long
+    if not both.any():  # the two do not agree: the sizes decide
+        both = matched >= matched.max()
+    return int(lengths[both][0])
 
 
 def nearest(lengths: Numbers, at_ns: Numbers, near_s: float) -> int:
     """The one of them that takes about that long."""
-    taken_s = np.array([typical_s(at_ns[each:] - at_ns[:-each]) for each in lengths])
-    return int(lengths[np.argmin(np.abs(np.log(np.maximum(taken_s, 1e-9) / near_s)))])
+    expected = near_s * 1e9 * len(at_ns) / max(1, int(at_ns[-1] - at_ns[0]))
+    few = lengths[np.argsort(np.abs(np.log(lengths / expected)), kind="stable")[:NEAREST]]
+    taken_s = np.array([typical_s(at_ns[each:] - at_ns[:-each]) for each in few])
+    return int(few[np.argmin(np.abs(np.log(np.maximum(taken_s, 1e-9) / near_s)))])
 
 
 def typical_s(durations_ns: Numbers) -> float:
@@ -155,6 +183,16 @@ def explained(values: Floats, length: int) -> float:
         return 0.0
     left = float(np.mean((values - means[places]) ** 2))
     return 1 - (left / whole) * (n - 1) / (n - length)
+
+
+def unexplained(gaps: Floats, length: int) -> float:
+    """The part of the time by which gaps differ from what is usual at their place in the iteration."""
+    rows = len(gaps) // length
+    if rows < 2:
+        return 1.0
+    table = gaps[len(gaps) - rows * length :].reshape(rows, length)
+    left = float(np.abs(table - np.median(table, axis=0)).sum() / max(1.0, table.sum()))
+    return left * rows / (rows - 1)  # few rows lie close to their own median
 
 
 def boundaries(alike: Numbers, at_ns: Numbers, length: int) -> Numbers:

@@ -21,7 +21,7 @@ from typing import IO
 from tiresias.executors import procfs
 from tiresias.executors.ports import free_port
 from tiresias.observe.errors import ObserveError
-from tiresias.observe.gang import gang
+from tiresias.observe.gang import Gang, gang, is_same
 from tiresias.observe.records import read_all
 
 DIRECTORY = "TIRESIAS_OBSERVE_DIR"
@@ -90,14 +90,17 @@ class Trial:
         """For the end of the command, of the time, or for so many iterations."""
         pause = LOOK_S
         half = (time.monotonic() + until) / 2  # a rhythm of bytes alone is believed late
+        before: Gang | None = None
         while self.is_running() and (left := until - time.monotonic()) > 0:
             if self.all_ended(min(left, pause)):
                 return
             began = time.monotonic()
             found = gang(read_all(self.records))
-            is_sure = found is not None and (found.has_sequence or began >= half)
-            if found is not None and is_sure and found.iterations >= iterations:
-                return
+            if found is not None and before is not None and is_same(found, before):
+                is_sure = found.has_sequence or began >= half
+                if is_sure and found.iterations >= iterations:
+                    return
+            before = found
             pause = max(LOOK_S, LOOK_SHARE * (time.monotonic() - began))
 
     def is_running(self) -> bool:

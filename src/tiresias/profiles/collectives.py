@@ -28,10 +28,10 @@ class Pace(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Seconds that the iteration gets longer, and seconds that links out of the node are in use."""
+    """Seconds that the iteration gets longer if all is hidden that can be, and seconds of sending in all."""
 
     exposed_s: float
-    busy_s: float
+    total_s: float
 
 
 NOTHING = Exchange(0.0, 0.0)
@@ -71,11 +71,11 @@ def ring_or_tree(
         ways.append((around * pace.hops_s, around * pace.s_per_byte))
     if algorithm in ("tree", "auto"):
         ways.append((2 * pace.climb_s, 2 * pace.s_per_byte))
-    busy_s = around * pace.s_per_byte * float(buckets.bytes_left[0]) if len(buckets.ready) else 0.0
+    total_s = min(buckets.end_s(0.0, *way) for way in ways)
     if not overlaps:
-        return Exchange(min(buckets.end_s(0.0, *way) for way in ways), busy_s)
+        return Exchange(total_s, total_s)
     end_s = min(buckets.end_s(backward_s, *way) for way in ways)
-    return Exchange(max(0.0, end_s - backward_s), busy_s)
+    return Exchange(max(0.0, end_s - backward_s), total_s)
 
 
 def shards(buckets: Buckets, pace: Pace, workers: int, forward_s: float, backward_s: float) -> Exchange:
@@ -109,16 +109,17 @@ def servers(
     local_s = flow.total / rate(links.node, sharing.node, links.node.ports, efficiency)
     if len(counts) == 1:
         exposed_s = _push_and_pull(flow.sizes, flow.ready, local_s, passes)
-        return Exchange(exposed_s + 2 * links.node.latency_s, 0.0)
+        return Exchange(exposed_s + 2 * links.node.latency_s, 2 * local_s)
     owner, loads = _dealt(flow, sum(counts))
     begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
     held = np.add.reduceat(loads, begins)  # bytes kept on each node
     hot_s, hot, inward = _hottest(held, shape, links, sharing, efficiency)
     on_it = (owner >= begins[hot]) & (owner < begins[hot] + counts[hot])
     sizes = flow.sizes * (on_it if inward else ~on_it)
-    exposed_s = _push_and_pull(sizes, flow.ready, max(hot_s, local_s), passes)
+    once_s = max(hot_s, local_s)
+    exposed_s = _push_and_pull(sizes, flow.ready, once_s, passes)
     latency_s = links.cross.latency_s if len(shape) > 1 else links.rack.latency_s
-    return Exchange(exposed_s + 2 * latency_s, 2 * hot_s)
+    return Exchange(exposed_s + 2 * latency_s, 2 * once_s)
 
 
 def _push_and_pull(sizes: Floats, ready: Floats, once_s: float, passes: Passes) -> float:

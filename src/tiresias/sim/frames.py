@@ -8,7 +8,7 @@ from tiresias.sim.errors import InputError
 from tiresias.sim.trace import SCHEMA, Trace
 
 REQUIRED = ("submitted_at", "gpus", "duration_s")
-DEFAULTS: dict[str, str | None] = {"priority": "normal", "preemption_cost_s": None}
+DEFAULTS: dict[str, str | None] = {"priority": "normal", "preemption_cost_s": None, "preemptible": None}
 
 
 def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:

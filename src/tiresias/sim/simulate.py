@@ -166,10 +166,11 @@ def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
 def jobs_of(trace: Trace, max_gpus: int) -> Iterator[Job]:
     """The trace's jobs in order of submission, made as they are needed; ids are positions in the trace."""
     columns = ("submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model")
-    rows = trace.jobs.select(*columns, "preemption_cost_s").iter_rows()
+    rows = trace.jobs.select(*columns, "preemption_cost_s", pl.col("preemptible").fill_null(True)).iter_rows()
     priorities = {str(p): p for p in Priority}
     demands = {gpus: Demand(gpus) for gpus in trace.jobs["gpus"].unique()}
-    for id, (at, gpus, duration_s, user, tenant, name, group, priority, model, cost_s) in enumerate(rows):
+    for id, row in enumerate(rows):
+        at, gpus, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible = row
         if gpus <= max_gpus:
             yield Job(
                 JobId(id),
@@ -180,7 +181,7 @@ def jobs_of(trace: Trace, max_gpus: int) -> Iterator[Job]:
                 name,
                 group,
                 priorities[priority],
-                True,
+                is_preemptible,
                 model,
                 duration_s,
                 cost_s,

@@ -18,6 +18,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "priority": pl.String(),  # high, normal or low
     "model": pl.String(),
     "preemption_cost_s": pl.Float64(),  # null: the simulation's --preemption-cost
+    "preemptible": pl.Boolean(),  # null: yes
 }
 
 

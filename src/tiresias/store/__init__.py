@@ -5,7 +5,7 @@ from tiresias.store.compaction import Compacted
 from tiresias.store.errors import CodecError, InUse, StoreError
 from tiresias.store.loading import Loaded
 from tiresias.store.reader import Reader
-from tiresias.store.records import JobRecord, RunRecord, StoredFact, TokenRecord
+from tiresias.store.records import JobRecord, RunRecord, RunSpan, StoredFact, TokenRecord
 from tiresias.store.replay import Difference, RecordedStep, Replay, redecide, replay
 from tiresias.store.store import Store
 
@@ -22,6 +22,7 @@ __all__ = [
     "RecordedStep",
     "Replay",
     "RunRecord",
+    "RunSpan",
     "Store",
     "StoreError",
     "StoredFact",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -20,7 +20,7 @@ from tiresias.store import records as r
 from tiresias.store.batch import Chosen, SubmissionKey
 from tiresias.store.database import connect_reader
 from tiresias.store.errors import StoreError, explaining
-from tiresias.store.records import JobRecord, RunRecord, StoredFact, TokenRecord
+from tiresias.store.records import JobRecord, RunRecord, RunSpan, StoredFact, TokenRecord
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
 
 T = TypeVar("T")
@@ -120,6 +120,19 @@ class Reader:
     def run(self, id: RunId) -> RunRecord | None:
         row = self._one(f"SELECT {r.RUN} FROM runs WHERE id = ?", id)
         return None if row is None else r.run_of(row)
+
+    def spans(self, job_ids: Iterable[JobId]) -> dict[JobId, list[RunSpan]]:
+        """The closed runs of many jobs at once, the first first."""
+        found: dict[JobId, list[RunSpan]] = {}
+        rows = self._all(
+            "SELECT job, granted_at, started_at, revoked_at, exited_at, json_extract(exit, '$.told')"
+            " FROM runs WHERE job IN (SELECT value FROM json_each(?)) AND exited_at IS NOT NULL"
+            " ORDER BY job, number",
+            json.dumps(list(job_ids)),
+        )
+        for row in rows:
+            found.setdefault(JobId(row[0]), []).append(r.span_of(row[1:]))
+        return found
 
     def open_runs(self) -> list[RunRecord]:
         """The runs whose exit is not known, in the order of grant."""

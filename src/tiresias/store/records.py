@@ -40,6 +40,18 @@ class RunRecord:
     exit: Any
 
 
+@dataclass(slots=True, frozen=True)
+class RunSpan:
+    """When a closed run held its slots, and what its training told: (instant, step) first and last."""
+
+    granted_at: float
+    started_at: float | None
+    revoked_at: float | None
+    exited_at: float
+    first: tuple[float, int | None] | None = None
+    last: tuple[float, int | None] | None = None
+
+
 @dataclass(slots=True)
 class JobRecord:
     """A job, active or ended, as of the last commit. `service_gpu_s` is that of its closed runs."""
@@ -96,6 +108,13 @@ def run_of(row: Row) -> RunRecord:
         None if cause is None else ExitCause(cause),
         None if exit is None else json.loads(exit),
     )
+
+
+def span_of(row: Row) -> RunSpan:
+    """Of a row that ends with what the training told, as the exit record has it."""
+    granted_at, started_at, revoked_at, exited_at, told = row
+    first, last = (None, None) if told is None else [(at, step) for at, step in json.loads(told)]
+    return RunSpan(granted_at, started_at, revoked_at, exited_at, first, last)
 
 
 def job_of(row: Row) -> JobRecord:

@@ -58,6 +58,7 @@ def test_a_bad_cell_is_named_with_its_place(given, complaint, row, column, value
     ("column", "value", "why"),
     [
         ("priority", "urgent", "is no priority (high, normal, low)"),
+        ("preemptible", "maybe", "is neither true nor false"),
         ("preemption_cost_s", "-1", "is below 0"),
         ("preemption_cost_s", "much", "is not a number"),
     ],

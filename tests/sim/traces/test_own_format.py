@@ -27,7 +27,7 @@ def test_three_columns_are_enough(given):
         ("1", 0.0, 1, 60.0),
         ("2", 10.0, 8, 3600.0),
     ]
-    assert trace.jobs.row(0)[4:] == ("", "", "", "", "normal", "", None)
+    assert trace.jobs.row(0)[4:] == ("", "", "", "", "normal", "", None, None)
     assert trace.notes == []
     assert trace.skipped_rows == 0
 
@@ -35,14 +35,14 @@ def test_three_columns_are_enough(given):
 def test_every_column_is_read(given):
     trace = load(
         given(
-            "id,submitted_at,gpus,duration_s,user,tenant,name,group,priority,model,preemption_cost_s\n"
-            "a,5,2,1.5,ann,lab,bert,sweep,high,ResNet50,30\n"
-            "b,5,2,1.5,,,,,,,\n"
+            "id,submitted_at,gpus,duration_s,user,tenant,name,group,priority,model,preemption_cost_s,preemptible\n"
+            "a,5,2,1.5,ann,lab,bert,sweep,high,ResNet50,30,False\n"
+            "b,5,2,1.5,,,,,,,,\n"
         )
     )
     assert trace.jobs.rows() == [
-        ("a", 5.0, 2, 1.5, "ann", "lab", "bert", "sweep", "high", "ResNet50", 30.0),
-        ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None),
+        ("a", 5.0, 2, 1.5, "ann", "lab", "bert", "sweep", "high", "ResNet50", 30.0, False),
+        ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None, None),
     ]
 
 
@@ -143,6 +143,7 @@ jobs = st.lists(
             **dict.fromkeys(("user", "tenant", "name", "group", "model"), texts),
             "priority": st.sampled_from(["high", "normal", "low"]),
             "preemption_cost_s": st.none() | st.floats(0, 1e10),
+            "preemptible": st.none() | st.booleans(),
         }
     ),
     min_size=1,

@@ -33,8 +33,8 @@ def check_command(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> 
     script = _script_of(command)
     if script is not None and not (cwd / script).exists():
         close = get_close_matches(script, [each.name for each in cwd.glob("*.py")], n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise Stop(f"there is no file {script!r} in {cwd}{hint}. {OVERRIDE}")
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise Stop(f"there is no file {script!r} in {cwd}.{hint} {OVERRIDE}")
 
 
 def _check_file(path: Path, program: str) -> None:

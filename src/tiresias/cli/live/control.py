@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def cancel(
     refs: Annotated[
-        list[str] | None, typer.Argument(metavar="[JOB…]", help="Ids or names of jobs.", show_default=False)
+        list[str] | None, typer.Argument(metavar="JOB…", help="Ids or names of jobs.", show_default=False)
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", "-u", metavar="USER", help="With --all: this user's (me: yours).")

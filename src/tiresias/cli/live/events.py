@@ -14,6 +14,8 @@ from tiresias.cli.live.times import when
 from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 
+NOISE = ("TimerFired", "RunProgressed")  # they change nothing that people look for
+
 
 def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as things happen.")] = False,
@@ -30,7 +32,7 @@ def events(
 ) -> None:
     """Print what happened: grants, preemptions, exits, changes.
 
-    With -o json one JSON object a line.
+    With -o json one JSON object a line, timers included.
     """
     with talking() as client:
         seen = since or 0
@@ -40,13 +42,18 @@ def events(
         else:
             id = None
             past = client.events(seen)
-        shown = (each for each in past if each["seq"] > seen)
+        shown = (each for each in past if each["seq"] > seen and _is_told(each, output))
         for each in shown if since is not None else deque(shown, maxlen=last):
             seen = each["seq"]
             _print(each, output)
         if follow:
             for each in _of(id, client.events(seen, follow=True)):
-                _print(each, output)
+                if _is_told(each, output):
+                    _print(each, output)
+
+
+def _is_told(event: dict[str, Any], output: Output) -> bool:
+    return output is Output.JSON or event["kind"] not in NOISE
 
 
 def _of(job: int | None, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

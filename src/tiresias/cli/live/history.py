@@ -20,6 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="What has been: export it as a trac
 
 COLUMNS = (
     "id", "submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model",
+    "preemption_cost_s", "preemptible",
 )  # fmt: skip
 
 
@@ -31,7 +32,8 @@ def export(
 ) -> None:
     """Write every ended job as a trace; tir simulate FILE reads it back.
 
-    A job's duration is the time its training ran. Jobs that never ran are left out.
+    A job's duration is the time it held its GPUs, less what preemptions cost it. Jobs that never ran are
+    left out.
     """
     if str(out) != "-":
         if out.is_dir():

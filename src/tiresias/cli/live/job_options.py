@@ -13,19 +13,25 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from tiresias.cli.inputs import from_one_up
+
 
 @dataclass(slots=True, frozen=True)
 class JobOptions:
     gpus: Annotated[
-        int | None, typer.Option("--gpus", "-g", metavar="N", min=1, help="GPUs, all at once (default 1).")
+        int | None,
+        typer.Option("--gpus", "-g", metavar="N", callback=from_one_up, help="GPUs, at once (default 1)."),
     ] = None
     name: Annotated[str | None, typer.Option("--name", "-n", metavar="NAME", help="What to call it.")] = None
     nodes: Annotated[
-        int | None, typer.Option("--nodes", metavar="N", min=1, help="Over exactly so many nodes.")
+        int | None,
+        typer.Option("--nodes", metavar="N", callback=from_one_up, help="Over exactly so many nodes."),
     ] = None
     workers: Annotated[
         int | None,
-        typer.Option("--workers", metavar="N", min=1, help="Processes, each with its part of the GPUs."),
+        typer.Option(
+            "--workers", metavar="N", callback=from_one_up, help="Processes, each with its part of the GPUs."
+        ),
     ] = None
     launcher: Annotated[
         str | None,

@@ -11,59 +11,43 @@ from rich.table import Table
 from rich.text import Text
 
 from tiresias.cli.live import words
+from tiresias.cli.live.grids import Cell, grid
 from tiresias.cli.live.times import short, when
 from tiresias.cli.live.words import plain
-from tiresias.cli.tables import plain_table
 from tiresias.cli.units import NOTHING, count, significant
 
 Job = Mapping[str, Any]
-UNCUT = 10_000  # columns of a file or a pipe: nothing is cut off there
 HOUR_S = 3600.0
+WIDE = ("TENANT", "RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED")
+NUMBERS = ("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H")
 
 
 def phase(name: str) -> Text:
     return Text(name, style=words.COLOURS.get(name, ""))
 
 
-def grid(*headers: str, right: Sequence[str] = (), cut: Sequence[str] = ()) -> Table:
-    """A table whose lines never wrap; the columns in `cut` give way where there is no room."""
-    table = plain_table()
-    for header in headers:
-        table.add_column(
-            header,
-            justify="right" if header in right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=6 if header in cut else len(header),
-            ratio=None,
-        )
-    return table
-
-
 def listing(jobs: Sequence[Job], now: float, *, wide: bool) -> RenderableType:
     """One line a job."""
     if not jobs:
         return Text("no jobs")
-    more = ("TENANT", "RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED") if wide else ()
-    table = grid(
-        "ID", "NAME", "USER", "GPUS", "PHASE", "SINCE", "PROGRESS", *more, "REASON",
-        right=("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H"),
-        cut=("NAME", "USER", "REASON"),
-    )  # fmt: skip
-    for job in jobs:
-        extra = _wide_cells(job, now) if wide else ()
-        table.add_row(
-            str(job["id"]),
-            plain(job["name"]) or NOTHING,
-            plain(job["user"]),
-            str(job["gpus"]),
-            phase(job["phase"]),
-            short(now - since_at(job)),
-            words.progress(job),
-            *extra,
-            words.reason(job),
-        )
-    return table
+    headers = ["ID", "NAME", "USER", "GPUS", "PHASE", "SINCE", "PROGRESS", *(WIDE if wide else ()), "REASON"]
+    rows = [_cells(job, now, wide=wide) for job in jobs]
+    return grid(headers, rows, right=NUMBERS, cut=("NAME", "USER", "REASON"), drop=("SUBMITTED", "TENANT"))
+
+
+def _cells(job: Job, now: float, *, wide: bool) -> list[Cell]:
+    began_at = since_at(job)
+    return [
+        str(job["id"]),
+        plain(job["name"]) or NOTHING,
+        plain(job["user"]),
+        str(job["gpus"]),
+        phase(job["phase"]),
+        NOTHING if began_at is None else short(now - began_at),
+        words.progress(job),
+        *(_wide_cells(job, now) if wide else ()),
+        words.reason(job),
+    ]
 
 
 def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
@@ -77,9 +61,10 @@ def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
     )
 
 
-def since_at(job: Job) -> float:
-    """Since when it is in its phase."""
-    return float(job.get("since_at") or job["finished_at"] or job["submitted_at"])
+def since_at(job: Job) -> float | None:
+    """Since when it is in its phase, if that is known."""
+    told = job.get("since_at")
+    return None if told is None else float(told)
 
 
 def summary_line(jobs: Sequence[Job]) -> str:
@@ -91,7 +76,8 @@ def summary_line(jobs: Sequence[Job]) -> str:
 def detail(job: Job, now: float) -> RenderableType:
     """Everything about one job."""
     of, why = job["summary"], job["why"]
-    lasted = f" for {short(now - since_at(of))}"
+    began_at = since_at(of)
+    lasted = "" if began_at is None else f" for {short(now - began_at)}"
     title = Text.assemble((f"job {of['id']}", "bold"), f" {plain(of['name'])}  ", phase(of["phase"]), lasted)
     lines = Table.grid(padding=(0, 2))
     for what, value in _facts(job, now):
@@ -110,7 +96,6 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
     told = of["progress"] or {}
     rank = words.priority_and_queue(of)
     after = ", ".join(map(str, job["after"]))
-    service = f"{significant(of['service_gpu_s'] / HOUR_S)} GPU-hours"
     is_in_array = job["array_index"] is not None
     lines = [
         ("command", plain(shlex.join(job["command"]))),
@@ -123,7 +108,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("started", when(of["first_started_at"], now) if of["first_started_at"] else ""),
         ("ended", when(of["finished_at"], now) if of["finished_at"] else ""),
         ("exit code", "" if of["exit_code"] is None else str(of["exit_code"])),
-        ("service", f"{service}, {count(of['preemptions'], 'preemption')}"),
+        ("service", f"{service(of['service_gpu_s'])}, {count(of['preemptions'], 'preemption')}"),
         ("progress", _progress_line(told) if told else ""),
         ("checkpoints", plain(job["checkpoint_dir"])),
         ("after", f"job {after}" if after else ""),
@@ -132,6 +117,13 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]
+
+
+def service(gpu_s: float) -> str:
+    """Attained service in the unit that tells most."""
+    if gpu_s < HOUR_S:
+        return f"{significant(gpu_s)} GPU-seconds"
+    return f"{significant(gpu_s / HOUR_S)} GPU-hours"
 
 
 def _progress_line(told: Mapping[str, Any]) -> str:

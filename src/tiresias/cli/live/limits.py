@@ -62,10 +62,13 @@ def _tell(limits: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         print_json(limits)
         return
-    from tiresias.cli.live.job_tables import grid
+    if not limits:
+        show("there are no limits")
+        return
+    from tiresias.cli.live.grids import grid
 
-    table = grid("USER", "GPUS AT ONCE", "JOBS AT ONCE", right=("GPUS AT ONCE", "JOBS AT ONCE"))
-    for user, each in limits.items():
-        shown = [NONE if value is None else f"{value:,}" for value in each.values()]
-        table.add_row("* (all others)" if user == "*" else plain(user), *shown)
-    show(table if limits else "there are no limits", UNCUT)
+    figures = ("GPUS AT ONCE", "JOBS AT ONCE")
+    names = ["* (all others)" if user == "*" else plain(user) for user in limits]
+    numbers = [[NONE if n is None else f"{n:,}" for n in each.values()] for each in limits.values()]
+    rows = [[name, *each] for name, each in zip(names, numbers, strict=True)]
+    show(grid(("USER", *figures), rows, right=figures, cut=("USER",)), UNCUT)

@@ -35,10 +35,10 @@ def drain(
     what: What,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the others.")] = "",
 ) -> None:
-    """Take a node or GPU out of service; what runs there saves and moves."""
+    """Take a node or GPU out of service; what runs there goes on."""
     with talking() as client:
         client.drain(what, reason)
-    typer.echo(f"{what} is drained: it gets no new runs")
+    typer.echo(f"{what} is drained: what runs there goes on, nothing new starts")
 
 
 def undrain(what: What) -> None:
@@ -49,32 +49,32 @@ def undrain(what: What) -> None:
 
 
 def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
-    from tiresias.cli.live.job_tables import grid
+    from tiresias.cli.live.grids import grid
 
-    table = grid("NODE", "GPUS", "FREE", "STATE", "REASON", right=("GPUS", "FREE"), cut=("REASON",))
+    rows = []
     for node in found:
-        out = sum(slot["state"] in ("out", "drained", "foreign") for slot in node["slots"])
+        out = sum(bool(slot["reason"]) for slot in node["slots"])
         state = "drained" if node["is_drained"] else f"{out} out of service" if out else "in service"
         reasons = {slot["reason"] for slot in node["slots"] if slot["reason"]}
-        reason = node["reason"] or "; ".join(sorted(reasons))
-        table.add_row(
-            plain(node["name"]), str(node["gpus"]), str(node["free_gpus"]), state, plain(reason) or NOTHING
-        )
-    return table
+        reason = plain(node["reason"] or "; ".join(sorted(reasons))) or NOTHING
+        rows.append([plain(node["name"]), str(node["gpus"]), str(node["free_gpus"]), state, reason])
+    return grid(("NODE", "GPUS", "FREE", "STATE", "REASON"), rows, right=("GPUS", "FREE"), cut=("REASON",))
 
 
 def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
-    from tiresias.cli.live.job_tables import grid
+    from tiresias.cli.live.grids import grid
 
-    table = grid("GPU", "STATE", "JOB", "MODEL", "MEMORY", "REASON", right=("JOB", "MEMORY"), cut=("REASON",))
-    for node in found:
-        for slot in node["slots"]:
-            table.add_row(
-                plain(slot["name"]),
-                slot["state"],
-                str(slot["job_id"] or NOTHING),
-                plain(slot["gpu"]),
-                f"{slot['memory_bytes'] / GIB:.0f} GiB" if slot["memory_bytes"] else NOTHING,
-                plain(slot["reason"] or node["reason"]) or NOTHING,
-            )
-    return table
+    rows = [
+        [
+            plain(slot["name"]),
+            slot["state"],
+            str(slot["job_id"] or NOTHING),
+            plain(slot["gpu"]),
+            f"{slot['memory_bytes'] / GIB:.0f} GiB" if slot["memory_bytes"] else NOTHING,
+            plain(slot["reason"] or node["reason"]) or NOTHING,
+        ]
+        for node in found
+        for slot in node["slots"]
+    ]
+    headers = ("GPU", "STATE", "JOB", "MODEL", "MEMORY", "REASON")
+    return grid(headers, rows, right=("JOB", "MEMORY"), cut=("REASON", "MODEL"))

@@ -13,6 +13,12 @@ from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 
+LABELS = {
+    "name": "policy",
+    "placer_options": "its options",
+    "queues_gpu_s": "thresholds between queues, in GPU-seconds",
+}
+
 app = typer.Typer(no_args_is_help=True, help="Show the policy in use, or change it.")
 
 
@@ -53,7 +59,8 @@ def _tell(told: Mapping[str, Any], output: Output) -> None:
 
     lines = Table.grid(padding=(0, 2))
     for key, value in told.items():
-        lines.add_row(key.replace("_", " "), plain(_text(value)))
+        if value is not None:
+            lines.add_row(LABELS.get(key, key), plain(_text(value)))
     show(lines)
 
 
@@ -61,5 +68,5 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={each}" for key, each in value.items()) or "(defaults)"
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
+        return ", ".join(f"{each:,g}" if isinstance(each, float) else str(each) for each in value) or "none"
     return str(value)

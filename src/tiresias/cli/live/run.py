@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,7 +42,7 @@ TimeoutOption = Annotated[
 def run(
     ctx: typer.Context,
     job: JobOptions,
-    words: Words = None,
+    parts: Words = None,
     cancel_on_interrupt: Annotated[
         bool, typer.Option("--cancel-on-interrupt", help="Ctrl-C cancels the job at once.")
     ] = False,
@@ -52,13 +52,16 @@ def run(
 ) -> None:
     """Submit a job, follow its log, exit with its code.
 
-    Ctrl-C twice cancels the job; once, and the job goes on without you.
+    Ctrl-C twice cancels the job; once, and the job goes on without you. Somebody watches, so a failure is
+    final unless --retries says otherwise.
     """
     from tiresias.cli.live import drafts
 
-    asked = drafts.understand(*split(ctx, words or []), job)
+    asked = drafts.understand(*split(ctx, parts or []), job)
     if asked.options.array or asked.options.sweep:
         raise Stop("run follows one job; submit an array or a sweep with: tir submit")
+    if asked.options.retries is None:
+        asked.options = replace(asked.options, retries=0)
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
     say = (lambda text: None) if quiet else _say
     with talking() as client:

@@ -11,7 +11,7 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 def parse_size(text: str, what: str) -> int:
     """`500M`, `2G`: bytes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text.strip().upper())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
     if found is None:
         raise Stop(f"{what} {text!r} is no size; write for example 500M or 2G")
     return int(float(found[1]) * UNITS[found[2]])

@@ -2,7 +2,8 @@
 
 Rules: in a git repository the copy holds what is tracked, as it is on the disk, and what is new and not
 ignored; elsewhere the whole directory. Links are copied as links. A copy above the limit is refused before
-anything is written, with the largest parts named. A copy that was not submitted is removed.
+anything is written, with the largest parts named. A copy that was not submitted is removed. The manager
+removes those in its own home with their jobs; a user's next submission those in the user's own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,28 @@ class Snapshot:
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def note_jobs(self, home: Path, ids: Sequence[int]) -> None:
+        """Which jobs of which manager run in it."""
+        path = self.root / ABOUT
+        about = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**about, "home": str(home), "jobs": list(ids)}, indent=2) + "\n")
+
+
+def own() -> Path:
+    """Where a user's copies are who may not write to the manager's home."""
+    return Path("~/.tiresias").expanduser() / DIRECTORY
+
+
+def tidy(folder: Path, home: Path, has_ended: Callable[[int], bool]) -> None:
+    """Remove the copies that no job of this home's manager will run in again."""
+    for path in folder.glob(f"*/{ABOUT}"):
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if about.get("home") == str(home) and all(map(has_ended, about.get("jobs", []))):
+            shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def take(cwd: Path, home: Path, limit_bytes: int) -> Snapshot:
@@ -127,10 +150,10 @@ def _require_small(source: Path, sizes: dict[str, int], limit: int, is_git: bool
 def _room(home: Path) -> Path:
     """A new directory in the manager's home where that may be written, else in one's own."""
     name = secrets.token_hex(8)
-    for base in (home, Path("~/.tiresias").expanduser()):
-        root = base / DIRECTORY / name
+    for folder in (home / DIRECTORY, own()):
+        root = folder / name
         try:
-            if base == home and not home.is_dir():
+            if folder.parent == home and not home.is_dir():
                 continue
             root.mkdir(parents=True, mode=0o700)
         except (PermissionError, NotADirectoryError):

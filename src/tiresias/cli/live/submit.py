@@ -11,6 +11,7 @@ import typer
 from tiresias.cli import errors
 from tiresias.cli.console import notify, show
 from tiresias.cli.errors import Stop
+from tiresias.cli.live import words
 from tiresias.cli.live.commands import split
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.talking import home_of, print_json, talking
@@ -20,12 +21,11 @@ from tiresias.cli.units import count
 if TYPE_CHECKING:
     from tiresias.api.client import Client
     from tiresias.cli.live.drafts import Draft
+    from tiresias.cli.live.snapshot import Snapshot
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[JOB.yaml | SCRIPT.sh ARG… | -- COMMAND…]", help="What to run.", show_default=False
-    ),
+    typer.Argument(metavar="JOB.yaml | SCRIPT.sh | -- COMMAND", help="What to run.", show_default=False),
 ]
 Key = Annotated[
     str | None, typer.Option("--key", metavar="TEXT", help="The same key never submits twice; for scripts.")
@@ -37,7 +37,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but id
 def submit(
     ctx: typer.Context,
     job: JobOptions,
-    words: Words = None,
+    parts: Words = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say where it would run now and whom it would displace.")
     ] = False,
@@ -52,7 +52,7 @@ def submit(
     """
     from tiresias.cli.live import drafts
 
-    asked = drafts.understand(*split(ctx, words or []), job)
+    asked = drafts.understand(*split(ctx, parts or []), job)
     with talking() as client:
         draft = drafts.make(asked, client, home_of(), is_trial=dry_run)
         if not quiet:
@@ -80,7 +80,7 @@ def send(client: Client, draft: Draft, key: str | None) -> list[int]:
     key = key or uuid.uuid4().hex
     body = draft.jobs[0] if len(draft.jobs) == 1 else draft.jobs
     try:
-        return client.submit(body, key)
+        ids = client.submit(body, key)
     except Broken as error:
         raise Stop(
             f"{error.message}\nWhether the submission was taken is not known. The same command with "
@@ -91,6 +91,27 @@ def send(client: Client, draft: Draft, key: str | None) -> list[int]:
         if draft.snapshot is not None:
             draft.snapshot.remove()
         raise
+    if draft.snapshot is not None:
+        _tidy_up(client, draft.snapshot, ids)
+    return ids
+
+
+def _tidy_up(client: Client, copy: Snapshot, ids: Sequence[int]) -> None:
+    """A manager removes the copies in its own home; those in a user's own home are that user's business."""
+    from tiresias.api.client import ApiError
+    from tiresias.cli.live import snapshot
+
+    if copy.root.parent != snapshot.own() or copy.root.is_relative_to(home_of()):
+        return
+
+    def has_ended(id: int) -> bool:
+        try:
+            return bool(client.job(id)["summary"]["phase"] in words.ENDED)
+        except ApiError as error:
+            return error.code == "not-found"
+
+    copy.note_jobs(home_of(), ids)
+    snapshot.tidy(snapshot.own(), home_of(), has_ended)
 
 
 def _single(job: dict[str, Any]) -> dict[str, Any]:

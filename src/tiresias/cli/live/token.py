@@ -56,13 +56,17 @@ def list_tokens(output: AsOutput = Output.TABLE) -> None:
     if output is Output.JSON:
         print_json(tokens)
         return
-    from tiresias.cli.live.job_tables import grid
+    if not tokens:
+        show("there are no tokens")
+        return
+    from tiresias.cli.live.grids import grid
 
-    table = grid("NAME", "USER", "ROLE", "CREATED")
-    for each in tokens:
-        created = when(each["created_at"], time.time())
-        table.add_row(plain(each["name"]), plain(each["user"]), each["role"], created)
-    show(table if tokens else "there are no tokens", UNCUT)
+    now = time.time()
+    rows = [
+        [plain(each["name"]), plain(each["user"]), each["role"], when(each["created_at"], now)]
+        for each in tokens
+    ]
+    show(grid(("NAME", "USER", "ROLE", "CREATED"), rows, cut=("NAME", "USER")), UNCUT)
 
 
 @app.command("revoke")

@@ -25,6 +25,7 @@ STATES = {"free": "·", "foreign": "other", "out": "out", "drained": "drained"}
 STYLES = {"free": "dim", "foreign": "red", "out": "red", "drained": "magenta", "saving": "cyan"}
 PALETTE = ("green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green", "bright_yellow")
 CELL = 7
+LONGEST_NAME = 12
 
 
 def top(
@@ -61,7 +62,8 @@ def _view(client: Client, height: int | None) -> RenderableType:
     parts: list[RenderableType] = [Text(head), Text()]
     if status["problem"]:
         parts.insert(1, Text(words.plain(status["problem"]), style="red"))
-    lines = [line for node in nodes for line in _node(node, jobs, console().width)]
+    names = min(LONGEST_NAME, max((len(node["name"]) for node in nodes), default=0))
+    lines = [line for node in nodes for line in _node(node, names, console().width)]
     parts += [*lines, Text()]
     rows = len(jobs) if height is None else max(1, height - len(lines) - 7)
     parts.append(listing(jobs[:rows], time.time(), wide=False))
@@ -76,12 +78,12 @@ def _counted(jobs: Sequence[Mapping[str, Any]]) -> str:
     return summary_line(jobs)
 
 
-def _node(node: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], width: int) -> list[Text]:
+def _node(node: Mapping[str, Any], name_width: int, width: int) -> list[Text]:
     """A node's GPUs in a row, each with the job that holds it; more rows where there are many."""
     from rich.text import Text
 
     name = words.plain(node["name"])
-    label = f"{name} " if len(name) <= 12 else f"{name[:11]}… "
+    label = f"{name if len(name) <= name_width else name[: name_width - 1] + '…':<{name_width}} "
     per_row = max(1, (width - len(label)) // (CELL + 1))
     lines = []
     for start in range(0, len(node["slots"]), per_row):

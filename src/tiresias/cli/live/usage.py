@@ -41,12 +41,14 @@ def usage(
     if output is Output.JSON:
         print_json(rows)
         return
-    from tiresias.cli.live.job_tables import grid
+    if not rows:
+        show("nobody has submitted anything")
+        return
+    from tiresias.cli.live.grids import grid
 
     figures = ("JOBS", "ACTIVE", "GPUS NOW", "GPU-HOURS", "MEAN WAIT", "SHORT", "AGAIN")
-    table = grid(by.upper(), *figures, right=figures, cut=(by.upper(),))
-    for row in rows:
-        table.add_row(
+    lines = [
+        [
             plain(row["who"]) or "(none)",
             f"{row['jobs']:,}",
             f"{row['active_jobs']:,}",
@@ -55,5 +57,7 @@ def usage(
             short(row["mean_wait_s"]),
             f"{row['short_jobs']:,}",
             f"{row['resubmitted']:,}",
-        )
-    show(table if rows else "nobody has submitted anything", UNCUT)
+        ]
+        for row in rows
+    ]
+    show(grid([by.upper(), *figures], lines, right=figures, cut=(by.upper(),)), UNCUT)

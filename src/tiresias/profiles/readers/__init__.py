@@ -40,9 +40,10 @@ SUFFIXES: dict[str, Callable[[Path], ModelProfile]] = {
 
 def load(source: str) -> ModelProfile:
     """The profile of a model by the zoo's name, a file, a folder, or module:function."""
-    if zoo.knows(source):
-        return zoo.find(source)
     path = Path(source)
+    is_way = "/" in source  # ./vgg16 is a folder, ViT-B/16 a model
+    if zoo.knows(source) and not (is_way and path.exists()):
+        return zoo.find(source)
     if path.exists():
         return _read(path)
     if function.is_function(source):

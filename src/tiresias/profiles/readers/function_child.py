@@ -31,10 +31,10 @@ def main() -> None:
     sys.excepthook = told
     if importlib.util.find_spec("torch") is None:
         raise ModuleNotFoundError("PyTorch is not installed; pip install torch")
-    torch = importlib.import_module("torch")
     function: Any = importlib.import_module(module)
     for part in name.split("."):
         function = getattr(function, part)
+    torch = importlib.import_module("torch")
     with torch.device("meta"):
         model = function()
     Path(answer).write_text(json.dumps({"tensors": _tensors(torch, model)}), encoding="utf-8")

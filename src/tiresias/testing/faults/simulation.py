@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -12,6 +12,7 @@ from tiresias.executors.gpus import Gpu
 from tiresias.live.clock import Clock
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
+from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError, redecide, replay
 from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.disasters import Disasters, Odds
@@ -24,7 +25,9 @@ from tiresias.testing.faults.witness import Violation, Witness
 from tiresias.testing.faults.world import CALM, World
 
 ENOUGH_S = 400_000.0  # virtual seconds in which everything finishes once faults are off
+ENOUGH_EVENTS = 20_000
 RESTARTS_WITHIN_S = 30.0
+TIDIES_S = 5_000.0  # an admin puts GPUs that jobs died of back into service now and then
 THINKS_S = 20.0  # a user, between two requests
 
 
@@ -74,12 +77,18 @@ class Simulation:
         self.clocks = Clocks(self.world)
         nodes = [node.name for node in self.machine.nodes]
         self.user = User(Random(rng.random()), trainings, slots, nodes, self.promises, self.tell)
-        self.disasters = Disasters(Random(rng.random()), odds or Odds())
+        self.disasters = Disasters(Random(rng.random()), replace(odds or Odds()))
         self.rng = Random(rng.random())
         self.chosen = self.rng.choice(POLICIES)
         self.effects = Effects(self.tell)
         self.life: Life | None = None
         self.is_calm = False
+        self.settings = Settings()
+        if self.rng.random() < 0.3:
+            # What is old leaves the journal, keys too: a clock that jumps ahead would make them old at once.
+            self.settings = Settings(compact_every_s=100.0, keep_facts_s=1000.0)
+            self.disasters.odds.jump = 0.0
+        self._is_last_life = False
         self._wake_at = 0.0  # a manager that could not commit tries again then
         self._faulty_events = self.rng.randrange(60, 260)
 
@@ -95,11 +104,13 @@ class Simulation:
             while self.events < self._faulty_events:
                 self._happen()
             self._calm_down()
-            deadline = self.world.at + ENOUGH_S
+            self.world.after(TIDIES_S, self._tidy)
+            deadline, most_events = self.world.at + ENOUGH_S, self.events + ENOUGH_EVENTS
             while not self._is_finished():
-                if self.world.at > deadline:
+                if self.world.at > deadline or self.events > most_events:
                     raise Violation(f"not finished: {self._unfinished()}")
                 self._happen()
+                self._kill_once_more()
             self._check_ends()
         finally:
             if self.life is not None:
@@ -138,6 +149,22 @@ class Simulation:
         self._serve()
         self.user.tidy(life.manager)
         self._serve()
+
+    def _kill_once_more(self) -> None:
+        """When few are left, and one of them waits for something that the next manager must not forget."""
+        if self._is_last_life or self.life is None:
+            return
+        jobs = self.life.manager.state.jobs.values()
+        if len(jobs) <= 3 and any(job.deferred for job in jobs):
+            self._is_last_life = True
+            self.tell("KILLED", "for the last time")
+            self._die()
+
+    def _tidy(self) -> None:
+        """Only if there is something to do: whoever stirs the manager up hides that it overslept."""
+        if self.life is not None and self.life.manager.out_of_service:
+            self.user.tidy(self.life.manager)
+        self.world.after(TIDIES_S, self._tidy)
 
     # --- the manager -----------------------------------------------------------------------------------
 
@@ -205,7 +232,9 @@ class Simulation:
         name, options = self.chosen
         clock = Clock(wall=self.clocks.wall, steady=self.clocks.monotonic)
         chosen = Chosen(name, options)
-        return self.parts.manager.open(self.home, store, executor, self.machine, chosen, clock=clock)
+        return self.parts.manager.open(
+            self.home, store, executor, self.machine, chosen, clock=clock, settings=self.settings
+        )
 
     def _die(self) -> None:
         self.effects.is_dead = True
@@ -240,7 +269,9 @@ class Simulation:
                 raise Violation(f"an acknowledged job is lost: {job.id} ({job.name})")
 
     def _unfinished(self) -> list[str]:
-        store = self._alive().store
+        if self.life is None:
+            return ["no manager"]
+        store = self.life.store
         active = [f"job {record.id} is {record.phase}" for record in store.active()]
         return active + [f"run {gang.spec.run_id} lives" for gang in self.world.live]
 

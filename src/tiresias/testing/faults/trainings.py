@@ -24,6 +24,7 @@ class Trouble(StrEnum):
 
     BROKEN = "a mistake that no retry can cure"
     FLAKY = "something that a retry may cure"
+    GPU = "the GPU's fault"
     ASKS = "it asks to be run again"
     UNSTARTABLE = "its program is not there"
 
@@ -31,10 +32,11 @@ class Trouble(StrEnum):
 TAILS = {
     Trouble.BROKEN: "ModuleNotFoundError: No module named 'apex'",
     Trouble.FLAKY: "ConnectionResetError: [Errno 104] Connection reset by peer",
+    Trouble.GPU: "RuntimeError: CUDA error: uncorrectable ECC error encountered",
     Trouble.ASKS: "",
     Trouble.UNSTARTABLE: "",
 }
-CODES = {Trouble.BROKEN: 1, Trouble.FLAKY: 1, Trouble.ASKS: 75, Trouble.UNSTARTABLE: 127}
+CODES = {Trouble.BROKEN: 1, Trouble.FLAKY: 1, Trouble.GPU: 1, Trouble.ASKS: 75, Trouble.UNSTARTABLE: 127}
 
 
 @dataclass(slots=True, frozen=True)

@@ -115,7 +115,7 @@ class User:
             retries=rng.randrange(4),
             time_limit_s=rng.choice((100.0, 1000.0)) if rng.random() < 0.1 else None,
             after=tuple(other.id for other in after if other.id is not None),
-            begin_at=now + rng.choice((10.0, 200.0)) if rng.random() < 0.1 else None,
+            begin_at=now + rng.choice((10.0, 200.0)) if rng.random() < 0.2 else None,
             preflight=rng.random() < 0.1,
             preflight_limit_s=20.0,
         )

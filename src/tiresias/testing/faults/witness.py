@@ -11,6 +11,7 @@ from tiresias.testing.faults.trainings import Trouble
 from tiresias.testing.faults.world import Gang, World
 
 HOPELESS = (Trouble.BROKEN, Trouble.UNSTARTABLE)
+CURABLE = (Trouble.FLAKY, Trouble.GPU)
 
 
 class Violation(AssertionError):
@@ -151,7 +152,7 @@ class Witness:
             _must(phase is Phase.FAILED, "not ended", job.id, phase)
             in_vain = any(phases[other.name] is not Phase.SUCCEEDED for other in job.after)
             self._check_failure(job, gangs, in_vain)
-        failures = self._failed_of(gangs, Trouble.FLAKY, *HOPELESS)
+        failures = self._failed_of(gangs, *CURABLE, *HOPELESS)
         _must(failures <= job.submission.retries + 1, "retried too often", job.id, failures)
 
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
@@ -169,5 +170,5 @@ class Witness:
         if in_vain:
             _must(not gangs, "failed for what it depends on, after it ran", job.id)
             return
-        failures = self._failed_of(gangs, Trouble.FLAKY)
+        failures = self._failed_of(gangs, *CURABLE)
         _must(failures > job.submission.retries, "failed, but could have been retried", job.id, failures)

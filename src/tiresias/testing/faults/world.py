@@ -126,7 +126,7 @@ class World:
 
     @property
     def live(self) -> list[Gang]:
-        return [gang for gang in self.disk.values() if gang.is_alive]
+        return [gang for gang in self.gangs if gang.is_alive]
 
     # --- what supervisors are asked for ----------------------------------------------------------------
 

@@ -30,6 +30,7 @@ def read(source: Source) -> Draft:
         duration_s=sheet.duration("duration_s"),
         priority=_priority(sheet),
         preemption_cost_s=_cost(sheet),
+        preemptible=_preemptible(sheet),
         **{name: sheet.text(name) for name in TEXTS},
     )
 
@@ -49,6 +50,12 @@ def _priority(sheet: Sheet) -> pl.Series:
 
 def _cost(sheet: Sheet) -> pl.Series:
     return sheet.number("preemption_cost_s", least=0.0, optional=True)
+
+
+def _preemptible(sheet: Sheet) -> pl.Series:
+    cells = sheet.trimmed("preemptible").str.to_lowercase()
+    sheet.refuse(~cells.is_in(["", "true", "false"]), "preemptible", "is neither true nor false")
+    return cells.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
 
 
 FORMAT = Format("tiresias", "Tiresias trace CSV (our own)", REQUIRED, read)

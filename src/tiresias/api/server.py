@@ -1,0 +1,91 @@
+"""A manager that answers: the service and uvicorn in one event loop, until one of them ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from tiresias.api.app import create_app
+from tiresias.api.errors import was_inside
+from tiresias.api.peers import PeerProtocol
+from tiresias.live.manager import Manager
+from tiresias.live.service import Service
+
+STREAMS_END_S = 5  # after the manager's end
+FAILED = 1
+
+log = logging.getLogger("tiresias.api")
+
+
+async def serve(manager: Manager, sockets: list[socket.socket], on_started: Callable[[], None]) -> None:
+    """Answer on the sockets and let the manager work, until it is told to stop."""
+    service = Service(manager)
+    app = create_app(service, die)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: _unexpected(context))
+    server = _Server(app, on_started)
+    working = asyncio.create_task(service.run())
+    await asyncio.sleep(0)  # it runs: now it can be asked and stopped
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, service.stop)
+    answering = asyncio.create_task(server.serve(sockets))
+    try:
+        await asyncio.wait((answering, working), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        app.state.tiresias.closing.set()
+        server.should_exit = True
+        service.stop()
+        await asyncio.gather(answering, working)
+
+
+def die(problem: Exception) -> None:
+    """End at once, as if killed: all that was acknowledged is stored, and the next manager goes on there."""
+    log.critical("the manager ends because of a bug of ours; start it again", exc_info=problem)
+    logging.shutdown()
+    os._exit(FAILED)
+
+
+def _unexpected(context: dict[str, Any]) -> None:
+    """What went wrong where nobody waits for it: fatal inside the manager, elsewhere a line in the log."""
+    problem = context.get("exception")
+    if isinstance(problem, Exception) and was_inside(problem):
+        die(problem)
+    log.error("%s", context.get("message"), exc_info=problem)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals alone and says when it answers."""
+
+    def __init__(self, app: FastAPI, on_started: Callable[[], None]):
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=PeerProtocol,
+                ws="none",
+                lifespan="off",
+                loop="asyncio",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=STREAMS_END_S,
+            )
+        )
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

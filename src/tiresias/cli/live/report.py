@@ -1,0 +1,226 @@
+"""`tir report`: what other policies would have made of the manager's own past, and how far to trust that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiresias.cli import errors
+from tiresias.cli.console import bars, notify, show
+from tiresias.cli.errors import Stop
+from tiresias.cli.live.talking import print_json, talking
+from tiresias.cli.live.times import duration_s, when
+from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.settings import names_in
+from tiresias.cli.units import LONG, UNITS_S, count, ratio, significant
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tiresias.api.client import Client
+    from tiresias.sim.past import Choice, Figures, Past, Told
+
+ALWAYS = ("fifo", "srsf")
+OURS = "tiresias-l"
+
+
+def report(
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted since then.")
+    ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with (default: fifo,srsf)."),
+    ] = None,
+    preemption_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--preemption-cost",
+            metavar="SECONDS",
+            min=0.0,
+            max=1e6,
+            help="What one preemption costs a job (default: as it was measured).",
+        ),
+    ] = None,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Replay your own past: what would other policies have given?
+
+    Jobs that have ended are simulated on the same GPUs under fifo, srsf and the policy in use. Also tells
+    how far the simulator is from what was measured.
+    """
+    ago_s = None if since is None else duration_s(since, "--since")
+    names = None if policies is None else names_in(policies, "--policies")
+    with talking() as client:
+        tell(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
+
+
+def tell(
+    client: Client,
+    *,
+    ago_s: float | None = None,
+    names: Sequence[str] | None = None,
+    preemption_cost_s: float | None = None,
+    output: Output = Output.TABLE,
+) -> None:
+    """Print the report of this client's manager."""
+    import tiresias.placers
+    import tiresias.policies  # noqa: F401  (both for what they register)
+    from tiresias.core.model import Cluster, Node
+    from tiresias.core.plugins import placers
+    from tiresias.sim import past as pasts
+
+    used = client.policy()
+    in_use, others = choices(used, names)
+    placer = placers.make(used["placer"], used["placer_options"])
+    since_at = 0.0 if ago_s is None else time.time() - ago_s
+    past = pasts.past_of(_rows(client, since_at), since_at=since_at, preemption_cost_s=preemption_cost_s)
+    if past is None:
+        raise Stop("nothing to replay: no job has run and ended in that time; see tir ls", errors.NOT_FOUND)
+    nodes = client.nodes()
+    cluster = Cluster([Node(node["name"], node["gpus"]) for node in nodes])
+    labels = [each.policy for each in (in_use, *others)]
+    with bars(labels, float(past.trace.jobs["submitted_at"][0])) as watch:
+        told = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
+    active = sum(1 for _ in client.jobs())
+    if output is Output.JSON:
+        print_json(as_json(past, told, cluster.gpus, active))
+        return
+    show(_head(past, told, cluster.gpus))
+    show(table(told))
+    show("\n" + "\n".join(sentences(told)))
+    notify(_left_out(past, told, active, nodes))
+
+
+def _rows(client: Client, since_at: float) -> Iterator[Mapping[str, Any]]:
+    """The history as far back as jobs can have been submitted since then: it comes latest end first."""
+    for row in client.history():
+        if row["finished_at"] < since_at:
+            return
+        yield row
+
+
+def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choice, list[Choice]]:
+    """The policy in use with its options, and those to compare it with, with their defaults."""
+    from tiresias.core.plugins import policies
+    from tiresias.sim.past import Choice
+
+    in_use = Choice(used["name"], used["options"])
+    if names is None:
+        names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, OURS)
+    for name in names:
+        policies.get(name)  # fail before time is spent
+    return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
+
+
+def as_json(past: Past, told: Told, gpus: int, active: int) -> dict[str, Any]:
+    return {
+        "jobs": len(past.trace) - told.rejected,
+        "left_out": {
+            "active": active,
+            "never_ran": past.never_ran,
+            "submitted_earlier": past.earlier,
+            "larger_than_the_cluster": told.rejected,
+        },
+        "gpus": gpus,
+        "preemption_cost": asdict(past.cost),
+        "measured": asdict(told.measured),
+        "replayed": [
+            {key: value for key, value in asdict(each).items() if key != "figures"} | asdict(each.figures)
+            for each in told.replayed
+        ],
+        "fidelity": asdict(told.fidelity),
+    }
+
+
+def _head(past: Past, told: Told, gpus: int) -> str:
+    first = when(float(past.trace.jobs["submitted_at"][0]), time.time())
+    basis = {
+        "measured": f"as measured over {count(past.cost.count, 'preemption')}",
+        "starts": "as runs take to begin: no job was ever preempted",
+        "given": "as given",
+    }[past.cost.basis]
+    jobs = count(len(past.trace) - told.rejected, "job")
+    return (
+        f"{jobs} since {first}, replayed on {count(gpus, 'GPU')}; "
+        f"a preemption costs {significant(past.cost.seconds)} s, {basis}\n"
+    )
+
+
+def table(told: Told) -> RenderableType:
+    """What was, and what would have been."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from tiresias.cli.tables import plain_table
+
+    base = told.replayed[0].figures.avg_jct_s
+    every = [told.measured, *(each.figures for each in told.replayed)]
+    size, unit = unit_of(each.avg_jct_s for each in every)
+    lines = plain_table(
+        "", "avg\nJCT", "median\nJCT", "p95\nJCT", "make-\nspan", "preemp-\ntions", "avg JCT,\nrelative"
+    )
+    lines.add_row(f"{told.replayed[0].policy}, measured", *_cells(told.measured, size), "")
+    for each in told.replayed:
+        name = f"{each.policy}, replayed" if each.is_in_use else each.policy
+        style = "bold" if each.is_in_use else ""
+        lines.add_row(name, *_cells(each.figures, size), ratio(each.figures.avg_jct_s, base), style=style)
+    return Group(lines, Text(), Text(f"Times are in {unit}."))
+
+
+def _cells(figures: Figures, size: float) -> list[str]:
+    times = (figures.avg_jct_s, figures.p50_jct_s, figures.p95_jct_s, figures.makespan_s)
+    return [*(significant(value / size) for value in times), f"{figures.preemptions:,}"]
+
+
+def unit_of(averages_s: Iterable[float]) -> tuple[float, str]:
+    """The largest unit up to hours of which the smallest average has two or more."""
+    smallest = min(averages_s)
+    size, unit = next((each for each in UNITS_S[1:] if smallest >= 2 * each[0]), UNITS_S[-1])
+    return size, LONG[unit]
+
+
+def sentences(told: Told) -> list[str]:
+    """What the figures say, and how far to trust them."""
+    in_use, *others = told.replayed
+    size, unit = unit_of(each.figures.avg_jct_s for each in told.replayed)
+
+    def written(seconds: float) -> str:
+        return f"{significant(seconds / size)} {unit}"
+
+    ours = in_use.figures.avg_jct_s
+    said = []
+    for each in others:
+        theirs = each.figures.avg_jct_s
+        if abs(theirs / ours - 1) < 0.005:
+            said.append(f"{each.policy} would have made no difference.")
+        else:
+            than = f"{theirs / ours:.2f} times as long" if theirs > ours else f"{1 - theirs / ours:.0%} less"
+            who = f"{each.policy}, which is told every duration," if each.policy == "srsf" else each.policy
+            said.append(
+                f"Under {who} a job would have taken {written(theirs)} on average instead of "
+                f"{written(ours)}: {than}."
+            )
+    close = told.fidelity
+    said.append(
+        f"Fidelity of the replay: its average JCT is {close.avg_jct_ratio:.3f} times the measured one; "
+        f"a job's JCT is off by {close.error_p50:.1%} (median), {close.error_p95:.1%} (p95), "
+        f"{close.error_max:.1%} (most)."
+    )
+    return said
+
+
+def _left_out(past: Past, told: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    out = sum(slot["state"] in ("out", "foreign", "drained") for node in nodes for slot in node["slots"])
+    notes = [
+        (active, f"left out {count(active, 'job')} that have not ended"),
+        (past.never_ran, f"left out {count(past.never_ran, 'job')} that never ran"),
+        (past.earlier, f"left out {count(past.earlier, 'job')} submitted earlier"),
+        (told.rejected, f"left out {count(told.rejected, 'job')} larger than the cluster is now"),
+        (out, f"{count(out, 'GPU')} out of service now; the replay uses all that there are"),
+    ]
+    return [note for number, note in notes if number]

@@ -1,0 +1,275 @@
+"""Submitting: every way to say what shall run, and every way to say it wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from live_cli import Program, eventually
+
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+def ended(client, id: int) -> dict:
+    """The job, once it has ended."""
+    return eventually(lambda: (job := client.job(id))["summary"]["phase"] in ENDED and job)
+
+
+def output(client, id: int) -> str:
+    assert ended(client, id)["summary"]["phase"] == "SUCCEEDED", client.logs(id)
+    return client.logs(id).decode()
+
+
+def test_a_command_runs_here_with_this_environment(tir, client, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINE", "from the shell")
+    monkeypatch.setenv("TIRESIAS_TOKEN", "secret")
+    command = ("sh", "-c", "pwd; echo $MINE; echo $GIVEN; echo $TIRESIAS_TOKEN")
+    id = tir("submit", "--env", "GIVEN=a=b", "--", *command).id
+    assert output(client, id) == f"{tmp_path}\nfrom the shell\na=b\n\n"
+
+
+def test_only_the_id_is_on_stdout_and_json_has_it_too(tir):
+    done = tir("submit", "-n", "quick", "--", "true")
+    assert (done.code, done.out.strip().isdigit(), done.err) == (0, True, "")
+    told = tir("submit", "-o", "json", "--", "true").json
+    assert told == {"id": told["ids"][0], "ids": told["ids"]}
+
+
+def test_what_is_asked_for_is_what_the_manager_knows(tir, client, tmp_path):
+    before = tir("submit", "--", "sleep", "100").id
+    options = "-g 2 -n bert --workers 2 --grace 90s --retries 1 --time 8h --priority low --no-preempt"
+    more = f"--after {before} --begin +1h --model resnet50 --ckpt-dir runs/a --tenant vision"
+    id = tir("submit", *options.split(), *more.split(), "--", "sleep", "100").id
+    job = client.job(id)
+    of = job["summary"]
+    assert (of["gpus"], of["name"], of["tenant"], of["priority"]) == (2, "bert", "vision", "low")
+    assert (job["workers"], job["grace_s"], job["retries"], job["time_limit_s"]) == (2, 90, 1, 28800)
+    assert (job["preemptible"], job["model"], job["after"]) == (False, "resnet50", [before])
+    assert job["checkpoint_dir"] == str(tmp_path / "runs/a")
+    assert of["reason"] == "Dependency"
+
+
+def test_a_job_may_come_after_another_by_name(tir, client):
+    first = tir("submit", "-n", "the-first", "--", "sleep", "100").id
+    second = tir("submit", "--after", "the-first", "--", "true").id
+    assert client.job(second)["after"] == [first]
+
+
+def test_an_environment_of_its_own(tir, client, monkeypatch):
+    monkeypatch.setenv("MINE", "from the shell")
+    id = tir("submit", "--clean-env", "--env", "MINE", "--env", "A=1", "--", "/usr/bin/env").id
+    given = {line.partition("=")[0] for line in output(client, id).splitlines()}
+    assert {"MINE", "A", "TIRESIAS_JOB_ID"} <= given
+    assert "HOME" not in {name for name in given if name not in ("PWD",)} or os.geteuid() == 0
+
+
+def test_an_array_is_a_job_an_index(tir, client):
+    ids = tir("submit", "--array", "3,5%1", "--", "sh", "-c", "echo {i} $TIRESIAS_ARRAY_INDEX").ids
+    assert [output(client, id) for id in ids] == ["3 3\n", "5 5\n"]
+
+
+def test_a_sweep_is_a_job_a_combination(tir, client):
+    command = ("sh", "-c", "echo $0 $1 $TIRESIAS_SWEEP_SEED", "{lr}")
+    ids = tir("submit", "-n", "s", "--sweep", "lr=0.1,0.2", "--sweep", "seed=7,8", "--", *command).ids
+    assert [output(client, id) for id in ids] == [
+        "0.1 --seed=7 7\n",
+        "0.1 --seed=8 8\n",
+        "0.2 --seed=7 7\n",
+        "0.2 --seed=8 8\n",
+    ]
+    assert client.job(ids[2])["summary"]["name"] == "s-lr=0.2-seed=7"
+
+
+def test_jobs_that_would_share_checkpoints_are_refused(tir, client):
+    for many in (["--array", "0-1"], ["--sweep", "lr=1,2"]):
+        done = tir("submit", *many, "--ckpt-dir", "runs", "--", "true")
+        assert done.code == 2
+        assert "overwrite each other's checkpoints" in done.err
+    ids = tir("submit", "--sweep", "lr=1,2", "--ckpt-dir", "runs/{lr}", "--", "true").ids
+    assert [Path(client.job(id)["checkpoint_dir"]).name for id in ids] == ["1", "2"]
+    ids = tir("submit", "--array", "0-1", "--ckpt-dir", "runs/{i}", "--", "true").ids
+    assert [Path(client.job(id)["checkpoint_dir"]).name for id in ids] == ["0", "1"]
+
+
+def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
+    (tmp_path / "job.yaml").write_text("name: from-file\ncommand: echo {word}\nparams: {word: hello}\n")
+    id = tir("submit", "job.yaml", "--set", "word=bye", "-n", "over").id
+    assert output(client, id) == "bye\n"
+    assert client.job(id)["summary"]["name"] == "over"
+
+    lines = ("#!/bin/sh", "#TIR -n scripted", "#SBATCH --mem=1G", "echo $1 $(basename $0)")
+    (tmp_path / "job.sh").write_text("\n".join(lines))
+    done = tir("submit", "job.sh", "argument")
+    assert "passed over --mem" in done.err
+    assert output(client, done.id) == "argument job.sh\n"
+    assert client.job(done.id)["summary"]["name"] == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "what shall run?"),
+        (["--"], "nothing follows --"),
+        (["-g", "1", "python", "t.py", "--lr", "3"], "no such option: --lr. If it belongs to your command"),
+        (["--", "no-such-program-here"], "no program 'no-such-program-here' on PATH"),
+        (["--", "./not-there"], "there is no program './not-there'"),
+        (["--", "python", "trian.py"], "there is no file 'trian.py'"),
+        (["--", "my-script"], "write ./my-script"),
+        (["--", "./my-script"], "chmod +x"),
+        (["--workdir", "nowhere", "--", "true"], "nowhere: there is no such directory"),
+        (["--workdir", "my-script", "--", "true"], "is not a directory"),
+        (["--time", "8", "--", "true"], "--time '8' is not a duration"),
+        (["--begin", "soon", "--", "true"], "--begin 'soon' is not an instant"),
+        (["--priority", "urgent", "--", "true"], "--priority 'urgent': choose high"),
+        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "it is not set in this shell"),
+        (["--env", "=3", "--", "true"], "write NAME=VALUE"),
+        (["--after", ",", "--", "true"], "names no job"),
+        (["--array", "3-1", "--", "true"], "--array"),
+        (["--set", "a=1", "--", "true"], "--set changes a job.yaml"),
+        (["my-script", "--", "true"], "stands before --"),
+        (["nothing.yaml"], "nothing.yaml"),
+        (["--launcher", "rocket", "--", "true"], "launcher 'rocket'"),
+        (["--gpus", "0", "--", "true"], "0: give a whole number from 1 up"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complaint):
+    (tmp_path / "my-script").write_text("no first line")
+    (tmp_path / "train.py").write_text("")
+    done = tir("submit", *words)
+    assert done.code == 2
+    assert complaint in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+
+
+def test_what_can_never_run_here_is_rejected(tir):
+    done = tir("submit", "-g", "5", "--", "true")
+    assert done.code == 6
+    assert "asks for 5 GPUs, and there are 4" in done.err
+    assert tir("submit", "--after", "999999", "--", "true").code == 3
+    assert tir("submit", "--after", "nobody", "--", "true").code == 3
+
+
+def test_force_submits_what_is_not_there_yet(tir, client):
+    id = tir("submit", "--force", "--", "./made-later").id
+    assert ended(client, id)["summary"]["phase"] == "FAILED"
+
+
+def test_a_trial_says_where_it_would_run_and_submits_nothing(tir, client):
+    told = tir("submit", "--dry-run", "-g", "4", "-o", "json", "--", "true").json
+    assert told["starts_now"]
+    assert len(told["slots"]) == 4
+    assert "would start now on" in tir("submit", "--dry-run", "--array", "0-3", "--", "true").out
+    assert tir("submit", "--dry-run", "-g", "9", "--", "true").code == 6
+    tir("submit", "-g", "4", "--no-preempt", "--", "sleep", "100")
+    assert "would wait" in tir("submit", "--dry-run", "-g", "1", "--", "true").out
+    assert len(list(client.jobs())) == 1
+
+
+def test_a_copy_is_what_runs_and_it_goes_with_the_job(tir, client, shared_home, tmp_path):
+    (tmp_path / "say.sh").write_text("sleep 0.5; cat words; pwd\n")
+    (tmp_path / "words").write_text("as submitted\n")
+    done = tir("submit", "--snapshot", "--begin", "+1s", "say.sh")
+    (tmp_path / "words").write_text("changed since\n")
+    (tmp_path / "say.sh").write_text("echo changed\n")
+    assert "copied 2 files" in done.err
+    text, place = output(client, done.id).splitlines()
+    assert text == "as submitted"
+    copy = Path(place)
+    assert copy.parent == shared_home / "snapshots"
+    eventually(lambda: not copy.exists())
+
+
+def test_a_copy_that_is_not_submitted_is_removed(tir, shared_home, tmp_path):
+    (tmp_path / "a").write_text("a")
+    assert tir("submit", "--snapshot", "-g", "99", "--", "true").code == 6
+    assert list((shared_home / "snapshots").glob("*")) == []
+    done = tir("submit", "--snapshot", "--snapshot-limit", "0", "--", "true")
+    assert done.code == 6
+    assert "the limit is 0 bytes" in done.err
+
+
+def test_the_same_key_submits_once(tir, client):
+    first = tir("submit", "--key", "k1", "--", "sleep", "100").ids
+    assert tir("submit", "--key", "k1", "--", "sleep", "100").ids == first
+    other = tir("submit", "--key", "k1", "--", "sleep", "200")
+    assert other.code == 6
+    assert len(list(client.jobs())) == 1
+
+
+def test_an_answer_that_is_lost_does_not_submit_twice(tir, client, here, tmp_path):
+    with CutOnce(tir.home / "manager.sock", tmp_path / "cut/manager.sock"):
+        id = here(tmp_path / "cut")("submit", "-n", "once", "--", "sleep", "100").id
+    assert [job["id"] for job in client.jobs()] == [id]
+
+
+class CutOnce:
+    """A way to the manager that swallows the first answer."""
+
+    def __init__(self, manager: Path, ours: Path):
+        self.manager = manager
+        ours.parent.mkdir()
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(ours))
+        self.listening.listen()
+        self.was_cut = False
+
+    def __enter__(self) -> CutOnce:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        assert self.was_cut
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                theirs, _ = self.listening.accept()
+                self._pass_on(theirs)
+
+    def _pass_on(self, theirs: socket.socket) -> None:
+        with socket.socket(socket.AF_UNIX) as far, theirs:
+            far.connect(str(self.manager))
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += theirs.recv(65536)
+            head, _, body = request.partition(b"\r\n\r\n")
+            length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+            while length is not None and len(body) < int(length[1]):
+                body += theirs.recv(65536)
+            far.sendall(head + b"\r\n\r\n" + body)
+            answer = far.recv(65536)
+            if self.was_cut:
+                theirs.sendall(answer)
+            self.was_cut = True
+
+
+def test_a_git_tree_is_copied_as_it_is(tir, client, tmp_path):
+    subprocess.run(["git", "init", "-q", "."], check=True, capture_output=True)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.txt").write_text("inside\n")
+    (tmp_path / ".gitignore").write_text("big\n")
+    (tmp_path / "big").write_text("x" * 10000)
+    done = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--workdir", "sub", "--", "cat", "a.txt")
+    assert output(client, done.id) == "inside\n"
+
+
+def test_without_a_manager_the_way_to_start_one_is_said(fresh: Program):
+    done = fresh("submit", "--", "true")
+    assert done.code == 5
+    assert "tir up" in done.err
+
+
+def test_submitting_is_quick(tir):
+    began = time.monotonic()
+    assert len(tir("submit", "--array", "0-199", "--begin", "+1h", "--", "true").ids) == 200
+    assert time.monotonic() - began < 20
