@@ -98,7 +98,7 @@ def test_yaml_with_nodes_is_one_rack(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nodes:\n  - gpu: 8\n", "nodes[0]: unknown key 'gpu'; known keys: gpus, count"),
+        ("nodes:\n  - gpu: 8\n", "nodes[0]: unknown key 'gpu'; known keys: gpus, count, gpu_type"),
         ("nodes:\n  - gpus: 8\nspeed: 1\n", "unknown key 'speed'"),
         ("racks:\n  - nodes: [{gpus: 8}]\n    name: a\n", "racks[0]: unknown key 'name'"),
         ("nodes:\n  - count: 8\n", "nodes[0]: missing key gpus"),
@@ -113,7 +113,7 @@ def test_yaml_with_nodes_is_one_rack(tmp_path):
         ("{}", "needs either racks or nodes"),
         ("", "must have the keys racks or nodes"),
         ("- 1\n", "must have the keys racks or nodes"),
-        ("nodes: [8]\n", "nodes[0]: must have the keys gpus or count, not 8"),
+        ("nodes: [8]\n", "or sockets, not 8"),
         ("nodes: [\n", "not YAML"),
         ("nodes: 2020-13-45\n", "not YAML: month must be in 1..12"),
         ("racks:\n  - {count: 1000000, nodes: [{gpus: 1000000, count: 1000000}]}\n", "GPUs in all"),

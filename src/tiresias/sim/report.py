@@ -38,11 +38,18 @@ JOB_COLUMNS = (
     "runs",
     "preemptions",
     "service_gpu_s",
+    "model",
+    "nodes",
+    "slowdown",
+    "fragmented_s",
+    "migrations",
 )
 TIMELINE_COLUMNS = ("at", "busy_gpus", "running", "waiting")
 SUMMARY_KEYS = (
     "policy",
     "placer",
+    "network",
+    "models",
     "jobs",
     "rejected_jobs",
     "gpus",
@@ -57,9 +64,16 @@ SUMMARY_KEYS = (
     "preemptions",
     "lost_gpu_s",
     "gpu_utilization",
+    "avg_slowdown",
+    "work_slowdown",
+    "avg_nodes_per_job",
+    "fragmentation_wait_s",
+    "migrations",
     "events",
     "wall_s",
 )
+WORDS = ("policy", "placer", "network", "models")
+"""The figures that are no numbers."""
 SWEEP_KEYS = ("key", "version", "trace", "seed", "cluster", "policy", "options", "preemption_cost_s")
 SWEEP_COLUMNS = (*SWEEP_KEYS, *(name for name in SUMMARY_KEYS if name != "policy"))
 
@@ -229,7 +243,7 @@ def _parsed(cells: Sequence[str], place: str) -> SweepRow:
         named = dict(zip(SWEEP_COLUMNS, cells, strict=True))
         figures: dict[str, Value] = {name: named[name] for name in SWEEP_COLUMNS[len(SWEEP_KEYS) :]}
         for name in figures:
-            if name != "placer":
+            if name not in WORDS:
                 figures[name] = float(named[name] or "nan")
         return SweepRow(
             key=named["key"],
@@ -288,7 +302,7 @@ def frontier(rows: Iterable[SweepRow]) -> list[Point]:
     return points
 
 
-_NUMBERS = frozenset(SUMMARY_KEYS) - {"policy", "placer"}
+_NUMBERS = frozenset(SUMMARY_KEYS) - frozenset(WORDS)
 
 
 def _mean(rows: Sequence[SweepRow], name: str) -> float:

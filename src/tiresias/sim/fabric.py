@@ -1,0 +1,52 @@
+"""The network of a cluster as the simulator sees it: links by level, and what a rack has towards the others.
+
+Networks have the names of the clusters they belong to. Bandwidths are bytes a second, one way.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from tiresias.core.model import INFINITY
+from tiresias.profiles.links import PRESETS, Links
+from tiresias.sim.errors import InputError
+
+OFF = "none"
+
+
+class Fabric(NamedTuple):
+    """`uplink_Bps` is what all nodes of a rack have together towards other racks; infinite: no limit."""
+
+    name: str
+    links: Links
+    uplink_Bps: float = INFINITY
+
+
+FABRICS: dict[str, Fabric] = {
+    **{name: Fabric(name, links) for name, links in PRESETS.items()},
+    "consumer-10g": Fabric("consumer-10g", PRESETS["pcie-10g"]),
+    "consumer-25g": Fabric("consumer-25g", PRESETS["pcie-25g"]),
+}
+
+
+def fabric_of(name: str) -> Fabric | None:
+    """The network of that name; None for `none`, and InputError tells what names there are."""
+    if name == OFF:
+        return None
+    known = FABRICS.get(name)
+    if known is None:
+        close = get_close_matches(name, FABRICS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"no network {name!r}{hint} (known: {', '.join(FABRICS)}, and {OFF} for no network)")
+    return known
+
+
+def placer_options(fabric: Fabric | None) -> dict[str, str]:
+    """What a placer that asks for the network is told; only those with names of their own can be told."""
+    if fabric is None:
+        return {}
+    for name, links in PRESETS.items():
+        if links == fabric.links:
+            return {"network": name}
+    return {}
