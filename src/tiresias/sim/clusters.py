@@ -22,7 +22,7 @@ from tiresias.sim.fabric import Fabric
 
 ACCEPTED = (
     "Write NODESxGPUS (64x8), RACKS*NODESxGPUS (2*28x8: nodes per rack), "
-    "a preset (tiresias-testbed, philly, a100-nvlink …), or name a .yaml or .csv file that describes the cluster."
+    "a preset (philly, a100-nvlink …), or name a .yaml or .csv file that describes the cluster."
 )
 SHAPE = re.compile(r"(?:(\d+)\s*\*\s*)?(\d+)\s*[xX×]\s*(\d+)", re.ASCII)
 CSV_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node")

@@ -97,7 +97,8 @@ class NetworkSpeeds:
 
     def _spread_of(self, run_id: RunId, allocation: Allocation) -> Spread:
         nodes, rack_of = self._cluster.nodes, self._rack_of
-        shape = shape_of((nodes[node].rack, nodes[node].name, slots.bit_count()) for node, slots in allocation)
+        where = ((nodes[node].rack, nodes[node].name, slots.bit_count()) for node, slots in allocation)
+        shape = shape_of(where)
         racks: dict[int, int] = {}
         for node, _ in allocation:
             racks[rack_of[node]] = racks.get(rack_of[node], 0) + 1

@@ -217,10 +217,11 @@ class Result:
         """What where the jobs ran did to them; slowdowns are those of jobs that can be spread."""
         jobs = self.jobs
         gangs = jobs.filter(pl.col("gpus") > 1)
-        work = gangs["duration_s"] * gangs["gpus"]
+        work = (gangs["duration_s"] * gangs["gpus"]).to_numpy()
+        slowdowns = gangs["slowdown"].to_numpy()
         return {
             "avg_slowdown": gangs["slowdown"].mean(),
-            "work_slowdown": (gangs["slowdown"] * work).sum() / work.sum() if gangs.height else None,
+            "work_slowdown": float(slowdowns @ work / work.sum()) if gangs.height else None,
             "avg_nodes_per_job": jobs["nodes"].mean(),
             "fragmentation_wait_s": float(jobs["fragmented_s"].sum()),
             "migrations": int(jobs["migrations"].sum()),

@@ -28,6 +28,7 @@ from tiresias.sim.journal import journal_to
 from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds
 from tiresias.sim.options import make_policy
+from tiresias.sim.picture import Moment
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
@@ -52,14 +53,15 @@ def simulate(
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
+    moment: Moment | None = None,
 ) -> Result:
     """Replay a trace on a cluster under a policy.
 
     `trace` is a path, a `builtin:` name, a Trace or a data frame with at least submitted_at, gpus and
     duration_s; `cluster` a Cluster or a description such as "64x8". Without a placer it is the one that the
     policy or the cluster names. With a network (the cluster's own, or the one named here) runs are slower
-    where they are spread; jobs whose model is not known get one from `models`. Interrupted by Ctrl-C it
-    returns what was measured so far.
+    where they are spread; jobs whose model is not known get one from `models`. A `moment` is filled in when
+    its instant has come. Interrupted by Ctrl-C it returns what was measured so far.
     """
     machines = machines_of(cluster)
     cluster = machines.cluster
@@ -89,6 +91,7 @@ def simulate(
             speed_model=speed_model,
             journal=write,
             on_instant=recorder.watch(controller.state),
+            moment=moment,
         )
         wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
     result = _result(trace, cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
@@ -109,11 +112,16 @@ def chosen_fabric(network: str | Fabric | None, machines: Machines) -> Fabric | 
     return fabric_of(network) if isinstance(network, str) else network
 
 
+def placer_name(placer: str | None, policy: type[Policy], machines: Machines) -> str:
+    """The placer asked for, else the one that the policy names, else the one that the cluster names."""
+    return placer or getattr(policy, "placer", "") or machines.placer or DEFAULT_PLACER
+
+
 def _placer(placer: str | Placer | None, who: Policy, machines: Machines, fabric: Fabric | None) -> Placer:
-    """The placer asked for, else the policy's, else the cluster's; told of the network if it asks."""
+    """The placer, told of the network if it asks."""
     if isinstance(placer, Placer):
         return placer
-    name = placer or getattr(who, "placer", "") or machines.placer or DEFAULT_PLACER
+    name = placer_name(placer, type(who), machines)
     known = {each.name for each in fields(placers.get(name).Options)}
     given = {key: value for key, value in placer_options(fabric).items() if key in known}
     made: Placer = placers.make(name, given)
