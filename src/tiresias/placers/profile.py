@@ -17,7 +17,7 @@ from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, fewest_now, too_scattered
 from tiresias.profiles import zoo
-from tiresias.profiles.links import PRESETS, Shape, packed_shape, shape_of, spread_shape
+from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, shape_of, spread_shape
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
@@ -56,15 +56,17 @@ class Profile(Placer):
         network: str = option(
             "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", one_of(*PRESETS)
         )
+        sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
 
         def __post_init__(self) -> None:
-            if not (0 <= self.limit <= 1 and 0 <= self.floor_s < INFINITY):
-                raise ValueError("limit must be from 0 to 1, floor_s 0 or more")
+            if not (0 <= self.limit <= 1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
+                raise ValueError("limit must be from 0 to 1, sharing 1 or more, floor_s 0 or more")
 
     def __init__(self, options: Any = None):
         super().__init__(options)
         self._network = Network(PRESETS[self.options.network])
+        self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
         need = job.gpus
@@ -120,7 +122,7 @@ class Profile(Placer):
     def _slowdown(self, profile: ModelProfile, shape: Shape, gpus: int, node_gpus: int) -> float:
         best = packed_shape(gpus, max(node_gpus, max(map(max, shape))))
         iteration = self._network.iteration
-        return iteration(profile, shape).seconds / iteration(profile, best).seconds
+        return iteration(profile, shape, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, now: Allocation, holes: Holes, at: float) -> float:
         """What the best slots of now would cost over as long as the job has run so far."""
@@ -130,6 +132,6 @@ class Profile(Placer):
             nodes = holes.nodes
             shape = shape_of((nodes[n].rack, nodes[n].name, slots.bit_count()) for n, slots in now)
             slowdown = self._slowdown(profile, shape, job.gpus, holes.sizes()[0][0])
-        if slowdown <= ACCEPTABLE:
+        if slowdown <= ACCEPTABLE and self.options.rule != "skew":
             return 0.0
         return max(float(self.options.floor_s), (slowdown - 1) * job.executed_at(at))
