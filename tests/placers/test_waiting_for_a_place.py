@@ -128,7 +128,7 @@ def test_profile_spreads_at_once_what_does_not_suffer() -> None:
 
 @pytest.mark.parametrize("rule", ["network", "skew"])
 def test_profile_lets_who_suffers_wait_no_longer_than_it_pays(rule: str) -> None:
-    lab = scattered(placer="profile", placer_options={"floor_s": 90, "rule": rule})
+    lab = scattered(placer="profile", placer_options={"floor_s": 90, "expected_s": 0, "rule": rule})
     assert lab.submit("d", gpus=4, **VGG).started == []
     reason = lab.why("d")
     assert reason is not None
@@ -142,7 +142,7 @@ def test_profile_lets_who_suffers_wait_no_longer_than_it_pays(rule: str) -> None
 
 
 def test_profile_waits_longer_for_who_has_run_for_long() -> None:
-    lab = Harness("fifo-skip", nodes=3, gpus=4, placer="profile", placer_options={"floor_s": 0})
+    lab = Harness("fifo-skip", nodes=3, gpus=4, placer="profile", placer_options={"expected_s": 0})
     lab.suspended("d", gpus=4, service_s=100_000, **VGG)
     for node, name in enumerate("abc"):
         lab.running(name, on={f"n{node}": 1})
@@ -183,3 +183,55 @@ def test_relaxing_takes_anything_at_last() -> None:
     lab.submit("d", gpus=4)
     assert lab.wait(299).started == []
     assert lab.wait(2).started == ["d"]
+
+
+def test_profile_would_rather_have_one_rack_than_fewer_nodes() -> None:
+    options = {"network": "philly"}  # with slow links across racks
+    lab = Harness("fifo-skip", placer="profile", placer_options=options, cluster=Cluster.of(3, 4, racks=2))
+    for node, name in enumerate("abc"):
+        lab.running(name, gpus=2, on={f"n{node}": 2})
+    lab.running("d", gpus=3, on={"n3": 3}).running("e", gpus=4, on={"n4": 4})
+    lab.plan()
+    assert lab.submit("f", gpus=6, model="resnet50").started == ["f"]
+    assert lab.nodes_of("f") == {"n0": 2, "n1": 2, "n2": 2}, "not four and two across racks"
+
+
+def moving(placer: str = "consolidated", moves: int = 1, **first: object) -> Harness:
+    """Three free on n0 and n1; a has run for an hour."""
+    options = {"moves": moves}
+    lab = Harness("tiresias-l", nodes=3, gpus=4, placer=placer, placer_options=options)
+    lab.running("a", on={"n0": 1}, service_s=3600.0, **first)
+    lab.running("b", on={"n1": 1}, service_s=7200.0).running("c", gpus=4, on={"n2": 4}, service_s=100.0)
+    lab.plan()
+    return lab
+
+
+def test_a_run_moves_to_make_a_hole() -> None:
+    lab = moving()
+    plan = lab.submit("d", gpus=4)
+    assert (plan.preempted, plan.told_to_stop, plan.started) == (["a"], ["a"], [])
+    assert lab.controller.migrations == 1
+    assert lab.wait(5).preempted == [], "one move is enough"
+    assert set(lab.exit("a").started) == {"d", "a"}
+    assert lab.nodes_of("d") == {"n0": 4}
+    assert lab.nodes_of("a") == {"n1": 1}
+
+
+def test_nobody_moves_unless_it_is_allowed() -> None:
+    assert moving(moves=0).submit("d", gpus=4).preempted == []
+    assert moving(preemptible=False).submit("d", gpus=4).preempted == []
+    with pytest.raises(ValueError, match="moves must be 0 or more"):
+        moving(moves=-1)
+
+
+def test_nobody_moves_unless_it_pays() -> None:
+    assert moving(preemption_cost_s=14_300.0).submit("d", gpus=4).preempted == ["a"]
+    assert moving(preemption_cost_s=14_500.0).submit("d", gpus=4).preempted == [], "more than 4 x 3600"
+
+
+def test_nobody_moves_who_has_no_place_to_go() -> None:
+    lab = Harness("tiresias-l", nodes=2, gpus=4, placer="consolidated", placer_options={"moves": 2})
+    lab.running("a", gpus=2, on={"n0": 2}, service_s=3600.0)
+    lab.running("b", gpus=3, on={"n1": 3}, service_s=3600.0)
+    lab.plan()
+    assert lab.submit("d", gpus=3).preempted == []
