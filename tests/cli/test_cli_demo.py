@@ -1,4 +1,4 @@
-"""`tiresias demo`: a table, a plot, and one sentence that the figures support."""
+"""`tiresias demo --simulate`: a table, a plot, and one sentence that the figures support."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiresias.cli.demo import POLICIES, meaning
 
 
 def test_five_policies_a_plot_and_what_it_means(tiresias):
-    told = tiresias("demo")
+    told = tiresias("demo", "--simulate")
     assert told.code == 0
     for policy in POLICIES:
         assert re.search(rf"^{policy} +\d", told.out, re.MULTILINE)
@@ -23,7 +23,7 @@ def test_five_policies_a_plot_and_what_it_means(tiresias):
 
 def test_a_narrow_terminal_has_the_figures_without_the_plot(tiresias, monkeypatch):
     monkeypatch.setenv("COLUMNS", "34")
-    told = tiresias("demo")
+    told = tiresias("demo", "--simulate")
     assert told.code == 0
     assert max(map(len, told.out.splitlines())) <= 34
     assert "┤" not in told.out

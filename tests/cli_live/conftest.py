@@ -19,9 +19,12 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The home of a manager with four fake GPUs, for all tests that leave it as they found it."""
     home = tmp_path_factory.mktemp("h")
     program = Tir(home)
-    assert program("up", "--fake-gpus", "4").code == 0
-    yield home
-    assert program("down", "--stop-jobs").code == 0
+    try:
+        started = program("up", "--fake-gpus", "4")
+        assert started.code == 0, started.err
+        yield home
+    finally:
+        assert program("down", "--stop-jobs").code == 0
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import statistics
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +17,13 @@ BYTES_A_SECOND = 2e9
 HEADER = 12
 VGG = (3_211_264, 2_048, 1_048_576, 2_048, 262_144, 512, 5_120, 40)
 PORT = 5000
+
+
+def typical_step_s(lines: Iterable[str]) -> float:
+    """The mean of the steps whose ends a training printed, without the stalls of a busy machine."""
+    ends = [float(line) for line in lines if line.strip()]
+    steps = [after - before for before, after in itertools.pairwise(ends)]
+    return statistics.mean(each for each in steps if each <= 10 * statistics.median(steps))
 
 
 @dataclass
@@ -101,21 +111,19 @@ def ring(
     segments: int = 2,
     shuffled: bool = False,
 ) -> Scene:
-    """All-reduce in a ring: each node sends chunks to the next, and small acknowledgements back."""
-    at = 0.0
+    """All-reduce in a ring: each node sends a chunk to the next when it has one from the node before.
+
+    Small acknowledgements go back. `shuffled`: several threads send, each a bucket.
+    """
+    now = [0.0] * nodes
     for _ in range(iterations):
-        chunks = [
-            size // (nodes * segments) for size in buckets for _ in range(2 * (nodes - 1) * segments)
-        ]
-        ends = []
-        for node in range(nodes):
-            now = at + scene.lasts(compute_s)
-            if shuffled:
-                scene.rng.shuffle(chunks)
-            for size in chunks:
+        now = [max(now) + scene.lasts(compute_s) for _ in range(nodes)]
+        chunks = [size // (nodes * segments) for size in buckets for _ in range(2 * (nodes - 1) * segments)]
+        orders = [scene.rng.sample(chunks, len(chunks)) if shuffled else chunks for _ in range(nodes)]
+        for sizes in zip(*orders, strict=True):
+            for node, size in enumerate(sizes):
                 if scene.rng.random() < 0.5:
-                    now = scene.send(now, node, (node - 1) % nodes, 48)
-                now = scene.send(now, node, (node + 1) % nodes, size)
-            ends.append(now)
-        at = max(ends)
+                    now[node] = scene.send(now[node], node, (node - 1) % nodes, 48)
+                now[node] = scene.send(now[node], node, (node + 1) % nodes, size)
+            now = [max(now[node], now[node - 1]) for node in range(nodes)]
     return scene

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tiresias.profiles import ralp, zoo
+from tiresias.profiles.collectives import dealt
 from tiresias.profiles.errors import ProfileError
 from tiresias.profiles.links import (
     PRESETS,
@@ -112,6 +114,25 @@ def test_a_hot_server_serves_the_workers_of_its_own_node_for_free():
     assert pairs.busy_s == pytest.approx(2 * 0.18 * 2)  # 180 MB on the hot node, two workers elsewhere
 
 
+def test_servers_in_another_rack_are_reached_over_the_link_between_racks():
+    balanced = model(*[50] * 4, how=PS)
+    told = Network(LINKS, EXACT).iteration(balanced, ((1, 1), (1, 1)))
+    assert told.busy_s == pytest.approx(2 * 2 * 0.05 / 0.5)  # 50 MB for two workers there, each way
+
+
+def test_many_workers_on_a_node_fill_its_link_though_no_server_there_is_hot():
+    # Four workers on a node whose servers hold nothing, 100 MB on each of two others: 800 MB each way.
+    told = Network(LINKS, EXACT).iteration(model(*[0.1] * 4, 100, 100, how=PS), ((4, 1, 1),))
+    assert told.busy_s == pytest.approx(2 * 0.8)
+
+
+def test_small_tensors_are_dealt_out_evenly_too():
+    sizes = np.array([1e6, 10.0, 10.0, 10.0] * 8)
+    owner = dealt(sizes, 4)
+    for of_a_kind in (sizes >= 1e6, sizes < 1e6):
+        assert len(set(np.bincount(owner[of_a_kind], minlength=4))) == 1
+
+
 def test_four_tensors_a_layer_do_not_all_meet_on_the_same_servers():
     layers = [size for _ in range(16) for size in (10, 0.001, 0.001, 0.001)]
     one_a_layer = [10] * 16
@@ -125,6 +146,9 @@ def test_shards_are_gathered_twice_and_scattered_once():
     told = Network(LINKS, EXACT).iteration(model(1000, how=SHARDED, compute_s=1e-6), ((1, 1),))
     assert told.busy_s == pytest.approx(1.5)
     assert told.exposed_s == pytest.approx(1.5, rel=1e-3)
+    # 1 s of gathering and scattering during a backward pass of 0.8 s, 0.5 s during a forward pass of 0.4 s
+    pieces = model(*[25] * 40, how=SHARDED, compute_s=1.2)
+    assert exposed(pieces, ((1, 1),), EXACT._replace(bucket_bytes=1)) == pytest.approx(0.3)
     # 40 small pieces behind a long computation: only the first of each pass and the last scattering show
     pieces = model(*[25] * 40, how=SHARDED, compute_s=30.0)
     assert exposed(pieces, ((1, 1),), EXACT._replace(bucket_bytes=1)) == pytest.approx(3 * 0.0125)
@@ -180,6 +204,14 @@ def test_a_hybrid_job_sends_activations_and_waits_for_one_worker():
     activations_s = 2 * 4 * 25088 * 4 * 32 / (12.5e9 * 0.8)  # four workers elsewhere, there and back
     assert told.exposed_s >= activations_s
     assert told.busy_s < Network(PRESETS["tiresias-testbed"]).iteration(whole, ((4, 4),)).busy_s / 4
+
+
+def test_activations_inside_a_node_take_its_own_links():
+    hybrid = ralp.hybrid_of(zoo.find("vgg16"), 13)
+    without = replace(hybrid, cut=replace(hybrid.cut, activation_bytes=0))
+    links = replace_node(Link(1e9, 0.0))
+    more_s = exposed(hybrid, ((4,),), links=links) - exposed(without, ((4,),), links=links)
+    assert more_s == pytest.approx(2 * 3 * 25088 * 4 * 32 / 1e9)
 
 
 def test_the_slowdown_is_against_the_fewest_nodes():

@@ -24,7 +24,9 @@ class Bounded:
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._largest:
-            await error(413, "invalid", TOO_LARGE)(scope, receive, send)
+            refusal = error(413, "invalid", TOO_LARGE)
+            refusal.headers["Connection"] = "close"  # the rest is not even read
+            await refusal(scope, receive, send)
             return
         received = 0
 

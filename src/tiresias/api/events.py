@@ -11,12 +11,12 @@ from tiresias.api import sse
 from tiresias.api.answers import Events, answer, as_json
 from tiresias.api.callers import AnyCaller
 from tiresias.api.models import LARGEST_ID
-from tiresias.api.state import Shared, State
+from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 PAGE = 500
 Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last event already known")]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]

@@ -18,13 +18,13 @@ from tiresias.api.models import (
     SubmitBody,
     submissions,
 )
-from tiresias.api.state import Shared, State
+from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.errors import Invalid
 from tiresias.live.reports import DryRun, JobDetail, JobSummary, WhyReport
 from tiresias.live.submission import Caller, Submission
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 Ref = Annotated[str, Path(description="a job's id or its name", max_length=200)]
 Key = Annotated[
     str | None,

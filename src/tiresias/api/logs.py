@@ -13,7 +13,7 @@ from tiresias.api.callers import AnyCaller
 from tiresias.api.jobs import Ref
 from tiresias.api.logtext import Piece, as_json, read_piece, read_text
 from tiresias.api.models import LARGEST_ID
-from tiresias.api.state import Shared, State
+from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.core.model import JobId
 from tiresias.live.errors import Invalid, NotFound
@@ -21,7 +21,7 @@ from tiresias.live.looking import LogFile
 from tiresias.live.reports import JobSummary
 from tiresias.live.submission import Caller
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 LARGEST_PART_BYTES = 8 * 1024 * 1024
 LONGEST_WAIT_S = 0.5  # between two looks at a log that grows
 

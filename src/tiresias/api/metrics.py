@@ -102,9 +102,11 @@ class Measured:
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
+                status = message["status"]
                 route = getattr(scope.get("route"), "path", "other")
-                method = scope["method"] if route != "other" else "other"  # any word may be sent as a method
-                self._figures.requests.labels(method, route, message["status"]).inc()
+                is_known = route != "other" and status != 405  # any word may be sent as a method
+                method = scope["method"] if is_known else "other"
+                self._figures.requests.labels(method, route, status).inc()
                 self._figures.seconds.labels(method, route).observe(time.perf_counter() - begun_at)
             await send(message)
 

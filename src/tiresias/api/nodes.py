@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Response
 from tiresias.api.answers import Nodes, answer
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import DrainBody
-from tiresias.api.state import Shared
+from tiresias.api.state import PREFIX, Shared
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 What = Annotated[str, Path(description="a node, or one GPU as `node:index`", max_length=200)]
 
 

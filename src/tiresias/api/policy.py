@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Response
 from tiresias.api.answers import AllLimits, answer
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import LimitsBody, PolicyBody
-from tiresias.api.state import Shared
+from tiresias.api.state import PREFIX, Shared
 from tiresias.live.reports import Limits
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 User = Annotated[str, Path(description="a user; `*`: everybody without limits of their own", max_length=200)]
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tiresias.live.manager import Manager
     from tiresias.live.service import Service
 
+PREFIX = "/api/v1"
+
 
 @dataclass(slots=True)
 class State:

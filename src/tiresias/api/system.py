@@ -9,12 +9,12 @@ from tiresias.api.answers import Health, Version, Who, answer
 from tiresias.api.callers import ADMIN, Admin, AnyCaller
 from tiresias.api.errors import error
 from tiresias.api.models import ShutdownBody
-from tiresias.api.state import Shared
+from tiresias.api.state import PREFIX, Shared
 from tiresias.live.errors import Unavailable
 from tiresias.live.reports import StatusReport
 
 probes = APIRouter()
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 
 
 @probes.get("/healthz", response_model=Health)
@@ -26,9 +26,8 @@ async def healthz() -> Response:
 @probes.get("/readyz", response_model=Health)
 async def readyz(shared: Shared) -> Response:
     """It takes jobs; otherwise 503 with what keeps it from doing so."""
-    status = shared.manager.status()
-    if not status.is_ready:
-        return error(503, Unavailable.code, status.problem or "the manager is not ready; try again")
+    if shared.manager.problem:
+        return error(503, Unavailable.code, shared.manager.problem)
     return answer(Health("ready"))
 
 

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Path, Response
 from tiresias.api.answers import NewToken, TokenReport, Tokens, answer
 from tiresias.api.callers import Admin, of_name, runs_as_submitter
 from tiresias.api.models import TokenBody
-from tiresias.api.state import Shared
+from tiresias.api.state import PREFIX, Shared
 from tiresias.live.errors import Conflict, Invalid, NotFound
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 PREFIX = "tir_"  # so that scanners for leaked secrets can know one
 
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Response
 from tiresias.api.answers import History, Usage, answer
 from tiresias.api.callers import AnyCaller
 from tiresias.api.models import LARGEST_ID
-from tiresias.api.state import Shared
+from tiresias.api.state import PREFIX, Shared
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 Since = Annotated[
     float | None, Query(ge=0, le=1e11, allow_inf_nan=False, description="only the last so many seconds")
 ]

@@ -1,4 +1,4 @@
-"""`tiresias demo`: what the program is about, in some seconds and without any file."""
+"""`tiresias demo --simulate`: what the policies are about, in some seconds and without any file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS = ("tiresias-l", "tiresias-g")
 PLOT_WIDTH = 88
 
 
-def demo() -> None:
+def simulated() -> None:
     """See five policies at work, in seconds.
 
     Replays 480 jobs on 60 GPUs and draws how long the jobs take under each policy.

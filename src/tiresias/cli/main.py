@@ -18,10 +18,10 @@ from typer.core import TyperGroup
 
 from tiresias import __version__
 from tiresias.cli.compare import compare
-from tiresias.cli.demo import demo
 from tiresias.cli.errors import FAILED, INTERRUPTED, USAGE, Stop
 from tiresias.cli.live import (
     control,
+    demo,
     doctor,
     events,
     history,
@@ -177,20 +177,20 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "usage": usage.usage,
         "report": report.report,
         "doctor": doctor.doctor,
+        "demo": demo.demo,
     },
     SIMULATION: {
         "simulate": simulate,
         "compare": compare,
         "sweep": sweep,
-        "demo": demo,
         "policies": policies,
         "placers": placers,
-        "profile": profile,
     },
 }
 for panel, verbs in VERBS.items():
     for name, verb in verbs.items():
         app.command(name, rich_help_panel=panel)(verb)
+app.command(cls=Carrying, rich_help_panel=SIMULATION)(profile)
 app.add_typer(policy.app, name="policy", rich_help_panel=CLUSTER)
 app.add_typer(limits.app, name="limits", rich_help_panel=CLUSTER)
 app.add_typer(token.app, name="token", rich_help_panel=CLUSTER)

@@ -28,6 +28,7 @@ ONE_WAY = 0.5  # of the bytes that are not answered by as many
 LARGE = 0.01  # the part of the largest message that makes a message large
 TURNS = 3  # changes of the sender in an iteration; two if they take turns
 CHUNKS = 0.8  # the part of the bytes in messages of equal size from which they are taken for chunks
+SO_MANY = 4  # messages of the largest size, at least
 
 
 class Pattern(StrEnum):
@@ -146,9 +147,9 @@ def _pair(gang: Gang, heavy: dict[tuple[Node, Node], Link]) -> Seen:
     """Two processes: a worker and its server, or two workers that exchange."""
     (a, b), first = max(heavy.items(), key=lambda each: each[1].bytes)
     second = gang.links.get((b, a))
-    if second is not None and not _take_turns(first, second):
-        counts = without_headers(first.counts)
-        if repeated(counts) >= CHUNKS:
+    if second is not None and repeated(without_headers(first.counts)) >= CHUNKS:
+        times = [times for size, times in first.counts.items() if size >= LARGE * max(first.counts)]
+        if len(times) == 1 or not _take_turns(first, second):
             why = "two processes send each other messages of equal sizes at the same time: these are chunks"
             return Seen(Pattern.RING, 2, 0, why, model_bytes=round((first.bytes + second.bytes) / 2))
     server = a if a in gang.accepting and b not in gang.accepting else b
@@ -185,17 +186,16 @@ def _tensors(gang: Gang, workers: set[Node], servers: frozenset[Node]) -> Seen:
     sizes = max(found, key=lambda each: (found[each], sum(each)), default=())
     everyone = {node for a, b in gang.links if a in workers or b in workers for node in (a, b)}
     named = len([node for node in everyone - workers if _carries(gang, node, workers)]) or len(servers)
-    told = Seen(Pattern.SERVERS, len(workers), named, "", sizes, sum(sizes) or None)
-    largest = sizes[0] if sizes else 0
-    chunks = sizes.count(largest)
+    total = sum(sizes)
+    chunks = sizes.count(sizes[0]) if sizes else 0
     if len(set(sizes)) < 2:
         why = "all messages of an iteration have one size: these are no tensors"
-    elif chunks >= 4 and chunks * largest >= CHUNKS * sum(sizes):
-        why = f"{chunks} messages of an iteration have the largest size, {largest:,} bytes: these are chunks"
+    elif chunks >= SO_MANY and chunks * sizes[0] >= CHUNKS * total:
+        why = f"{chunks} messages of an iteration have the largest size, {sizes[0]:,} bytes: these are chunks"
     else:
         why = "each message between workers and servers is a tensor"
-        return Seen(told.pattern, told.workers, told.servers, why, sizes, told.model_bytes)
-    return Seen(told.pattern, told.workers, told.servers, why, (), told.model_bytes)
+        return Seen(Pattern.SERVERS, len(workers), named, why, sizes, total)
+    return Seen(Pattern.SERVERS, len(workers), named, why, model_bytes=total or None)
 
 
 def _carries(gang: Gang, node: Node, workers: set[Node]) -> bool:

@@ -12,6 +12,7 @@ import typer
 from tiresias.cli import errors
 from tiresias.cli.console import bars, notify, show
 from tiresias.cli.errors import Stop
+from tiresias.cli.inputs import require_finite
 from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
@@ -41,8 +42,6 @@ def report(
         typer.Option(
             "--preemption-cost",
             metavar="SECONDS",
-            min=0.0,
-            max=1e6,
             help="What one preemption costs a job (default: as it was measured).",
         ),
     ] = None,
@@ -55,6 +54,8 @@ def report(
     """
     ago_s = None if since is None else duration_s(since, "--since")
     names = None if policies is None else names_in(policies, "--policies")
+    if preemption_cost is not None:
+        require_finite(preemption_cost)
     with talking() as client:
         tell(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
 

@@ -1,0 +1,199 @@
+"""`tiresias demo`: a manager, a dozen real trainings, preempted and resumed before one's eyes.
+
+Everything happens in a directory of its own and is taken down at the end, also after Ctrl-C: no process and
+no file is left. The demo fails if a training did not come to exactly the losses of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiresias.cli.console import show
+from tiresias.cli.errors import FAILED, Stop
+from tiresias.cli.live import demo_view, report, up_down
+from tiresias.cli.live.talking import talking
+from tiresias.cli.units import count
+
+if TYPE_CHECKING:
+    from tiresias.api.client import Client
+
+GPUS = 4
+STEP_S = 0.1
+JOBS = ((2, 16.0), (4, 8.0), (1, 20.0), (1, 6.0), (2, 4.0), (1, 3.0),
+        (1, 2.0), (4, 1.5), (2, 5.0), (1, 4.0), (1, 2.0), (2, 2.0))  # fmt: skip
+"""GPUs, and seconds of work."""
+FIRST_QUEUE_GPU_S = 14.0  # of service: who has had more makes way for those who have not
+GRACE_S = 20.0
+PATIENCE_S = 600.0
+DOWN_S = 120.0
+FEW_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@dataclass(slots=True, frozen=True)
+class Training:
+    """One of the demo's jobs; its number is its seed."""
+
+    number: int
+    gpus: int
+    steps: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.gpus}gpu-{self.steps * STEP_S:.3g}s"
+
+    def submission(self, cwd: Path) -> dict[str, Any]:
+        module = "tiresias.cli.live.demo_training"
+        return {
+            "command": [sys.executable, "-m", module, str(self.steps), str(self.number), str(STEP_S)],
+            "cwd": str(cwd),
+            "env": {**os.environ, **FEW_THREADS},
+            "name": self.name,
+            "gpus": self.gpus,
+            "grace_s": GRACE_S,
+            "retries": 0,
+        }
+
+
+def demo(
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Instead: 480 jobs on 60 GPUs in the simulator, five policies.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=1, max=len(JOBS), help="How many trainings.")
+    ] = len(JOBS),
+    scale: Annotated[
+        float, typer.Option("--scale", metavar="X", min=0.01, max=100, help="How long they are; 1: a minute.")
+    ] = 1.0,
+) -> None:
+    """See real trainings preempted and resumed, in a minute.
+
+    Starts a manager with four fake GPUs, submits a dozen trainings at once, shows what becomes of them, and
+    takes everything down again.
+    """
+    if simulate:
+        from tiresias.cli.demo import simulated
+
+        simulated()
+        return
+    trainings = [
+        Training(number, gpus, max(1, round(seconds * scale / STEP_S)))
+        for number, (gpus, seconds) in enumerate(JOBS[:jobs])
+    ]
+    with _manager(FIRST_QUEUE_GPU_S * scale) as home, talking(home) as client:
+        ended = _train(client, trainings, home, PATIENCE_S * max(1.0, scale))
+        show(checked(trainings, ended, _losses(client, ended)))
+        show("\nWhat would other policies have made of them? (tir report)\n")
+        report.tell(client)
+        typer.echo()
+
+
+def _train(
+    client: Client, trainings: Sequence[Training], home: Path, patience_s: float
+) -> list[dict[str, Any]]:
+    work = sum(each.gpus * each.steps * STEP_S for each in trainings)
+    show(
+        f"{count(len(trainings), 'training')} at once, {work:.0f} GPU-seconds of work for {GPUS} GPUs. "
+        "Nobody tells the manager how long they take.\n"
+    )
+    ids = client.submit([each.submission(home) for each in trainings])
+    return demo_view.watch(client, ids, patience_s)
+
+
+def _losses(client: Client, ended: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """What each training has saved last; nothing if it saved nothing."""
+    from tiresias.cli.live.demo_training import CHECKPOINT
+    from tiresias.cli.live.demo_training import Training as Saved
+
+    paths = [Path(client.job(job["id"])["checkpoint_dir"]) / CHECKPOINT for job in ended]
+    return [Saved.load(path).losses if path.exists() else [] for path in paths]
+
+
+def checked(
+    trainings: Sequence[Training], ended: Sequence[Mapping[str, Any]], losses: Sequence[Sequence[float]]
+) -> str:
+    """What can be said of their end; Stop if one is not as if it had never been interrupted."""
+    from tiresias.cli.live.demo_training import alone
+
+    for training, job, found in zip(trainings, ended, losses, strict=True):
+        if job["phase"] != "SUCCEEDED" or len(found) != training.steps:
+            raise Stop(
+                f"the training {training.name} has {job['phase']} ({job['reason']}) with {len(found)} steps "
+                f"of {training.steps}",
+                FAILED,
+            )
+        if found != alone(training.steps, training.number):
+            raise Stop(f"the training {training.name} has other losses than an uninterrupted one", FAILED)
+    steps = sum(training.steps for training in trainings)
+    preemptions = sum(job["preemptions"] for job in ended)
+    return (
+        f"\n{count(len(trainings), 'training')} did exactly their {steps:,} steps, with "
+        f"{count(preemptions, 'preemption')}. Every loss is that of a training left alone, to the last bit."
+    )
+
+
+@contextmanager
+def _manager(first_queue_gpu_s: float) -> Iterator[Path]:
+    """A manager in a temporary home; when it is left, nothing is left."""
+    home = Path(tempfile.mkdtemp(prefix="tiresias-demo-"))
+    with _signals_as_ctrl_c():
+        try:
+            with _undisturbed():
+                queues = [f"queues={first_queue_gpu_s:g}"]
+                up_down.up(fake_gpus=GPUS, policy="tiresias-l", options=queues, home=home)
+            yield home
+        finally:
+            with _undisturbed(is_the_end=True):
+                _take_down(home)
+
+
+def _take_down(home: Path) -> None:
+    try:
+        up_down.down(stop_jobs=True, timeout=DOWN_S, home=home)
+    except Stop:  # it has died: the next one finds what it left behind
+        try:
+            up_down.up(home=home)
+            up_down.down(stop_jobs=True, timeout=DOWN_S, home=home)
+        except Stop as stop:
+            raise Stop(f"{stop}\nThe demo could not be taken down; see {home}", FAILED) from None
+    shutil.rmtree(home)
+
+
+@contextmanager
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """A demo that is told to end, or whose terminal is gone, ends as after Ctrl-C."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _undisturbed(*, is_the_end: bool = False) -> Iterator[None]:
+    """What is begun here is brought to its end; a Ctrl-C counts afterwards, unless that is the end anyway."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda which, _: came.append(which)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came and not is_the_end:
+        raise KeyboardInterrupt

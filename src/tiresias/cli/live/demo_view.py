@@ -1,0 +1,113 @@
+"""The jobs of `tiresias demo` as they go: a table that is drawn anew, or a line for whatever happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tiresias.cli.console import console
+from tiresias.cli.errors import FAILED, Stop
+from tiresias.cli.live import words
+from tiresias.cli.units import NOTHING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tiresias.api.client import Client
+
+LOOK_AGAIN_S = 0.25
+BAR = 24
+HAPPENED = {  # what is told of a run where there is no terminal
+    "RunStarted": "works",
+    "RunRevoked": "is told to save and stop",
+    "RunExited": "has ended: ",
+}
+
+
+def watch(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+    """Show them until all have ended; what became of each, in the order of the ids."""
+    if console().is_terminal:
+        return _table(client, ids, patience_s)
+    return _lines(client, ids, patience_s)
+
+
+def _until_ended(
+    client: Client, ids: Sequence[int], patience_s: float, look: Callable[[list[dict[str, Any]]], None]
+) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + patience_s
+    while True:
+        found = {job["id"]: job for job in client.jobs(all=True)}
+        jobs = [found[id] for id in ids]
+        look(jobs)
+        if all(job["phase"] in words.ENDED for job in jobs):
+            return jobs
+        if time.monotonic() > deadline:
+            raise Stop(f"not all trainings have ended after {patience_s:g} s; something is wrong", FAILED)
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _table(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+    from rich.live import Live
+
+    with Live(console=console(), auto_refresh=False) as live:
+
+        def look(jobs: list[dict[str, Any]]) -> None:
+            live.update(view(jobs, client.nodes(), time.time()), refresh=True)
+
+        return _until_ended(client, ids, patience_s, look)
+
+
+def view(
+    jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float
+) -> RenderableType:
+    """Who holds which GPU, and how far each job is."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    from tiresias.cli.live.job_tables import phase
+    from tiresias.cli.tables import plain_table
+
+    names = {job["id"]: job["name"] for job in jobs}
+    slots = [slot for node in nodes for slot in node["slots"]]
+    held = "  ".join(f"{names.get(slot['job_id'], '·'):^10}" for slot in slots)
+    ended = all(job["finished_at"] is not None for job in jobs)
+    until = max(job["finished_at"] for job in jobs) if ended else now
+    seconds = max(0.0, until - min(job["submitted_at"] for job in jobs))
+    table = plain_table("JOB", "GPUS", "PHASE", "", "STEPS", "RUNS", "PREEMPTED", "QUEUE")
+    for column in (2, 3):
+        table.columns[column].justify = "left"
+    for job in jobs:
+        told = job["progress"] or {}
+        fraction = 1.0 if job["phase"] == "SUCCEEDED" else told.get("fraction") or 0.0
+        table.add_row(
+            job["name"],
+            str(job["gpus"]),
+            phase(job["phase"]),
+            ProgressBar(1.0, fraction, BAR, complete_style="green", finished_style="green"),
+            str(told.get("step") or 0),
+            str(job["runs"]),
+            str(job["preemptions"]),
+            NOTHING if job["queue"] is None else f"Q{job['queue']}",
+        )
+    return Group(Text(f"{seconds:5.1f} s   GPUs  {held}\n"), table)
+
+
+def _lines(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+    seen = 0
+
+    def look(jobs: list[dict[str, Any]]) -> None:
+        nonlocal seen
+        names = {job["id"]: job["name"] for job in jobs}
+        began_at = min(job["submitted_at"] for job in jobs)
+        for event in client.events(since=seen):
+            seen = event["seq"]
+            happened = HAPPENED.get(event["kind"])
+            if happened is not None and event["job_id"] in names:
+                how = event["text"].partition("ended: ")[2]
+                typer.echo(f"{event['at'] - began_at:6.1f} s  {names[event['job_id']]:<10} {happened}{how}")
+
+    return _until_ended(client, ids, patience_s, look)

@@ -1,0 +1,142 @@
+"""`tiresias demo`: real trainings, preempted and resumed, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_cli import DEADLINE_S, PROGRAM, environment, eventually
+
+from tiresias.cli.errors import Stop
+from tiresias.cli.live.demo import JOBS, Training, checked
+from tiresias.cli.live.demo_training import alone
+from tiresias.cli.live.demo_view import view
+
+SMALL = ("demo", "--jobs", "4", "--scale", "0.1")
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """A demo in a process of its own, whose temporary files have a directory of their own."""
+    running: list[subprocess.Popen[str]] = []
+    with tempfile.TemporaryDirectory(prefix="tir") as place:  # short: a socket's path has 107 characters
+
+        def start(*args: str) -> subprocess.Popen[str]:
+            env = environment(tmp_path / "elsewhere") | {"TMPDIR": place, "PYTHONUNBUFFERED": "1"}
+            pipe = subprocess.PIPE
+            running.append(subprocess.Popen([*PROGRAM, *args], env=env, stdout=pipe, stderr=pipe, text=True))
+            return running[-1]
+
+        yield start
+        for process in running:
+            assert process.poll() is not None
+        assert os.listdir(place) == []
+        assert not [pid for pid in processes() if place in pid]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def processes() -> list[str]:
+    """What all processes were started with."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            found.append((path / "cmdline").read_text() + (path / "environ").read_text(errors="replace"))
+        except OSError:  # it has ended, or is somebody else's
+            continue
+    return found
+
+
+def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(started):
+    demo = started(*SMALL)
+    out, err = demo.communicate(timeout=DEADLINE_S)
+    assert demo.returncode == 0, err
+    assert "4 trainings at once" in out
+    story = re.findall(r"^ +\d+\.\d s  (\S+) +(.+)$", out, re.MULTILINE)
+    first = story[0][0]
+    assert [what for who, what in story if who == first] == [
+        "works",
+        "is told to save and stop",
+        "has ended: preempted",
+        "works",
+        "has ended: finished",
+    ]
+    assert re.search(r"4 trainings did exactly their 50 steps, with [1-9]", out)
+    assert "tiresias-l, measured" in out
+    assert "Fidelity of the replay" in out
+    assert out.endswith("the manager is down; no run is left\n")
+
+
+def test_an_interrupted_demo_leaves_nothing_behind(started):
+    demo = started("demo", "--jobs", "2")
+    line = ""
+    while " works" not in line:
+        line = demo.stdout.readline()
+        assert line, demo.stderr.read()
+    demo.send_signal(signal.SIGINT)
+    demo.send_signal(signal.SIGTERM)  # somebody is impatient
+    out, err = demo.communicate(timeout=DEADLINE_S)
+    assert demo.returncode == 130
+    assert "the manager is down; no run is left" in out
+    assert err.endswith("interrupted\n")
+
+
+def test_a_demo_whose_manager_dies_ends_what_it_started(started):
+    demo = started("demo", "--jobs", "1")
+    said = demo.stdout.readline()
+    [pid] = re.findall(r"pid (\d+)", said)
+    eventually(lambda: "works" in demo.stdout.readline())
+    os.kill(int(pid), signal.SIGKILL)
+    out, err = demo.communicate(timeout=DEADLINE_S)
+    assert demo.returncode == 5
+    assert "no manager answers" in err
+    assert "the manager is down; no run is left" in out
+
+
+def ended(training: Training, **more: Any) -> dict[str, Any]:
+    return {"phase": "SUCCEEDED", "reason": "Finished", "preemptions": 1, **more}
+
+
+def test_a_training_with_a_step_too_few_or_another_loss_fails_the_demo():
+    training = Training(number=7, gpus=2, steps=5)
+    losses = alone(5, 7)
+    assert "exactly their 5 steps, with 1 preemption." in checked([training], [ended(training)], [losses])
+    with pytest.raises(Stop, match="with 4 steps of 5"):
+        checked([training], [ended(training)], [losses[:4]])
+    with pytest.raises(Stop, match="has FAILED"):
+        checked([training], [ended(training, phase="FAILED")], [losses])
+    with pytest.raises(Stop, match="other losses"):
+        checked([training], [ended(training)], [[*losses[:4], losses[4] + 1e-12]])
+
+
+def test_the_demo_has_long_and_short_trainings_and_gangs_of_several_sizes():
+    assert len(JOBS) == 12
+    assert {gpus for gpus, _ in JOBS} == {1, 2, 4}
+    seconds = [seconds for _, seconds in JOBS]
+    assert max(seconds) >= 10 * min(seconds)
+
+
+def test_the_table_shows_who_holds_which_gpu_and_how_far_each_is():
+    from rich.console import Console
+
+    job = {
+        "id": 1, "name": "2gpu-16s", "gpus": 2, "phase": "RUNNING",
+        "progress": {"step": 40, "fraction": 0.25}, "runs": 2, "preemptions": 1, "queue": 2,
+        "submitted_at": 100.0, "finished_at": None,
+    }  # fmt: skip
+    waiting = job | {"id": 2, "name": "1gpu-3s", "phase": "PENDING", "progress": None, "runs": 0, "queue": 1}
+    waiting["preemptions"] = 0
+    slots = [{"job_id": 1}, {"job_id": 1}, {"job_id": None}]
+    screen = Console(width=100, file=open(os.devnull, "w"), record=True)  # noqa: SIM115
+    with screen.file:
+        screen.print(view([job, waiting], [{"slots": slots}], 112.5))
+    lines = screen.export_text().splitlines()
+    assert re.match(r" 12.5 s   GPUs +2gpu-16s +2gpu-16s +· *$", lines[0])
+    assert re.match(r"2gpu-16s +2 +RUNNING +\S+ +40 +2 +1 +Q2", lines[4])
+    assert re.match(r"1gpu-3s +2 +PENDING +0 +0 +0 +Q1", lines[5])

@@ -1,0 +1,112 @@
+"""`tir report`: a manager's own past under other policies, and how close the replay comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from live_cli import Program
+
+from tiresias.cli.live.report import choices, sentences, unit_of
+from tiresias.sim.past import Fidelity, Figures, Replayed, Told
+
+CLOSE = Fidelity(1.02, 0.01, 0.04, 0.05)
+
+
+def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Program, tmp_path: Path):
+    """Two jobs on one GPU, one of which fails; one cancelled before it ran; one that still waits."""
+    assert fresh("up", "--fake-gpus", "1").code == 0
+    assert fresh("report").code == 3
+    first = fresh("submit", "--", "sleep", "1").id
+    second = fresh("submit", "--retries", "0", "--", "sh", "-c", "sleep 0.2; exit 1").id
+    never = fresh("submit", "--", "true").id
+    assert fresh("cancel", never).code == 0
+    assert fresh("wait", first, second).code == 1
+    waits = fresh("submit", "--begin", "+1h", "--", "true").id
+    told = fresh("report", "-o", "json").json
+    assert told["jobs"] == 2
+    assert told["left_out"] == {
+        "active": 1,
+        "never_ran": 1,
+        "submitted_earlier": 0,
+        "larger_than_the_cluster": 0,
+    }
+    assert told["gpus"] == 1
+    assert told["preemption_cost"]["basis"] == "starts"
+    assert [each["policy"] for each in told["replayed"]] == ["tiresias-l", "fifo", "srsf"]
+    assert [each["is_in_use"] for each in told["replayed"]] == [True, False, False]
+    # Both came at once, and no policy can do better than one after the other.
+    assert told["measured"]["makespan_s"] > 1.2
+    assert told["fidelity"]["avg_jct_ratio"] == pytest.approx(1.0, abs=0.2)
+    assert fresh("cancel", waits).code == 0
+    table = fresh("report", "--policies", "fifo", "--preemption-cost", "7")
+    assert table.code == 0, table.err
+    assert "2 jobs since" in table.out
+    assert "a preemption costs 7.00 s, as given" in table.out
+    assert "tiresias-l, measured" in table.out
+    assert "srsf" not in table.out
+    assert "left out 2 jobs that never ran" in table.err
+    assert fresh("report", "--since", "1s", "--policies", "nonsense").code == 2
+
+
+def test_nobody_to_ask(fresh: Program):
+    told = fresh("report")
+    assert told.code == 5
+    assert "tir up" in told.err
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (("--since", "yesterday"), "not a duration"),
+        (("--policies", "fifo,fifo"), "twice"),
+        (("--policies", ","), "names nothing"),
+        (("--preemption-cost", "-1"), "-1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anybody_is_asked(fresh: Program, args, complaint):
+    told = fresh("report", *args)
+    assert told.code == 2
+    assert complaint in told.err
+
+
+def names(policy: str, asked: list[str] | None = None) -> list[str]:
+    used = {"name": policy, "options": {"queues": "10"} if policy == "tiresias-l" else {}}
+    in_use, others = choices(used, asked)
+    assert in_use.options == used["options"]
+    return [in_use.policy, *(each.policy for each in others)]
+
+
+def test_the_policy_in_use_is_compared_with_the_plainest_the_oracle_and_ours():
+    assert names("tiresias-l") == ["tiresias-l", "fifo", "srsf"]
+    assert names("tiresias-g") == ["tiresias-g", "fifo", "srsf"]
+    assert names("fifo") == ["fifo", "srsf", "tiresias-l"]
+    assert names("las") == ["las", "fifo", "srsf", "tiresias-l"]
+    assert names("las", ["fifo", "las"]) == ["las", "fifo"]
+
+
+def told(**averages: float) -> Told:
+    lines = [
+        Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, 0))
+        for number, (name, value) in enumerate(averages.items())
+    ]
+    return Told(lines[0].figures, lines, CLOSE, 0)
+
+
+def test_the_sentences_follow_the_figures():
+    worse, better, close = sentences(told(tiresias_l=14400.0, fifo=28800.0, srsf=10800.0))
+    assert worse == (
+        "Under fifo a job would have taken 8.00 hours on average instead of 4.00 hours: 2.00 times as long."
+    )
+    assert "told every duration" in better
+    assert "3.00 hours on average instead of 4.00 hours: 25% less" in better
+    assert "1.020 times the measured one" in close
+    assert "off by 1.0% (median), 4.0% (p95), 5.0% (most)" in close
+    assert sentences(told(tiresias_l=100.0, las=100.1))[0] == "las would have made no difference."
+
+
+@pytest.mark.parametrize(
+    ("averages", "unit"), [((21.0, 42.0), "seconds"), ((130.0, 90_000.0), "minutes"), ((7200.0,), "hours")]
+)
+def test_times_are_in_a_unit_of_which_there_are_some(averages, unit):
+    assert unit_of(averages)[1] == unit
