@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo demo-sim test lint types layers unit test-torch bench clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch bench soak clean
 
 install: .venv/installed
 
@@ -38,7 +38,13 @@ unit: install
 # PyTorch is large: the examples that need it have a target of their own.
 test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
-	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/profiles/test_read_function.py
+	$(BIN)/pytest -rs tests/examples/test_train_torch.py tests/observe/test_observe_torch.py tests/profiles/test_read_function.py
+
+# What takes long: the same tests as in `make test`, with far more seeds and kills.
+soak: install
+	TIRESIAS_FAULT_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
+	TIRESIAS_KILLS=1000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
+	TIRESIAS_API_EXAMPLES=500 $(BIN)/pytest -rs tests/api/test_api_fuzz.py
 
 bench: install
 	$(BIN)/python -m benchmarks

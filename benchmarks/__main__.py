@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, live, network, placement, quality, speed
+from benchmarks import ladder, live, network, placement, placing, quality, speed
 
 ALL = {
     "speed.philly": speed.philly,
@@ -19,6 +19,7 @@ ALL = {
     "live.submit": live.submit,
     "live.restart": live.restart,
     "live.idle": live.idle,
+    "placing": placing.placing,
     "ladder": ladder.ladder,
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from api_server import eventually, job, phase, python, until_ended
 
@@ -34,6 +36,19 @@ def test_the_same_key_submits_once_and_another_body_under_it_is_refused(admin):
         admin.submit(job(), key="k1")
     assert (refused.value.status, refused.value.code) == (409, "conflict")
     assert "k1" in refused.value.message
+
+
+def test_many_submit_at_once_and_every_job_is_there_once(admin):
+    """One client, several threads, and two that send the same key."""
+    with ThreadPoolExecutor(8) as threads:
+        keys = [f"at once {number // 2}" for number in range(80)]
+        found = list(threads.map(lambda key: admin.submit(job(begin_at=4e9, name=key), key=key), keys))
+    ids = [id for [id] in found]
+    assert ids[::2] == ids[1::2]
+    assert len(set(ids)) == 40
+    assert {each["id"] for each in admin.jobs()} >= set(ids)
+    for id in set(ids):
+        admin.cancel(id)
 
 
 def test_an_array_is_one_job_an_index(admin):

@@ -6,7 +6,7 @@ import json
 
 import httpx
 import pytest
-from api_server import eventually, job, until_ended
+from api_server import job, until_ended
 
 from tiresias.api.client import ApiError, Client
 
@@ -153,6 +153,9 @@ def test_no_secret_is_in_any_answer_or_in_the_managers_log(server, admin, people
         assert SECRET not in json.dumps(admin._value("GET", f"/api/v1/{path}"))
     for path in (f"jobs/{adas}", "jobs?all=true", f"jobs/{adas}/events", "history", "events"):
         assert SECRET not in json.dumps(people.ada._value("GET", f"/api/v1/{path}"))
-    log = eventually(server.log)
+    people.ada.submit(job(env={"KEY": SECRET}, begin_at=FAR_AWAY, name="logged"))
+    people.ada.cancel("logged")
+    log = server.log()
+    assert "POST /api/v1/jobs/logged/cancel by daemon: 200" in log
     for secret in (SECRET, people.ada_token, people.bob_token):
         assert secret not in log

@@ -10,7 +10,7 @@ import stat
 import subprocess
 
 import pytest
-from api_server import DEADLINE_S, Server, eventually, job, phase, serve_command
+from api_server import DEADLINE_S, Server, eventually, job, phase, serve_command, until_ended
 
 from tiresias.api.client import ApiError, Client, Unreachable
 from tiresias.api.serve import main
@@ -81,6 +81,53 @@ def test_a_manager_ends_orderly_and_its_runs_go_on(a_server):
     assert len(a_server.client().runs(id)) == 1
     assert next(following)["job_id"] == id  # the stream found the new manager and goes on
     following.close()
+
+
+POISON = """
+from tiresias.core.plugins import Policy, policies
+
+@policies.register
+class Fragile(Policy):
+    "Cannot bear one name."
+
+    name = "fragile"
+
+    def rank(self, job, memory, at):
+        assert job.job.name != "poison", "a claim that is not true"
+        return (0,)
+"""
+
+
+def test_a_bug_within_the_manager_ends_it_and_loses_nothing(tmp_path):
+    (tmp_path / "fragile.py").write_text(POISON)
+    made = Server(tmp_path / "h", policy="fragile", plugins=[str(tmp_path / "fragile.py")]).start()
+    [id] = made.client().submit(job("sleep", "600"))
+    eventually(lambda: phase(made.client(), id) == "RUNNING")
+    with pytest.raises(Unreachable):
+        made.client().submit(job(name="poison"))
+    assert made.process.wait(DEADLINE_S) == 1
+    assert "a claim that is not true" in made.log()
+    made.start()
+    try:
+        assert [each["id"] for each in made.client().jobs(all=True)] == [id]
+        assert phase(made.client(), id) == "RUNNING"
+        assert len(made.client().runs(id)) == 1
+    finally:
+        made.stop()
+
+
+def test_a_bug_that_touched_nothing_is_an_answer_and_the_manager_goes_on(server, admin):
+    log = server.home / "jobs" / "log"
+    [id] = admin.submit(job())
+    until_ended(admin, id)
+    runs = server.home / "jobs" / str(id) / "runs" / "1"
+    runs.rename(log)
+    runs.write_text("not a directory")
+    with pytest.raises(ApiError) as trouble:
+        admin.logs(id)
+    assert (trouble.value.status, trouble.value.code) == (500, "internal")
+    assert "log" in trouble.value.message
+    assert admin.status()["pid"] == server.process.pid
 
 
 def test_the_socket_and_the_journal_are_for_the_managers_user_only(server):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import sys
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 import httpx
 import pytest
@@ -26,11 +28,14 @@ for i in range(600):
 """
 
 
+MORE_THAN_WRITTEN = 2_000_000
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_log_followed_over_a_breaking_network_is_the_log(server, admin, tmp_path, seed):
     with CuttingProxy(tmp_path, server.home / "manager.sock", random.Random(seed), 50_000) as proxy:
         [id] = admin.submit(python(WRITER))
-        chunks = list(Client(tmp_path).follow_logs(id))
+        chunks = read(Client(tmp_path).follow_logs(id))
     whole = admin.logs(id)
     assert whole.count(b"\n") == 600
     assert b"".join(chunk.data for chunk in chunks) == whole
@@ -49,6 +54,16 @@ def test_a_connection_that_always_breaks_within_the_first_line_is_tried_again(se
         assert [chunk.text for chunk in Client(tmp_path).follow_logs(id)] == ["hello\n"]
         calmer.join()
         assert proxy.cuts > 0
+
+
+def read(following):
+    """Everything, or so much that it cannot be right."""
+    chunks, size = [], 0
+    for chunk in following:
+        chunks.append(chunk)
+        size += len(chunk.data)
+        assert size < MORE_THAN_WRITTEN, "it begins again and again"
+    return chunks
 
 
 def offsets(chunks):
@@ -104,7 +119,7 @@ def test_a_name_that_another_job_takes_over_is_not_followed_to_that_one(server, 
         following = Client(tmp_path).follow_logs("twin")
         chunks = [next(following)]
         [other] = admin.submit(python("print('the other')", name="twin"))
-        chunks += following
+        chunks += read(following)
         assert proxy.cuts > 1
     assert b"".join(chunk.data for chunk in chunks) == admin.logs(id)
     until_ended(admin, other)
@@ -162,6 +177,27 @@ def test_the_stream_is_what_browsers_and_other_clients_read(server, admin):
             )
             assert answer.status_code == 422, wrong
             assert "RUN:OFFSET" in answer.json()["error"]["message"]
+
+
+def test_nothing_is_left_of_a_stream_that_its_reader_has_left(server, admin):
+    [id] = admin.submit(job("sleep", "600"))
+    eventually(lambda: phase(admin, id) == "RUNNING")
+    open_files = Path(f"/proc/{server.process.pid}/fd")
+    before = len(list(open_files.iterdir()))
+    readers = []
+    for _ in range(20):
+        reader = socket.socket(socket.AF_UNIX)
+        reader.connect(str(server.home / "manager.sock"))
+        target = f"/api/v1/jobs/{id}/logs?follow=true"
+        reader.sendall(f"GET {target} HTTP/1.1\r\nHost: manager\r\n\r\n".encode())
+        assert reader.recv(100).startswith(b"HTTP/1.1 200")
+        readers.append(reader)
+    assert len(list(open_files.iterdir())) >= before + 20
+    for reader in readers:
+        reader.close()
+    eventually(lambda: len(list(open_files.iterdir())) <= before)
+    admin.cancel(id)
+    until_ended(admin, id)
 
 
 def test_the_output_of_every_worker_is_kept_apart(admin):

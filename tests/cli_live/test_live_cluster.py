@@ -40,7 +40,7 @@ def test_a_drained_gpu_gets_nothing_until_it_is_back(tir, client, node):
         assert tir("submit", "--dry-run", "-g", "4", "--", "true").out.startswith("it would wait")
         assert tir("top", "--once").out.count("out") == 1
     finally:
-        assert tir("undrain", f"{node}:1").code == 0
+        assert tir("undrain", f"{node}:1", "-o", "json").json[0]["name"] == node
     assert "in service" in tir("nodes").out
     assert tir("drain", "nowhere").code == 3
     tir("drain", node)

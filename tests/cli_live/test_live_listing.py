@@ -140,7 +140,8 @@ def test_why_names_the_reason_who_is_ahead_and_the_next_step(tir):
     told = tir("why", second, "-o", "json").json
     assert (told["code"], told["ahead"], told["free_gpus"]) == ("BehindHigherRank", [first], 0)
     text = tir("why", second).out
-    assert f"1 job ahead with 4 GPUs (first: {first})" in text
+    assert f"ahead of it: job {first}\n" in text
+    assert "free now: 0 GPUs\n" in text
     assert "tir ls" in text
     later = tir("submit", "--after", str(first), "--", "true").id
     assert f"job {first}" in tir("why", later).out

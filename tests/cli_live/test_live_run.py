@@ -105,6 +105,7 @@ def test_wait_ends_with_the_first_failure(tir):
     assert done.code == 5
     assert f"job {good} (true): SUCCEEDED" in done.err
     assert tir("wait", "-q", good).err == ""
+    assert [job["exit_code"] for job in tir("wait", good, bad, "-o", "json").json] == [0, 5]
     assert tir("wait", "999999").code == 3
 
 

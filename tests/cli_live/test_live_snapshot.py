@@ -112,6 +112,28 @@ def test_a_tree_that_is_too_large_is_refused_before_anything_is_copied(tmp_path,
     assert not (home / "snapshots").exists()
 
 
+def test_a_copy_holds_no_copies_and_no_state_of_a_manager(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "code.py").write_text("code")
+    (tmp_path / "lab").mkdir()
+    for folder in (".tiresias/snapshots/x", "lab/home/jobs"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "state").write_text("not code")
+    assert contents(snapshot.take(tmp_path, tmp_path / "lab/home", MUCH).root) == {"code.py": "code"}
+
+
+def test_copies_of_ones_own_go_when_their_jobs_have_ended(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    (tmp_path / "plain").mkdir()
+    home = tmp_path / "not-mine"
+    taken = [snapshot.take(tmp_path / "plain", home, MUCH) for _ in range(3)]
+    taken[0].note_jobs(home, [1, 2])
+    taken[1].note_jobs(tmp_path / "another manager's", [1])
+    taken[2].note_jobs(home, [2, 3])
+    snapshot.tidy(snapshot.own(), home, lambda id: id != 3)
+    assert [each.root.exists() for each in taken] == [False, True, True]
+
+
 def test_a_home_that_may_not_be_written_leaves_the_copy_in_ones_own(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     place = tmp_path / "plain"

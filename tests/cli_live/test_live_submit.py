@@ -261,6 +261,8 @@ def test_a_git_tree_is_copied_as_it_is(tir, client, tmp_path):
     (tmp_path / "big").write_text("x" * 10000)
     done = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--workdir", "sub", "--", "cat", "a.txt")
     assert output(client, done.id) == "inside\n"
+    outside = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--", "cat", tmp_path / "sub/a.txt")
+    assert f"{tmp_path}/sub/a.txt is named absolutely" in outside.err
 
 
 def test_without_a_manager_the_way_to_start_one_is_said(fresh: Program):

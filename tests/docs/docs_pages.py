@@ -27,6 +27,12 @@ class Block:
         return self.info.split(" ")[0]
 
     @property
+    def file(self) -> str | None:
+        """The name of the file whose text this is, as in `python file train.py`."""
+        words = self.info.split(" ")
+        return words[2] if words[1:2] == ["file"] else None
+
+    @property
     def place(self) -> str:
         return f"{name_of(self.page)}:{self.line}"
 

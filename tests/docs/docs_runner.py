@@ -2,6 +2,7 @@
 
 ```python           runs in one namespace with the page's other python blocks
 ```text output      what the python block just above it prints
+```LANGUAGE file F   the text of a file F in that directory
 ```console          `$ tiresias …`, `$ tir …`, `$ cat …`, `$ head …`, `$ ls …`; then what they print, if shown
 ```console fails    the same, but every command must fail
 
@@ -22,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -57,7 +59,9 @@ def run_page(blocks: list[Block], module: ModuleType) -> list[Correction]:
     corrections = []
     printed = ""
     for block in blocks:
-        if block.language == "python":
+        if (name := block.file) is not None:
+            Path(name).write_text(block.text + "\n", encoding="utf-8")
+        elif block.language == "python":
             printed = run_python(block, module)
         elif block.info == "text output":
             corrections += compared(Shown(block.line, block.text.splitlines()), printed)

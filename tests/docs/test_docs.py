@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from docs_pages import ROOT, Block, anchors, blocks, links, name_of, pages
-from docs_runner import correct, is_writing, matches, run_cells, run_page, told
+from docs_runner import call_tiresias, correct, is_writing, matches, run_cells, run_page, told
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
@@ -21,17 +23,24 @@ EXAMPLES = [page for page in pages() if any(block.language in RUN for block in b
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """Where a page's python blocks live; what they register is forgotten after the page."""
-    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+def module(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ModuleType]:
+    """Where a page's python blocks live. After the page what they register is forgotten, a manager ended."""
+    for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TIRESIAS_URL", "TIRESIAS_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("TIRESIAS_HOME", str(home))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setattr(experiment, "run_cells", run_cells)
     for registry in (plugins.policies, plugins.placers):
         monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     made = ModuleType("page")
     monkeypatch.setitem(sys.modules, made.__name__, made)
-    return made
+    yield made
+    if (home / "manager.json").exists():
+        assert call_tiresias(["tir", "down", "--stop-jobs"])[0] == 0
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=name_of)

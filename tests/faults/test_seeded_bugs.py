@@ -97,7 +97,7 @@ class StartsAgain(SimulatedExecutor):
     """It does not look whether the run was ever begun."""
 
     def start(self, spec: RunSpec) -> None:
-        self._world.disk.pop(spec.run_dir, None)
+        self._world.claims.discard(spec.run_dir)
         self._world.spawn(spec)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import statistics
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +17,13 @@ BYTES_A_SECOND = 2e9
 HEADER = 12
 VGG = (3_211_264, 2_048, 1_048_576, 2_048, 262_144, 512, 5_120, 40)
 PORT = 5000
+
+
+def typical_step_s(lines: Iterable[str]) -> float:
+    """The mean of the steps whose ends a training printed, without the stalls of a busy machine."""
+    ends = [float(line) for line in lines if line.strip()]
+    steps = [after - before for before, after in itertools.pairwise(ends)]
+    return statistics.mean(each for each in steps if each <= 10 * statistics.median(steps))
 
 
 @dataclass

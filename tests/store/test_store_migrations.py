@@ -116,8 +116,10 @@ def test_a_new_journal_is_for_its_owner_only(tmp_path: Path) -> None:
         store.begin(controller, Chosen("tiresias-l", {"queues": "auto"}))
         assert not store.is_new
         assert store.chosen() == Chosen("tiresias-l", {"queues": "auto"})
-    for name in ("journal.db", "journal.db.lock"):
-        assert (path.parent / name).stat().st_mode & 0o077 == 0
+        names = {each.name for each in path.parent.iterdir()}
+        assert names == {"journal.db", "journal.db-wal", "journal.db-shm", "journal.db.lock"}
+        for each in path.parent.iterdir():
+            assert each.stat().st_mode & 0o077 == 0, each.name
     with Store.open(path) as store:
         assert not store.is_new
         assert store.load().state.jobs == {}

@@ -14,11 +14,13 @@ from fastapi import FastAPI
 from tiresias import __version__
 from tiresias.api import errors, events, jobs, logs, metrics, nodes, policy, system, tokens, usage
 from tiresias.api.answers import ErrorReport
+from tiresias.api.audit import Audited
 from tiresias.api.bounds import Bounded
 from tiresias.api.callers import Accounts
 from tiresias.api.state import State
 from tiresias.live.service import Service
 
+MODULES = (metrics, jobs, logs, events, nodes, policy, usage, tokens, system)
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorReport, "description": text}
     for code, text in {
@@ -40,9 +42,10 @@ def create_app(service: Service, fatal: Callable[[Exception], None] | None = Non
     app.state.tiresias = State(service, Accounts(), fatal or (lambda _: service.stop()))
     app.state.figures = metrics.Figures(service.manager)
     app.include_router(system.probes)
-    for module in (metrics, jobs, logs, events, nodes, policy, usage, tokens, system):
+    for module in MODULES:
         app.include_router(module.router, responses=ERRORS)
     errors.handle(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Audited)
     app.add_middleware(metrics.Measured, figures=app.state.figures)
     return app

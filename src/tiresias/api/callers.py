@@ -14,6 +14,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from tiresias.api.audit import USER
 from tiresias.api.errors import Unauthenticated
 from tiresias.api.peers import PEER, Peer
 from tiresias.api.state import State, state_of
@@ -93,8 +94,11 @@ async def get_caller(request: Request) -> Caller:
     state = state_of(request)
     peer = request.scope.get(PEER)
     if peer is not None:
-        return caller_of_peer(peer, state.accounts)
-    return caller_of_token(request.headers.get("authorization"), state)
+        caller = caller_of_peer(peer, state.accounts)
+    else:
+        caller = caller_of_token(request.headers.get("authorization"), state)
+    request.scope[USER] = caller.user
+    return caller
 
 
 async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:

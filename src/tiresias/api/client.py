@@ -220,7 +220,7 @@ class Client:
 
     def history(self) -> Iterator[Value]:
         """A row for each job that has ended, for a trace."""
-        yield from self._pages("/api/v1/history", "rows", {})
+        yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # a page holds the manager up
 
     def tokens(self) -> list[Value]:
         tokens: list[Value] = self._value("GET", "/api/v1/tokens")["tokens"]

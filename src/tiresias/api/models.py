@@ -51,18 +51,12 @@ def _variable(value: str) -> str:
     return value
 
 
-def _directory(value: str) -> str:
-    if not _text(value).startswith("/"):
-        raise ValueError("must be an absolute path")
-    return value
-
-
 Text = Annotated[str, AfterValidator(_text)]
 Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
 Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_line)]
 Name = Annotated[str, Field(max_length=200), AfterValidator(_name)]
 Variable = Annotated[str, AfterValidator(_variable)]
-Directory = Annotated[str, Field(max_length=4096), AfterValidator(_directory)]
+Directory = Annotated[str, Field(max_length=4096, pattern="^/"), AfterValidator(_text)]
 Seconds = Annotated[float, Field(ge=0, le=YEAR_S, allow_inf_nan=False)]
 Instant = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 Gpus = Annotated[int, Field(ge=1, le=1_000_000)]

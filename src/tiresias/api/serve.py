@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_origin, get_type_hints
+from typing import Any, TextIO, get_origin, get_type_hints
 
 from tiresias.api.home import ABOUT, LOG, OPTIONS, SOCKET, default_home
 from tiresias.api.sockets import listen_tcp, listen_unix, url_of
@@ -97,8 +97,19 @@ def work(manager: Manager, sockets: list[socket.socket], about: Mapping[str, Any
 def complain(code: int, text: str) -> int:
     """Say on stderr and in the log why there is no manager; the exit code."""
     log.error("%s", text)
-    print(f"Error: {text}", file=sys.stderr)
+    if not _is_log(sys.stderr):
+        print(f"Error: {text}", file=sys.stderr)
     return code
+
+
+def _is_log(stream: TextIO) -> bool:
+    """Whether it leads to the log, as for a manager in the background."""
+    logs = [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    try:
+        at = os.fstat(stream.fileno())
+        return any(os.path.samestat(at, os.stat(each.baseFilename)) for each in logs)
+    except (OSError, ValueError):  # no file at all
+        return False
 
 
 def read_options(path: Path) -> Options:

@@ -26,9 +26,8 @@ async def healthz() -> Response:
 @probes.get("/readyz", response_model=Health)
 async def readyz(shared: Shared) -> Response:
     """It takes jobs; otherwise 503 with what keeps it from doing so."""
-    status = shared.manager.status()
-    if not status.is_ready:
-        return error(503, Unavailable.code, status.problem or "the manager is not ready; try again")
+    if shared.manager.problem:
+        return error(503, Unavailable.code, shared.manager.problem)
     return answer(Health("ready"))
 
 

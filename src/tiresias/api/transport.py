@@ -1,6 +1,6 @@
 """Plain HTTP to one manager, over its Unix socket or TCP. Standard library only, so that it loads fast.
 
-Rules: every thread has a connection of its own, kept open between requests. A connection that the manager
+Rules: connections are kept open between requests, as many as all threads needed at once. One that the manager
 has closed meanwhile is noticed before it is used. What goes wrong is an ApiError; `Broken` is one after
 which nobody knows whether the request was carried out.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import select
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,15 +104,12 @@ class Transport:
     def __init__(self, address: Address, timeout_s: float):
         self.address = address
         self.timeout_s = timeout_s
-        self._mine = threading.local()
-        self._all: set[HTTPConnection] = set()
+        self._idle: list[HTTPConnection] = []  # the last used last; pop and append are atomic
 
     def close(self) -> None:
-        """Close the connections of all threads; the next request opens a new one."""
-        for connection in list(self._all):
-            connection.close()
-        self._all.clear()
-        self._mine = threading.local()
+        """Close what is not in use; the next request opens a new connection."""
+        while self._idle:
+            self._idle.pop().close()
 
     def __del__(self) -> None:
         self.close()
@@ -127,10 +123,11 @@ class Transport:
             response = self._send(connection, method, target, body, headers)
             reply = Reply(response.status, response.headers, response.read())
         except BaseException as error:
-            self._drop(connection)
+            connection.close()
             if isinstance(error, OSError | HTTPException):
                 raise self._broken(error) from error
             raise
+        self._idle.append(connection)
         return checked(reply)
 
     @contextmanager
@@ -180,15 +177,13 @@ class Transport:
         return connection.getresponse()
 
     def _connection(self) -> HTTPConnection:
-        found: HTTPConnection | None = getattr(self._mine, "connection", None)
-        if found is not None:
-            if found.sock is not None and not select.select([found.sock], [], [], 0)[0]:
+        while self._idle:
+            found = self._idle.pop()
+            if found.sock is not None and not _is_readable(found.sock):
                 return found
-            self._drop(found)
+            found.close()
         connection = self.address.connect(self.timeout_s)
         self._open(connection)
-        self._mine.connection = connection
-        self._all.add(connection)
         return connection
 
     def _open(self, connection: HTTPConnection) -> None:
@@ -209,14 +204,16 @@ class Transport:
                 " or name another home with TIRESIAS_HOME"
             ) from error
 
-    def _drop(self, connection: HTTPConnection) -> None:
-        connection.close()
-        self._all.discard(connection)
-        self._mine.connection = None
-
     def _broken(self, error: Exception) -> Broken:
         what = "it took too long" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
         return Broken(f"the manager at {self.address} did not finish its answer ({what}); try again")
+
+
+def _is_readable(connection: socket.socket) -> bool:
+    """Of one that waits for no answer it means that the other side has closed it."""
+    looking = select.poll()  # unlike select.select it takes any number of open files
+    looking.register(connection, select.POLLIN)
+    return bool(looking.poll(0))
 
 
 def checked(reply: Reply) -> Reply:

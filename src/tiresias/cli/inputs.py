@@ -19,6 +19,12 @@ def from_one_up(number: int | None) -> int | None:
     return number
 
 
+def above_zero(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"{seconds}: give a number of seconds above 0")
+    return seconds
+
+
 TraceName = Annotated[
     str, typer.Argument(metavar="TRACE", help="A file, also gzipped, or builtin:NAME (see: trace formats).")
 ]

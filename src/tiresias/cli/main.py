@@ -185,12 +185,12 @@ VERBS: dict[str, dict[str, Callable[..., None]]] = {
         "sweep": sweep,
         "policies": policies,
         "placers": placers,
-        "profile": profile,
     },
 }
 for panel, verbs in VERBS.items():
     for name, verb in verbs.items():
         app.command(name, rich_help_panel=panel)(verb)
+app.command(cls=Carrying, rich_help_panel=SIMULATION)(profile)
 app.add_typer(policy.app, name="policy", rich_help_panel=CLUSTER)
 app.add_typer(limits.app, name="limits", rich_help_panel=CLUSTER)
 app.add_typer(token.app, name="token", rich_help_panel=CLUSTER)

@@ -1,4 +1,7 @@
-"""`tiresias profile`: what a model sends, whether it deserves locality, where its layers could run."""
+"""`tiresias profile`: what a model sends, whether it deserves locality, where its layers could run.
+
+The model is named, read from a file, or, after `--`, observed as a command trains it (observe.py).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiresias.cli import inputs
+from tiresias.cli import inputs, observe
 from tiresias.cli.console import notify, show
+from tiresias.cli.live.commands import META
 
 if TYPE_CHECKING:
     from tiresias.cli.profile_report import Report
+    from tiresias.observe import Observed
     from tiresias.profiles.model import ModelProfile
 
 USUAL_NETWORK = {"P100": "tiresias-testbed", "A100": "a100-nvlink", "": "a100-nvlink"}
@@ -24,17 +29,13 @@ def from_two_up(number: int) -> int:
     return number
 
 
-def above_zero(seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise typer.BadParameter(f"{seconds}: give a number of seconds above 0")
-    return seconds
-
-
 def profile(
+    ctx: typer.Context,
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="A name (see --list), a model file or folder, or module:function."
+            metavar="MODEL | -- COMMAND",
+            help="A name (see --list), a model file or folder, module:function; or a training to observe.",
         ),
     ] = None,
     layers: Annotated[
@@ -53,7 +54,7 @@ def profile(
     compute: Annotated[
         float | None,
         typer.Option(
-            "--compute", metavar="SECONDS", callback=above_zero, help="An iteration's compute time."
+            "--compute", metavar="SECONDS", callback=inputs.above_zero, help="An iteration's compute time."
         ),
     ] = None,
     batch: Annotated[
@@ -64,29 +65,48 @@ def profile(
         str | None, typer.Option("--parallelism", metavar="HOW", help="ps, allreduce or sharded.")
     ] = None,
     known: Annotated[bool, typer.Option("--list", help="List the models and networks with a name.")] = False,
+    workers: observe.Workers = 1,
+    iterations: observe.Iterations = 20,
+    seconds: observe.Seconds = 120.0,
 ) -> None:
     """Show a model's tensors, its skew, and whether its gang should be consolidated.
 
-    Reads safetensors, PyTorch checkpoints, ONNX, stored profiles; weights are not loaded.
+    Reads safetensors, PyTorch checkpoints, ONNX, stored profiles; weights are not loaded. Or observes what
+    a training sends: tiresias profile -- python train.py
     """
     if known:
         _list(as_json)
         return
-    if model is None:
-        raise typer.BadParameter("name one; tiresias profile --list shows those known", param_hint="MODEL")
-    from tiresias.cli.profile_report import report
-    from tiresias.profiles import readers
-
     if save is not None:
         inputs.require_directory_of(save, "--save")
-    given = _given(readers.load(model), compute, batch, parallelism)
+    seen: Observed | None = None
+    if ctx.meta.get(META) is None:
+        loaded = _read(model)
+    else:
+        seen, found = observe.observe_command(model, ctx.meta[META], workers, iterations, seconds)
+        if found is None:
+            observe.show_alone(seen, as_json, save)
+            return
+        loaded = found
+    given = _given(loaded, compute, batch, parallelism)
+    from tiresias.cli.profile_report import report
+
     told = report(given, network or USUAL_NETWORK.get(given.gpu, "a100-nvlink"), gpus, layers)
-    _print(told, as_json)
+    _print(told, seen, as_json)
     if save is not None:
         from tiresias.profiles.stored import to_json
 
         save.write_text(to_json(given), encoding="utf-8")
         notify([f"stored the profile of {given.name} in {save}"])
+
+
+def _read(model: str | None) -> ModelProfile:
+    from tiresias.profiles import readers
+
+    if model is None:
+        hint = "name one, or a command after --; tiresias profile --list shows those known"
+        raise typer.BadParameter(hint, param_hint="MODEL")
+    return readers.load(model)
 
 
 def _given(profile: ModelProfile, compute: float | None, batch: int | None, how: str | None) -> ModelProfile:
@@ -109,14 +129,18 @@ def _given(profile: ModelProfile, compute: float | None, batch: int | None, how:
     return profile
 
 
-def _print(told: Report, as_json: bool) -> None:
+def _print(told: Report, seen: Observed | None, as_json: bool) -> None:
     if as_json:
         from tiresias.sim.report import to_json
 
-        typer.echo(to_json(told.as_dict()))
+        observed = {"observed": seen.as_dict()} if seen is not None else {}
+        typer.echo(to_json(told.as_dict() | observed))
         return
     from tiresias.cli.profile_tables import page
 
+    if seen is not None:
+        show(observe.observed_page(seen))
+        typer.echo()
     show(page(told))
 
 

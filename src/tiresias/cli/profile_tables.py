@@ -38,7 +38,10 @@ def span(seconds: float) -> str:
 
 def page(told: Report) -> RenderableType:
     """All of it."""
-    parts: list[RenderableType] = [_head(told), Text(), _histogram(told), Text(), _verdict(told)]
+    parts: list[RenderableType] = [_head(told), Text()]
+    if told.profile.tensors:
+        parts += [_histogram(told), Text()]
+    parts.append(_verdict(told))
     if told.split is not None:
         parts += [Text(), _layers(told.split), Text(), _placed(told.split)]
     return Group(*parts)
@@ -51,7 +54,8 @@ def _head(told: Report) -> RenderableType:
     lines.add_row(Text(model.name, style="bold"), title)
     large = sum(each.bytes > MIB for each in model.tensors)
     tensors = count(len(model.tensors), "tensor")
-    lines.add_row("size", f"{size(model.total_bytes)} in {tensors}, {large:,} above 1 MiB")
+    known = f"in {tensors}, {large:,} above 1 MiB" if model.tensors else "in tensors that are not known"
+    lines.add_row("size", f"{size(model.total_bytes)} {known}")
     if model.largest is not None:
         lines.add_row("largest", f"{model.largest.name}, {size(model.largest.bytes)}")
     lines.add_row("skew", "not known" if model.skew is None else f"{percent(model.skew)} of what is sent")

@@ -17,6 +17,7 @@ from tiresias.core import facts as f
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
+from tiresias.core.moves import moves_for
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.resort import SortedTarget
@@ -56,7 +57,9 @@ class Controller:
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
+        self._refused: list[JobState] = []  # by the placer in this plan, though enough slots are free
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
+        self.migrations = 0  # runs that were told to stop so that they move
         self._stale = False  # all ranks must be worked out anew
         self._rebuild(state.at)
 
@@ -253,6 +256,8 @@ class Controller:
     def _plan(self, at: float, step: Step) -> None:
         self.target.settle(at)
         self._retry_at = INFINITY
+        if self._refused:
+            self._refused.clear()
         while True:
             if self._passing and not self.target.flips:
                 passing, self._passing = self._passing, []
@@ -263,6 +268,8 @@ class Controller:
                 self._revoke(at, step)
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
+                if self._refused and self.placer.moves:
+                    self._move(at, step)
             if not self.target.flips and not self._passing:
                 return
 
@@ -284,12 +291,25 @@ class Controller:
         if len(victims) > 1:
             victims.sort(key=BY_KEY)
         for job in reversed(victims):
-            assert job.run is not None
-            run_id = job.run.id
-            decision = f.RunRevoked(at, run_id)
-            step.facts.append(decision)
-            self._apply(decision, step)
-            step.commands.append(StopRun(run_id))
+            self._stop(job, at, step)
+
+    def _stop(self, job: JobState, at: float, step: Step) -> None:
+        assert job.run is not None
+        run_id = job.run.id
+        decision = f.RunRevoked(at, run_id)
+        step.facts.append(decision)
+        self._apply(decision, step)
+        step.commands.append(StopRun(run_id))
+
+    def _move(self, at: float, step: Step) -> None:
+        """Make runs move for the first refused job for which that pays; they start again elsewhere."""
+        for job in self._refused:
+            movers = moves_for(job, self.state, self.placer, at)
+            if movers:
+                self.migrations += len(movers)
+                for other in movers:
+                    self._stop(other, at, step)
+                return
 
     def _start(self, at: float, step: Step) -> None:
         """Start whoever is in the target, in rank order, as far as slots are free and the placer agrees."""
@@ -306,6 +326,8 @@ class Controller:
         state, ready = self.state, self._ready
         ledger, place, waits = state.ledger, self.placer.place, self.placer.waits
         self._retry_at = INFINITY
+        if self._refused:
+            self._refused.clear()
         refused = started = False
         for job in sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values()):
             if job.run is not None:
@@ -341,6 +363,7 @@ class Controller:
         if job.gpus <= holes.free:
             if job.refused_since == INFINITY:
                 job.refused_since = at
+            self._refused.append(job)
             again_at = max(self.placer.retry_at(job, holes, at), at + 2 * BLINK_S)
             self._retry_at = min(self._retry_at, again_at)
         self._keep(job, holes, at, kept)
@@ -362,7 +385,7 @@ class Controller:
             if job is not None and job.wakes_at == due_at:
                 break
             heappop(wakes)
-        next_at = min(wakes[0][0], self._retry_at) if wakes else self._retry_at
+        next_at = wakes[0][0] if wakes and wakes[0][0] < self._retry_at else self._retry_at
         if next_at != self._timer_at:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))

@@ -41,7 +41,11 @@ class Holes:
 
     def free_in(self, nodes: int) -> int:
         """How many slots are free on these nodes."""
-        return sum((some & nodes).bit_count() * free for free, some in enumerate(self.buckets))
+        slots, buckets = 0, self.buckets
+        for free in range(1, len(buckets)):
+            if buckets[free]:
+                slots += (buckets[free] & nodes).bit_count() * free
+        return slots
 
     def best_hole(self) -> int:
         """The largest number of free slots on one node."""

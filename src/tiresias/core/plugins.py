@@ -102,6 +102,7 @@ class Placer(ABC):
 
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
+        self.moves: int = getattr(self.options, "moves", 0)  # runs that may move for a refused job
 
     @abstractmethod
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:

@@ -94,20 +94,29 @@ class SortedTarget:
                     self._admit(job)
                 self._outside.clear()
             return
-        ranked, behind = self._moving_keys(), 0
-        if ranked:
-            ranked.sort()
-            lines = self._moving  # kept in this order, so that the next sort finds it nearly done
-            self._moving = {key[-1]: lines[key[-1]] for key in ranked}
-            behind = bisect_left(self._still, ranked[-1])
-            if behind:
-                ranked += self._still[:behind]
-                ranked.sort()
-        self._admit_only(self._walk(ranked, behind))
+        ranked = sorted(self._moving_keys())
+        lines = self._moving  # kept in this order, so that the next sort finds it nearly done
+        self._moving = {key[-1]: lines[key[-1]] for key in ranked}
+        self._admit_only(self._walk(ranked))
 
-    def _walk(self, ranked: list[Key], behind: int) -> set[JobId]:
-        """Whom the room admits, first of `ranked`, then of the jobs without a run from `behind` on."""
+    def trial(self, job: JobState, key: Key, at: float) -> tuple[bool, list[JobState]]:
+        """Whether a job that is not ranked would be admitted so, and who would not be any more."""
+        before, self._at = self._at, at
+        self._jobs[job.id] = job
+        insort(self._still, key)
+        is_enough = self._total + job.gpus <= self.capacity
+        chosen = set(self._jobs) if is_enough else self._walk(sorted(self._moving_keys()))
+        self._still.remove(key)
+        del self._jobs[job.id]
+        self._at = before
+        return job.id in chosen, [self._jobs[id] for id in sorted(self._admitted - chosen)]
+
+    def _walk(self, ranked: list[Key]) -> set[JobId]:
+        """Whom the room admits, first of `ranked` and the others ahead of its last, then of the rest."""
         jobs = self._jobs
+        behind = bisect_left(self._still, ranked[-1]) if ranked else 0
+        if behind:
+            ranked = sorted(ranked + self._still[:behind])
         used = list(accumulate([jobs[key[-1]].gpus for key in ranked]))
         fit = bisect_right(used, self.capacity)  # so many fit one after the other: no need to look at each
         room = self.capacity - (used[fit - 1] if fit else 0)

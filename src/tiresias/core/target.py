@@ -124,6 +124,19 @@ class Target:
     def settle(self, at: float) -> None:
         """Nothing to do: the target is exact after every change."""
 
+    def trial(self, job: JobState, key: Key, at: float) -> tuple[bool, list[JobState]]:
+        """Whether a job that is not ranked would be admitted under this key, and who would not be any more.
+
+        Everything is as before then: the target is a function of who is ranked.
+        """
+        assert not self.flips, ("a trial in the middle of a plan", list(self.flips))
+        self.add(job, key)
+        is_admitted = job.admitted
+        out = [other for other in self.flips.values() if not other.admitted and other is not job]
+        self.drop(job)
+        self.flips.clear()
+        return is_admitted, out
+
     # --- the walk --------------------------------------------------------------------------------------
 
     def _walk(self, chunk: int, new: int, old: int, through: int = -1) -> None:

@@ -12,7 +12,7 @@ import os
 TYPE_CHECKING = False  # so that a supervisor need not load typing and enum: that halves its time to start
 if TYPE_CHECKING:
     import signal
-    from typing import Any
+    from typing import Any, NoReturn
 else:
     import _signal as signal
 
@@ -93,7 +93,7 @@ def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, 
 def _exec(argv: list[str], env: dict[str, str]) -> str:
     program = argv[0]
     try:
-        os.execvpe(program, argv, env)
+        _search(program, argv, env)
     except FileNotFoundError:
         if "/" in program and os.path.exists(program):
             return f"cannot run {program!r}: the interpreter named in its first line does not exist"
@@ -110,6 +110,21 @@ def _exec(argv: list[str], env: dict[str, str]) -> str:
         return f"cannot run {program!r}: {_words(error)}{hint}"
     except ValueError as error:  # a NUL byte
         return f"cannot run {program!r}: {error}"
+
+
+def _search(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
+    """As os.execvpe, which imports a module: the user that we have become may not be able to read it."""
+    if "/" in program:
+        os.execve(program, argv, env)
+    refused: OSError | None = None
+    for directory in env.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(f"{directory or '.'}/{program}", argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused = refused or error
+    raise refused or FileNotFoundError(program)
 
 
 def protect(score: int) -> None:

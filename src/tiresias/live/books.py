@@ -86,7 +86,7 @@ class Books:
                 self.timer_at = command.at
             else:
                 self._commands.append(command)
-        cleared = [fact.job_id for fact in step.facts if isinstance(fact, f.JobCleared)]
+        moved = [fact.job_id for fact in step.facts if isinstance(fact, f.JobCleared | f.RunGranted)]
         for fact in (*facts, *step.facts):
             if isinstance(fact, f.JobCleared | f.JobReleased):
                 self._note_ready(fact.job_id, fact.at)
@@ -95,7 +95,7 @@ class Books:
             part.clear()
         for job in ended:
             self._close(job)
-        for id in cleared:
+        for id in moved:
             self.gates.touch_job(id)
 
     def _note_ready(self, id: JobId, at: float) -> None:

@@ -1,9 +1,9 @@
 """Who may not even queue: jobs that wait for other jobs, an instant, a preflight, a limit of user or array.
 
-The core knows only that a job is deferred and why. What lifts it is here: whenever something changes that
-may matter, `facts` compares what should be with what is. A limit on running GPUs counts every job that may
-queue, running or not, the ones that have run first: so a user is never above it, and splitting work into many
-small jobs gains nothing.
+The core knows only that a job is deferred and why. What lifts it is here: `touch_job` names a job of which
+something changed, and `facts` compares what should be with what is, for that job and for whom it concerns. A
+limit on running GPUs counts every job that may queue, running or not, the ones that have run first (see
+lines.py): so a user is never above it, and splitting work into many small jobs gains nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from heapq import heappop, heappush
 from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId
 from tiresias.core.state import JobState
+from tiresias.live.lines import Line
 from tiresias.live.notes import Note
 from tiresias.live.reports import Limits
+from tiresias.live.submission import Submission
 
 UNDECIDED = "NotYetEvaluated"  # until the gates are asked, in the same commit
 BACKOFF = "BackoffAfterFailure"  # has an end that the core knows
@@ -30,7 +32,8 @@ class Gates:
         self.jobs, self.notes = jobs, notes
         self.limits: dict[str, Limits] = {}
         self.by_user: dict[str, dict[JobId, None]] = {}
-        self._by_array: dict[str, dict[JobId, None]] = {}
+        self._of_user: dict[str, Line] = {}  # of users with a limit
+        self._of_array: dict[str, Line] = {}
         self._needs: dict[JobId, set[JobId]] = {}  # job: those that must succeed first and have not
         self._needed_by: dict[JobId, dict[JobId, None]] = {}
         self._begins: list[tuple[float, JobId]] = []
@@ -42,8 +45,6 @@ class Gates:
         """A job that is active now; `unmet` are those that must succeed first (also its preflight)."""
         light = self.notes[id].light
         self.by_user.setdefault(light.user, {})[id] = None
-        if light.array:
-            self._by_array.setdefault(light.array, {})[id] = None
         if light.begin_at is not None:
             heappush(self._begins, (light.begin_at, id))
         if needs := set(unmet):
@@ -58,10 +59,8 @@ class Gates:
         self.by_user[light.user].pop(id, None)
         if not self.by_user[light.user]:
             del self.by_user[light.user]
-        if light.array in self._by_array:
-            self._by_array[light.array].pop(id, None)
-            if not self._by_array[light.array]:
-                del self._by_array[light.array]
+        self._leave(self._of_array, light.array, id)
+        self._leave(self._of_user, light.user, id)
         for other in self._needs.pop(id, ()):
             self._needed_by.get(other, {}).pop(id, None)
         self._dirty.pop(id, None)
@@ -75,20 +74,20 @@ class Gates:
                 self._dirty[child] = None
             else:
                 self._doomed[child] = id
-        self.touch(light.user, light.array)
 
-    def touch(self, user: str, array: str = "") -> None:
-        """Something of this user or array changed: look at all of its jobs, if there is a limit."""
-        if self.limit_of(user) is not None:
-            self._dirty.update(self.by_user.get(user, {}))
-        if array:
-            self._dirty.update(self._by_array.get(array, {}))
+    def _leave(self, lines: dict[str, Line], name: str, id: JobId) -> None:
+        line = lines.get(name)
+        if line is None:
+            return
+        line.leave(id)
+        self._dirty.update(dict.fromkeys(line.turned()))
+        if not len(line):
+            del lines[name]
 
     def touch_job(self, id: JobId) -> None:
+        """Something became of this job."""
         if id in self.jobs:
-            light = self.notes[id].light
             self._dirty[id] = None
-            self.touch(light.user, light.array)
 
     def may_bar(self, note: Note) -> bool:
         """Whether such a job must be looked at before it may queue."""
@@ -125,49 +124,110 @@ class Gates:
         while self.next_begin_at <= at:
             self._dirty[heappop(self._begins)[1]] = None
         dirty, self._dirty = self._dirty, {}
-        if not dirty:
-            return []
-        # Who comes in may put somebody else out: all that share a limit are looked at together.
-        limits = {user: self.limit_of(user) for user in sorted({self.notes[id].light.user for id in dirty})}
-        for user, limit in limits.items():
-            if limit is not None:
-                dirty.update(self.by_user[user])
-        over_array: set[JobId] = set()
-        for array in sorted({self.notes[id].light.array for id in dirty} - {""}):
-            over_array |= self._over_array(array, at)
-            dirty.update(self._by_array[array])
-        over_user: set[JobId] = set()
-        for user, limit in limits.items():
-            if limit is not None:
-                over_user |= self._over_limit(user, limit, at, over_array)
-        found: list[f.Fact] = []
-        for id in dirty:
-            job = self.jobs[id]
-            if job.run is not None or job.cancelled:
-                continue
-            why = self._own(id, at) or (ARRAY if id in over_array else QUOTA if id in over_user else "")
-            if job.deferred == BACKOFF:
-                if why:  # the core would let it go when its back-off ends, whatever the limit says then
-                    self._backoffs[id] = job.deferred_until
-                    found.append(f.JobDeferred(at, id, why))
-            elif why and why != job.deferred:
-                found.append(f.JobDeferred(at, id, why))
-            elif job.deferred and not why:
-                until = self._backoffs.pop(id, at)
-                found.append(f.JobDeferred(at, id, BACKOFF, until) if until > at else f.JobCleared(at, id))
+        found = []
+        for id in self._concerned(dirty, at):
+            fact = self._fact(self.jobs[id], at)
+            if fact is not None:
+                found.append(fact)
         return found
+
+    def _concerned(self, dirty: Iterable[JobId], at: float) -> list[JobId]:
+        """Those of whom something changed, and those whose standing changes through that."""
+        seen = dict.fromkeys(dirty)
+        for id in list(seen):
+            if (line := self._array_line(id)) is not None:
+                self._stand(line, id, 1, may_queue=self._may_queue(id, at))
+                seen.update(dict.fromkeys(line.turned()))
+        for id in list(seen):
+            if (line := self._user_line(id)) is not None:
+                self._stand(line, id, self.jobs[id].gpus, may_queue=self._may_queue(id, at, in_array=True))
+                seen.update(dict.fromkeys(line.turned()))
+        return list(seen)
+
+    def _stand(self, line: Line, id: JobId, size: int, *, may_queue: bool) -> None:
+        """Bring what the line knows of a job up to date."""
+        job = self.jobs[id]
+        if job.run is not None or may_queue:
+            line.put(job, size, holds=job.run is not None)
+        else:
+            line.leave(id)
+
+    def _may_queue(self, id: JobId, at: float, *, in_array: bool = False) -> bool:
+        """Whether only a limit can keep it waiting; who waits for its array takes nothing from its user's."""
+        if self.jobs[id].held or self._own(id, at):
+            return False
+        return not (in_array and self._is_over_array(id))
+
+    def _is_over_array(self, id: JobId) -> bool:
+        line = self._of_array.get(self.notes[id].light.array)
+        return line is not None and line.is_over(id)
+
+    def _over(self, id: JobId) -> str:
+        """Which limit keeps the job waiting."""
+        if self._is_over_array(id):
+            return ARRAY
+        line = self._of_user.get(self.notes[id].light.user)
+        return QUOTA if line is not None and line.is_over(id) else ""
+
+    def _array_line(self, id: JobId) -> Line | None:
+        light = self.notes[id].light
+        line = self._of_array.get(light.array)
+        if light.array_limit is not None:
+            if line is None:
+                line = self._of_array[light.array] = Line(light.array_limit)
+            line.set_limit(min(line.limit, light.array_limit))
+        return line
+
+    def _user_line(self, id: JobId) -> Line | None:
+        """Made when the first of the user's jobs is looked at: then all of them are."""
+        user = self.notes[id].light.user
+        limit = self.limit_of(user)
+        if limit is None:
+            self._of_user.pop(user, None)
+            return None
+        line = self._of_user.get(user)
+        if line is None:
+            line = self._of_user[user] = Line(limit)
+        line.set_limit(limit)
+        return line
 
     def bars(self, id: JobId, at: float) -> str:
         """What keeps the job from queueing again if its run ends now: a limit may have become lower."""
-        light = self.notes[id].light
         if why := self._own(id, at):
             return why
-        over_array = self._over_array(light.array, at, ending=id) if light.array else set()
-        if id in over_array:
-            return ARRAY
-        limit = self.limit_of(light.user)
-        is_over = limit is not None and id in self._over_limit(light.user, limit, at, over_array, ending=id)
-        return QUOTA if is_over else ""
+        job = self.jobs[id]
+        if (line := self._array_line(id)) is not None:
+            line.put(job, 1, holds=False)
+        if (line := self._user_line(id)) is not None and not self._is_over_array(id):
+            line.put(job, job.gpus, holds=False)
+        return self._over(id)
+
+    def would_bar(self, asked: Submission, at: float) -> str:
+        """What would keep a new job from queueing."""
+        if any(other in self.jobs for other in asked.after):
+            return DEPENDENCY
+        if asked.begin_at is not None and asked.begin_at > at:
+            return BEGIN
+        line = self._of_user.get(asked.user)
+        return QUOTA if line is not None and not line.has_room(asked.gpus) else ""
+
+    def _fact(self, job: JobState, at: float) -> f.Fact | None:
+        """What this job must be told."""
+        id = job.id
+        if job.run is not None or job.cancelled:
+            return None
+        why = self._own(id, at) or self._over(id)
+        if job.deferred == BACKOFF:
+            if not why:
+                return None
+            self._backoffs[id] = job.deferred_until  # the core would let it go then, whatever the limit says
+            return f.JobDeferred(at, id, why)
+        if why:
+            return f.JobDeferred(at, id, why) if why != job.deferred else None
+        if not job.deferred:
+            return None
+        until = self._backoffs.pop(id, at)
+        return f.JobDeferred(at, id, BACKOFF, until) if until > at else f.JobCleared(at, id)
 
     def _own(self, id: JobId, at: float) -> str:
         """What keeps this one job waiting, whatever the others do."""
@@ -177,29 +237,3 @@ class Gates:
         if note.light.begin_at is not None and note.light.begin_at > at:
             return BEGIN
         return ""
-
-    def _in_line(self, ids: Iterable[JobId], at: float, ending: JobId | None) -> list[JobState]:
-        """Those of them that could queue, who has run first; the run of `ending` counts as over."""
-        jobs = [self.jobs[id] for id in ids]
-        jobs = [job for job in jobs if job.run is not None or not (job.held or self._own(job.id, at))]
-        return sorted(jobs, key=lambda job: (job.run is None or job.id == ending, not job.runs, job.id))
-
-    def _over_array(self, array: str, at: float, ending: JobId | None = None) -> set[JobId]:
-        ids = self._by_array.get(array, {})
-        limits = [n for id in ids if (n := self.notes[id].light.array_limit) is not None]
-        if not limits:
-            return set()
-        return {job.id for job in self._in_line(ids, at, ending)[min(limits) :]}
-
-    def _over_limit(
-        self, user: str, limit: int, at: float, barred: set[JobId], ending: JobId | None = None
-    ) -> set[JobId]:
-        left, over = limit, set()
-        for job in self._in_line(self.by_user[user], at, ending):
-            if job.id in barred:
-                continue
-            if (job.run is None or job.id == ending) and job.gpus > left:
-                over.add(job.id)
-            else:
-                left -= job.gpus
-        return over

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.state import JobState, Run
 from tiresias.live.asking import Desk
@@ -34,6 +35,7 @@ from tiresias.live.why import quick_reason, why
 from tiresias.store import JobRecord, RunRecord
 
 SHORT_JOB_S = 300.0
+HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progress")
 
 
 @dataclass(slots=True)
@@ -163,14 +165,15 @@ class Window(Desk):
         return record
 
     def find(self, caller: Caller, text: str) -> JobId:
-        """A number, or the name of a job: an active one first, the latest first."""
+        """A number, or the name of a job: one of the caller's own, an active one, the latest first."""
         if text.isdecimal() and len(text) < 16:
             return JobId(int(text))
         named = [id for id, note in self.notes.items() if note.light.name == text]
-        own = [id for id in named if caller.may_touch(self.notes[id].light.user)]
-        if own or named:
-            return max(own or named)
-        found = self.store.latest_of_name(text)
+        if own := [id for id in named if caller.may_touch(self.notes[id].light.user)]:
+            return max(own)
+        found = None if caller.is_admin else self.store.latest_of_name(text, caller.user)
+        if found is None:
+            found = max(named) if named else self.store.latest_of_name(text)
         if found is None:
             raise NotFound(f"there is no job named {text!r}; `tir ls --all` lists all of them")
         return found
@@ -293,13 +296,12 @@ class Window(Desk):
         return SlotReport(name, state, job_id, run_id, kind, memory, reason)
 
     def status(self) -> StatusReport:
-        counts = self.store.ended_counts()
-        for job in self.state.jobs.values():
-            counts[job.phase.value] = counts.get(job.phase.value, 0) + 1
+        active = Counter(job.phase for job in self.state.jobs.values())
+        counts = self.store.ended_counts() | {phase.value: count for phase, count in active.items()}
         return StatusReport(
             os.getpid(),
             self.now() - self._began_at,
-            version("tiresias"),
+            __version__,
             self.chosen.policy,
             dict(self.chosen.options),
             self.chosen.placer,
@@ -364,8 +366,8 @@ class Window(Desk):
         runs = self.store.spans(record.id for record in records)
         rows = []
         for record in records:
-            row = asdict(self._ended(record))
-            del row["progress"]
+            ended = self._ended(record)
+            row = {name: getattr(ended, name) for name in HISTORY}
             lost = losses(runs.get(record.id, []))
             row |= {
                 "model": record.job.model,

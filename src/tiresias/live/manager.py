@@ -11,20 +11,26 @@ from pathlib import Path
 from typing import Self
 
 from tiresias.core import facts as f
-from tiresias.core.commands import StartRun
-from tiresias.core.controller import Controller, Step
+from tiresias.core.controller import Controller
 from tiresias.core.model import Cluster, JobId
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.executors.base import Executor
+from tiresias.live import gates
 from tiresias.live.clock import Clock
 from tiresias.live.looking import Window
 from tiresias.live.machine import MISSING, Machine
+from tiresias.live.preview import preview
 from tiresias.live.reports import DryRun, WhyReport
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Chosen, Store
-from tiresias.store.rows import rebuild
+
+BARRED = {  # what a job that is not submitted yet would wait for
+    gates.DEPENDENCY: "it would come after jobs that have not ended",
+    gates.BEGIN: "it would begin no sooner than asked",
+    gates.QUOTA: "its user's limit of GPUs at once is used up by jobs that come first",
+}
 
 
 class Manager(Window):
@@ -78,32 +84,10 @@ class Manager(Window):
                     self.restore(slot)
 
     def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
-        """What would become of it now. Worked out on a copy of the State of the last commit."""
+        """What would become of it now; nothing changes."""
         asked = self._checked(caller, submission)
-        rows = self.store.rows()
-        policy = policies.make(self.chosen.policy, self.chosen.options)
-        memory = policy.restore(policy.save(self.state.memory))
-        placer = placers.make(self.chosen.placer, self.chosen.placer_options)
-        state = rebuild(rows, memory)
-        controller, step = Controller(state, policy, placer), Step()
-        at = max(self.now(), state.at)
-        controller.handle([f.TimerFired(at)], step)
-        step = Step()
-        id = JobId(self.next_job_id)
-        controller.handle([f.JobSubmitted(at, asked.to_job(id, at))], step)
-        displaced = [state.runs[fact.run_id].job_id for fact in step.facts if isinstance(fact, f.RunRevoked)]
-        starts = [each for each in step.commands if isinstance(each, StartRun) and each.job_id == id]
-        if starts:
-            return DryRun(True, list(state.ledger.slot_names(starts[0].allocation)), [], None)
-        found = controller.why(id)
-        assert found is not None
-        reason = WhyReport(
-            found.code,
-            found.text,
-            "",
-            found.ahead_jobs,
-            found.ahead_gpus,
-            found.free_gpus,
-            found.best_hole,
-        )
-        return DryRun(False, [], [int(job) for job in displaced], reason)
+        at = self.now()
+        barred = self.gates.would_bar(asked, at)
+        if barred:
+            return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
+        return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)

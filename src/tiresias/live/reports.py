@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+from tiresias.core.plan import Reason
 
 
 @dataclass(slots=True)
@@ -72,6 +74,12 @@ class WhyReport:
     free_gpus: int = 0
     best_hole: int = 0
     ahead: list[int] = field(default_factory=list)  # the first few jobs ahead
+
+    @classmethod
+    def of(cls, found: Reason) -> Self:
+        """What the core says."""
+        counts = (found.ahead_jobs, found.ahead_gpus, found.free_gpus, found.best_hole)
+        return cls(found.code, found.text, "", *counts)
 
 
 @dataclass(slots=True)

@@ -35,15 +35,7 @@ def why(books: Keeper, job: JobState) -> WhyReport:
     state = books.state
     found = books.controller.why(job.id)
     assert found is not None
-    report = WhyReport(
-        found.code,
-        found.text,
-        "",
-        found.ahead_jobs,
-        found.ahead_gpus,
-        found.free_gpus,
-        found.best_hole,
-    )
+    report = WhyReport.of(found)
     if job.phase is Phase.STOPPING:
         _stopping(report, job)
     elif found.code == "Impossible":

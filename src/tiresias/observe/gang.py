@@ -17,7 +17,7 @@ from tiresias.observe.records import Address, Flow, Process
 from tiresias.observe.rhythm import rhythm
 from tiresias.observe.sequences import Cycle, cycle
 
-ASKED = 8  # the heaviest flows, which decide on the period
+ASKED = 8
 LOOKED_AT = 256  # flows that are fitted to it
 SAME = 1.3  # how many times as long a period may be and still be the same one
 LEAST_BYTES = 1024  # an iteration, from all processes together
@@ -53,17 +53,20 @@ class Gang:
         return sum(link.bytes for link in self.links.values())
 
 
-def gang(processes: Sequence[Process]) -> Gang | None:
-    """None if nothing comes again, or so little that it is only talk: processes that wait for each other."""
-    found = _gang(processes)
+def gang(processes: Sequence[Process], asked: int = ASKED) -> Gang | None:
+    """None if nothing comes again, or so little that it is only talk: processes that wait for each other.
+
+    The `asked` heaviest flows decide on the period.
+    """
+    found = _gang(processes, asked)
     return found if found is not None and found.bytes >= LEAST_BYTES else None
 
 
-def _gang(processes: Sequence[Process]) -> Gang | None:
+def _gang(processes: Sequence[Process], asked: int) -> Gang | None:
     flows = sorted((flow for each in processes for flow in each.flows), key=lambda flow: -flow.bytes)
-    cycles = [(flow, found) for flow in flows[:ASKED] if (found := cycle(flow)) is not None]
+    cycles = [(flow, found) for flow in flows[:asked] if (found := cycle(flow)) is not None]
     agreed = _agreed(cycles)
-    if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows[:ASKED]):
+    if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows[:asked]):
         _, leading = agreed[0]
         period_s = _middle(agreed)
         cycles_of = {id(flow): found for flow, found in agreed}  # a flow holds arrays: it cannot be a key

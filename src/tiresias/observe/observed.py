@@ -47,7 +47,7 @@ class Observed:
         return told
 
     def as_json(self) -> str:
-        return json.dumps(self.as_dict(), indent=2)
+        return json.dumps({"observed": self.as_dict()}, indent=2)
 
     def profile(self, name: str) -> ModelProfile | None:
         """The model, for placers and the network model; None where not even its size is known.
@@ -56,7 +56,7 @@ class Observed:
         """
         if not self.model_bytes:
             return None
-        tensors = [Tensor(f"message-{n}", size) for n, size in enumerate(self.tensor_bytes, start=1)]
+        tensors = [Tensor(f"tensor-{n}", size) for n, size in enumerate(self.tensor_bytes, start=1)]
         uses_servers = self.pattern is Pattern.SERVERS
         return ModelProfile(
             name=name,

@@ -70,7 +70,7 @@ def cycle(flow: Flow, near_s: float | None = None) -> Cycle | None:
             length = choose(lengths, matched, symbols, at_ns)
         else:
             length = nearest(lengths, at_ns, near_s)
-        kept = usual(symbols, length)
+        kept = usual(np.bincount(symbols)[symbols], length)
         begins = boundaries(alike(symbols[kept], length), at_ns[kept], length)
         if len(begins) >= REPEATS:
             return measured(flow, carriers[kept], begins, length)
@@ -133,30 +133,33 @@ def alike_as_bags(symbols: Numbers, length: int) -> Numbers:
     return np.flatnonzero(sums[:-length] == sums[length:])
 
 
-def usual(symbols: Numbers, length: int) -> Numbers:
-    """The places of the messages whose size comes in most iterations of that length.
+def usual(counts: Numbers, length: int) -> Numbers:
+    """Of messages whose sizes come so often, the places of those that come in most iterations of that length.
 
     The others, of a checkpoint say, come in between and would shift the place in the iteration.
     """
-    counts = np.bincount(symbols)
-    return np.flatnonzero(counts[symbols] >= RARE * len(symbols) / length)
+    return np.flatnonzero(counts >= RARE * len(counts) / length)
 
 
 def choose(lengths: Numbers, matched: Floats, symbols: Numbers, at_ns: Numbers) -> int:
     """The shortest of them that explains the gaps about as well as the best one does."""
     n = len(at_ns) - 1
-    part, left = np.zeros(len(lengths)), np.zeros(len(lengths))
-    for number, length in enumerate(lengths.tolist()):
-        gaps = np.diff(at_ns[usual(symbols, length)]).astype(np.float64)
-        part[number] = explained(np.log(gaps + 1e3), length)
-        left[number] = unexplained(gaps, length)
+    counts = np.bincount(symbols)[symbols]
+    rarest, every_gap = int(counts.min()), np.diff(at_ns).astype(np.float64)
+
+    def gaps(length: int) -> Floats:
+        if rarest >= RARE * len(counts) / length:
+            return every_gap
+        return np.diff(at_ns[usual(counts, length)]).astype(np.float64)
+
+    part = np.array([explained(np.log(gaps(each) + 1e3), each) for each in lengths.tolist()])
     doubt = LUCK * np.sqrt(2 * (lengths - 1) / ((n - 1) * np.maximum(1, n - lengths)))
     by_all = part >= (part - doubt).max() - TOLERANCE
-    by_long = left <= left.min() + TIME_TOLERANCE + n**-0.5
-    both = by_all & by_long
-    if not both.any():  # the two do not agree: the sizes decide
-        both = matched >= matched.max()
-    return int(lengths[both][0])
+    if not by_all.any():  # none is sure: the sizes decide
+        return int(lengths[np.argmax(matched)])
+    lengths = lengths[by_all]
+    left = np.array([unexplained(gaps(each), each) for each in lengths.tolist()])
+    return int(lengths[left <= left.min() + TIME_TOLERANCE + n**-0.5][0])
 
 
 def nearest(lengths: Numbers, at_ns: Numbers, near_s: float) -> int:

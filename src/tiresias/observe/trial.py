@@ -27,6 +27,7 @@ from tiresias.observe.records import read_all
 DIRECTORY = "TIRESIAS_OBSERVE_DIR"
 PRELOAD = "LD_PRELOAD"
 LOOK_S = 1.0  # between two looks at what has been recorded
+ASKED = 3  # flows in a look, for it is repeated
 LOOK_SHARE = 10  # of the time, at most one in so many goes into looking
 KILL_S = 10.0
 
@@ -95,7 +96,7 @@ class Trial:
             if self.all_ended(min(left, pause)):
                 return
             began = time.monotonic()
-            found = gang(read_all(self.records))
+            found = gang(read_all(self.records), ASKED)
             if found is not None and before is not None and is_same(found, before):
                 is_sure = found.has_sequence or began >= half
                 if is_sure and found.iterations >= iterations:

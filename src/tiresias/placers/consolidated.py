@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
-from tiresias.core.plugins import Placer, placers
+from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, too_scattered
 
@@ -15,6 +17,14 @@ class Consolidated(Placer):
 
     name = "consolidated"
     waits = True
+
+    @dataclass(slots=True)
+    class Options:
+        moves: int = option(0, "runs that may be moved at once to make a place for a gang that waits")
+
+        def __post_init__(self) -> None:
+            if self.moves < 0:
+                raise ValueError("moves must be 0 or more")
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
         return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)

@@ -2,7 +2,7 @@
 
 Who suffers is told by the paper's rule (the skew of the model) or by ours (the network model). A gang that
 suffers waits no longer than spreading it over the best slots there are now would cost: with unknown
-durations, a job is expected to run for about as long as it has run so far.
+durations, a job is expected to run for about as long as it has run so far, and for some time at least.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import fewest_ever, fewest_now, too_scattered
+from tiresias.placers.fits import fewest_ever, fewest_now, one_rack_now, too_scattered
+from tiresias.placers.shapes import ideal, shape, worst
 from tiresias.profiles import zoo
-from tiresias.profiles.links import PRESETS, Shape, packed_shape, shape_of, spread_shape
+from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
@@ -56,25 +57,27 @@ class Profile(Placer):
         network: str = option(
             "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", one_of(*PRESETS)
         )
+        sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
+        expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
+        moves: int = option(3, "runs that may be moved at once to make a place for a gang that waits")
 
         def __post_init__(self) -> None:
-            if not (0 <= self.limit <= 1 and 0 <= self.floor_s < INFINITY):
-                raise ValueError("limit must be from 0 to 1, floor_s 0 or more")
+            if not (0 <= self.limit <= 1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
+                raise ValueError("limit must be from 0 to 1, sharing 1 or more, floor_s 0 or more")
+            if not 0 <= self.expected_s < INFINITY or self.moves < 0:
+                raise ValueError("expected_s and moves must be 0 or more")
 
     def __init__(self, options: Any = None):
         super().__init__(options)
         self._network = Network(PRESETS[self.options.network])
+        self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
-        need = job.gpus
-        if need > holes.free:
+        if job.gpus > holes.free:
             return None
-        together = fewest_ever(need, holes)
-        if together is not None:
-            return together
-        now = fewest_now(need, holes)
-        if not self._suffers(job, holes):
+        now = self._best_now(job, holes)
+        if len(now) == 1:
             return now
         waited_s = at - min(job.refused_since, at)
         return now if waited_s + BLINK_S >= self._patience_s(job, now, holes, at) else None
@@ -83,8 +86,8 @@ class Profile(Placer):
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
     def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
-        now = fewest_now(job.gpus, holes)
-        return job.refused_since + self._patience_s(job, now, holes, at)
+        since = min(job.refused_since, at)
+        return since + self._patience_s(job, self._best_now(job, holes), holes, at)
 
     def refusal(self, job: JobState, holes: Holes, at: float) -> str:
         waits_s = self.retry_at(job, holes, at) - at
@@ -99,37 +102,58 @@ class Profile(Placer):
             what = "kept together" if skew > limit else "may be spread"
             return f"{profile.name} {what}: its largest tensor is {skew:.1%} of it, the limit {limit:.1%}"
         node_gpus = self._network.links.node_gpus
-        slowdown = self._worst(profile, job.gpus, node_gpus, job.gpus)
+        spread = spread_shape(job.gpus, node_gpus, job.gpus)
+        slowdown = self._slowdown(profile, spread, packed_shape(job.gpus, node_gpus))
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
-        return f"{profile.name} {what}: spread it would take {slowdown:.2f}x as long"
+        return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
+
+    def _best_now(self, job: JobState, holes: Holes) -> Allocation:
+        """The fewest nodes its size allows, in one rack; or else of two places the one that slows it less."""
+        need = job.gpus
+        together = fewest_ever(need, holes)
+        if together is not None and (len(together) == 1 or len(holes.racks) == 1):
+            return together
+        now = fewest_now(need, holes) if together is None else together
+        near = one_rack_now(need, holes) if len(holes.racks) > 1 else None
+        if near is None or len(shape(now, holes)) == 1:
+            return now
+        profile = known(job.job.model)
+        if profile is None or profile.compute_s is None:
+            return near
+        best = ideal(need, holes)
+        loss, near_loss = (self._slowdown(profile, shape(each, holes), best) for each in (now, near))
+        return near if near_loss <= loss else now
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
+        """Whether there are places so bad for it that it would rather wait."""
         profile = known(job.job.model) if job.gpus > 1 and holes.gpus else None
         if profile is None:
             return False
         if self.options.rule == "skew" or profile.compute_s is None:
             return (profile.skew or 0.0) > float(self.options.limit)
-        size, nodes = holes.sizes()[0]
-        return self._worst(profile, job.gpus, size, nodes.bit_count()) > ACCEPTABLE
+        return self._slowdown(profile, worst(job.gpus, holes), ideal(job.gpus, holes)) > ACCEPTABLE
 
-    def _worst(self, profile: ModelProfile, gpus: int, node_gpus: int, nodes: int) -> float:
-        """The slowdown over as many nodes as there are."""
-        nodes = max(nodes, -(-gpus // node_gpus))
-        return self._slowdown(profile, spread_shape(gpus, node_gpus, nodes), gpus, node_gpus)
-
-    def _slowdown(self, profile: ModelProfile, shape: Shape, gpus: int, node_gpus: int) -> float:
-        best = packed_shape(gpus, max(node_gpus, max(map(max, shape))))
+    def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
+        """How many times as long as alone in the best place; a spread gang shares its links."""
+        if here == best:
+            return 1.0
         iteration = self._network.iteration
-        return iteration(profile, shape).seconds / iteration(profile, best).seconds
+        return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, now: Allocation, holes: Holes, at: float) -> float:
-        """What the best slots of now would cost over as long as the job has run so far."""
-        profile = known(job.job.model)
-        slowdown = UNTIMED
-        if profile is not None and profile.compute_s is not None:
-            nodes = holes.nodes
-            shape = shape_of((nodes[n].rack, nodes[n].name, slots.bit_count()) for n, slots in now)
-            slowdown = self._slowdown(profile, shape, job.gpus, holes.sizes()[0][0])
-        if slowdown <= ACCEPTABLE:
+        """What the best place of now would cost over the time that the job is expected to run."""
+        profile = known(job.job.model) if job.gpus > 1 else None
+        if profile is None or holes.free == holes.gpus:
+            return 0.0  # nothing to go by, or nobody to wait for
+        here, best = shape(now, holes), ideal(job.gpus, holes)
+        if here == best:
             return 0.0
-        return max(float(self.options.floor_s), (slowdown - 1) * job.executed_at(at))
+        by_skew = self.options.rule == "skew" or profile.compute_s is None
+        if by_skew and (profile.skew or 0.0) <= self.options.limit:
+            return 0.0
+        slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
+        if slowdown <= ACCEPTABLE and not by_skew:
+            return 0.0
+        run_s = max(job.executed_at(at), float(self.options.expected_s))
+        return max(float(self.options.floor_s), (slowdown - 1) * run_s)
+

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -43,6 +43,7 @@ def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
         raise StoreError(f"{path}: synchronous={synchronous!r} is not one of {', '.join(SYNCHRONOUS)}")
     is_new = not path.exists()
     with explaining(path, "open the journal"):
+        keep_private(path)
         connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             check_readable(connection, path, migrations())
@@ -57,12 +58,19 @@ def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
             migrate(connection, path, migrations())
             if is_new:
-                os.chmod(path, 0o600)  # environments of jobs are in it
                 _sync_directory(path.parent)
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def keep_private(path: Path) -> None:
+    """Environments of jobs are in it. SQLite gives the files beside it the permissions of the file itself."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        with suppress(FileNotFoundError):
+            os.chmod(path.with_name(name), 0o600)
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:

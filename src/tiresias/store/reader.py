@@ -91,9 +91,13 @@ class Reader:
         page = [r.job_of(row) for row in rows]
         return page, page[-1].ended_seq if len(page) == limit else None
 
-    def latest_of_name(self, name: str) -> JobId | None:
-        """The job of this name that ended last."""
-        row = self._one("SELECT id FROM history WHERE name = ? ORDER BY ended_seq DESC LIMIT 1", name)
+    def latest_of_name(self, name: str, user: str | None = None) -> JobId | None:
+        """The job of this name, of this user or of anybody, that ended last."""
+        whose = "" if user is None else "AND user = ?2"
+        values = (name,) if user is None else (name, user)
+        row = self._one(
+            f"SELECT id FROM history WHERE name = ?1 {whose} ORDER BY ended_seq DESC LIMIT 1", *values
+        )
         return None if row is None else JobId(row[0])
 
     def ended_counts(self) -> dict[str, int]:

@@ -107,8 +107,10 @@ class Harness:
     # --- what happens then -----------------------------------------------------------------------------
 
     def submit(self, name: str, gpus: int = 1, **job: Any) -> Plan:
+        """`demand` may stand for `gpus`."""
         self._ids[name] = id = JobId(len(self._ids) + 1)
-        return self._happen(f.JobSubmitted(self.at, a_job(id, gpus, job.pop("submitted_at", self.at), **job)))
+        made = a_job(id, gpus, job.pop("submitted_at", self.at), **job)
+        return self._happen(f.JobSubmitted(self.at, made))
 
     def finish(self, *names: str) -> Plan:
         return self._exit(names, ExitCause.FINISHED)

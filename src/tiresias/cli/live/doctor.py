@@ -193,6 +193,8 @@ def _journal(place: Path) -> Finding:
     path = place / "journal.db"
     if not path.exists():
         return Finding("journal", True, "none yet")
+    if not os.access(path, os.R_OK):
+        return Finding("journal", True, "not yours to read")
     found = _of_journal(place, "PRAGMA quick_check(1)")
     if found != "ok":
         step = f"stop the manager, keep a copy of {path}, and try: sqlite3 {path} .recover"

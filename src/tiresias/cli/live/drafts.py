@@ -234,6 +234,9 @@ def _take_snapshot(draft: Draft, asked: Asked, cwd: Path, home: Path) -> None:
     limit = parse_size(asked.options.snapshot_limit or snapshot.DEFAULT_LIMIT, "--snapshot-limit")
     copy = snapshot.take(cwd, home, limit)
     tree = snapshot.git_top(cwd) or cwd
+    for word in checks.names_outside(draft.jobs[0]["command"], tree):
+        if word != asked.script:
+            draft.notes.append(f"{word} is named absolutely: the job uses that file, not the one in the copy")
     for job in draft.jobs:
         job["cwd"], job["snapshot"] = str(copy.cwd), str(copy.root)
         if "PWD" in job["env"]:
@@ -241,8 +244,6 @@ def _take_snapshot(draft: Draft, asked: Asked, cwd: Path, home: Path) -> None:
         if asked.script.startswith(f"{tree}/"):
             inside = str(copy.root / Path(asked.script).relative_to(tree))
             job["command"] = [inside if word == asked.script else word for word in job["command"]]
-    for word in checks.names_outside(draft.jobs[0]["command"], tree):
-        draft.notes.append(f"{word} is named absolutely: the job uses that file, not the one in the copy")
     at = f" at {copy.commit[:12]}" if copy.commit else ""
     draft.notes.append(f"copied {copy.files:,} files ({written(copy.size_bytes)}) of {tree}{at}")
     draft.snapshot = copy

@@ -198,13 +198,12 @@ def why(told: Mapping[str, Any]) -> RenderableType:
     """The one reason, what speaks for it, and what can be done."""
     lines = [Text(plain(told["text"]), style="bold")]
     evidence = []
-    if told["ahead_jobs"]:
-        first = ", ".join(map(str, told["ahead"]))
-        which = f" (first: {first})" if first else ""
-        jobs, gpus = count(told["ahead_jobs"], "job"), count(told["ahead_gpus"], "GPU")
-        evidence.append(f"{jobs} ahead with {gpus}{which}")
+    if told["ahead"]:
+        more = " …" if told["ahead_jobs"] > len(told["ahead"]) else ""
+        evidence.append(f"ahead of it: job {', '.join(map(str, told['ahead']))}{more}")
     if told["ahead_jobs"] or told["free_gpus"]:
-        evidence.append(f"{count(told['free_gpus'], 'GPU')} free, {told['best_hole']} of them on one node")
+        hole = f", at most {told['best_hole']} of them on one node" if told["free_gpus"] else ""
+        evidence.append(f"free now: {count(told['free_gpus'], 'GPU')}{hole}")
     lines += [Text(f"  {each}") for each in evidence]
     if told["next_step"]:
         lines.append(Text(plain(told["next_step"])))

@@ -12,7 +12,7 @@ import typer
 from tiresias.cli.console import console, show
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import words
-from tiresias.cli.live.talking import Reference, print_json, talking
+from tiresias.cli.live.talking import Reference, print_json, print_json_line, talking
 from tiresias.cli.plugins import AsOutput, Output
 
 if TYPE_CHECKING:
@@ -58,8 +58,12 @@ def ls(
         def look() -> list[dict[str, Any]]:
             return _found(client, everything or bool(phases & set(words.ENDED)), whom, phases, limit)
 
-        if output is Listing.JSON:
+        if output is Listing.JSON and not watch:
             print_json(look())
+        elif output is Listing.JSON:
+            while True:
+                print_json_line(look())
+                time.sleep(interval)
         elif watch:
             repeat(lambda: _view(look(), output), interval)
         else:

@@ -11,6 +11,7 @@ from tiresias.cli.console import show
 from tiresias.cli.live.jobs import UNCUT, Listing
 from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.live.words import plain
+from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import NOTHING
 
 What = Annotated[str, typer.Argument(metavar="NODE[:INDEX]", help="A node, or one GPU of it.")]
@@ -34,18 +35,26 @@ def nodes(
 def drain(
     what: What,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the others.")] = "",
+    output: AsOutput = Output.TABLE,
 ) -> None:
     """Take a node or GPU out of service; what runs there goes on."""
     with talking() as client:
-        client.drain(what, reason)
-    typer.echo(f"{what} is drained: what runs there goes on, nothing new starts")
+        told = client.drain(what, reason)
+    _say(f"{what} is drained: what runs there goes on, nothing new starts", told, output)
 
 
-def undrain(what: What) -> None:
+def undrain(what: What, output: AsOutput = Output.TABLE) -> None:
     """Put a node or GPU back into service."""
     with talking() as client:
-        client.undrain(what)
-    typer.echo(f"{what} is in service")
+        told = client.undrain(what)
+    _say(f"{what} is in service", told, output)
+
+
+def _say(text: str, told: Mapping[str, Any], output: Output) -> None:
+    if output is Output.JSON:
+        print_json(told["nodes"])
+    else:
+        typer.echo(text)
 
 
 def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:

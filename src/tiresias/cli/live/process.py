@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -22,6 +23,7 @@ RECORD = "manager.json"
 LOG = "manager.log"
 LOOK_AGAIN_S = 0.05
 LAST_LINES = 15
+_COMPLAINT = re.compile(r"\S+ \S+ ERROR [\w.]+: (.*)")  # as the manager's log has them
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,10 +65,13 @@ class Started:
     seen: int
 
     def last_lines(self) -> str:
-        """What it has said since it was started."""
+        """What it has said since it was started: its last complaint, or else the end of its log."""
         with self.log.open("rb") as file:
             file.seek(self.seen)
             lines = file.read().decode(errors="replace").strip().splitlines()
+        found = [complaint for line in lines if (complaint := _COMPLAINT.fullmatch(line))]
+        if found and not any(line.startswith("Traceback") for line in lines):
+            return found[-1][1]
         return "\n".join(lines[-LAST_LINES:])
 
 

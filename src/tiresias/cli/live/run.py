@@ -22,8 +22,9 @@ from tiresias.cli.live.commands import split
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.signals import Deadline, out_of_time
 from tiresias.cli.live.submit import Key, Words, send
-from tiresias.cli.live.talking import References, home_of, talking
+from tiresias.cli.live.talking import References, home_of, print_json, talking
 from tiresias.cli.live.times import duration_s
+from tiresias.cli.plugins import AsOutput, Output
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -81,6 +82,7 @@ def wait(
     refs: References,
     timeout: TimeoutOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    output: AsOutput = Output.TABLE,
 ) -> None:
     """Wait until jobs have ended; exit with the first failed one's code."""
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
@@ -89,8 +91,11 @@ def wait(
         ids = [int(client.job(ref)["summary"]["id"]) for ref in refs]
         with out_of_time(Deadline(patience_s, f"job {', '.join(map(str, ids))}")):
             ended = [Watched(client, id, lambda text: None).until_ended() for id in ids]
-    for each in ended:
-        say(_told(each))
+    if output is Output.JSON:
+        print_json([each["summary"] for each in ended])
+    else:
+        for each in ended:
+            say(_told(each))
     codes = [exit_code(each) for each in ended]
     raise typer.Exit(next((code for code in codes if code), 0))
 

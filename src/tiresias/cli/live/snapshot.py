@@ -67,7 +67,9 @@ def take(cwd: Path, home: Path, limit_bytes: int) -> Snapshot:
     """Copy the tree that `cwd` lies in."""
     top = git_top(cwd)
     source = top or cwd
+    ours = (home, own().parent)  # a copy has no copies in it, nor a manager's state
     names = sorted(set(_tracked(source) if top else _everything(source)))
+    names = [name for name in names if not any((source / name).is_relative_to(each) for each in ours)]
     sizes = {name: size for name in names if (size := _size(source / name)) is not None}
     _require_small(source, sizes, limit_bytes, bool(top))
     root = _room(home)
@@ -114,6 +116,7 @@ def _tracked(top: Path) -> Iterator[str]:
 
 def _everything(top: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if os.path.join(folder, name) != str(own().parent)]
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in [*files, *links]:
             yield os.path.relpath(os.path.join(folder, name), top)

@@ -220,7 +220,10 @@ def _start(place: Path, before: Settings | None) -> dict[str, Any]:
         settings.put_back(place, before)
         code = started.process.returncode
         said = started.last_lines() or f"it said nothing and ended with {code}"
-        raise Stop(f"the manager did not start ({started.log}):\n{said}", errors.FAILED if code < 1 else code)
+        raise Stop(
+            f"the manager did not start: {said}\n(its log: {started.log})",
+            errors.FAILED if code < 1 else code,
+        )
     return found[-1]
 
 

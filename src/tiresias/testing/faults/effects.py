@@ -44,10 +44,12 @@ class MortalStore(Store):
     """The real store, whose owner may be killed before and after each commit, and whose disk may be full."""
 
     effects: Effects
+    commits = 0
 
     def commit(self, controller: Controller, batch: Batch) -> int:
         self._before("commit")
         seq = super().commit(controller, batch)
+        self.commits += 1
         self.effects.point("after the commit")
         return seq
 

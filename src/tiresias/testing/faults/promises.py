@@ -27,6 +27,7 @@ class Asked:
     is_cancel_sure: bool = False
     is_hold_sure: bool = False
     releases: int = 0  # asked for: a hold from before the last one is not sure any more
+    sure_priority: str | None = None  # None: somebody has asked for another one
     is_stop_asked: bool = False  # hold, requeue or cancel: its runs may be told to stop
 
     @property
@@ -38,7 +39,6 @@ class Asked:
 class Request:
     """Something that was applied and not acknowledged yet."""
 
-    what: str
     sure: Callable[[], None]
     again: Callable[[Any], None] | None = None  # what the user does if the answer never came
 
@@ -47,6 +47,7 @@ class Request:
 class Promises:
     jobs: dict[str, Asked] = field(default_factory=dict)  # by the training's name
     sure_drained: set[str] = field(default_factory=set)  # slots on which nothing may start
+    sure_policy: str | None = None  # None: somebody has asked for another one
     sure_gpu_limit: int | None = None  # for one user; None: none, or not sure
     open: list[Request] = field(default_factory=list)
 
@@ -54,6 +55,3 @@ class Promises:
         for request in self.open:
             request.sure()
         self.open.clear()
-
-    def by_id(self, id: JobId) -> Asked | None:
-        return next((job for job in self.jobs.values() if job.id == id), None)

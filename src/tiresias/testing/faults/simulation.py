@@ -13,7 +13,7 @@ from tiresias.live.clock import Clock
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
 from tiresias.live.settings import Settings
-from tiresias.store import Chosen, Store, StoreError, redecide, replay
+from tiresias.store import Chosen, StoreError, redecide, replay
 from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.disasters import Disasters, Odds
 from tiresias.testing.faults.effects import Effects, Killed, MortalExecutor, MortalStore
@@ -45,7 +45,7 @@ class Life:
     """One manager, from its start to its death."""
 
     manager: Manager
-    store: Store
+    store: MortalStore
     executor: SimulatedExecutor
 
 
@@ -183,7 +183,7 @@ class Simulation:
         """What the service does whenever it wakes up: look, apply, commit, carry out, acknowledge."""
         if self.life is None or self.world.at < self._wake_at:
             return
-        manager = self.life.manager
+        manager, commits = self.life.manager, self.life.store.commits
         self.witness.clock_now = manager.clock.now()
         try:
             if self.life.executor.has_news:
@@ -198,7 +198,8 @@ class Simulation:
             self._die()
             return
         self.promises.acknowledge()
-        invariants.check_plan(manager.controller)
+        if self.life.store.commits > commits:
+            invariants.check_plan(manager.controller)
 
     def _be_born(self) -> None:
         """A manager starts, and may be killed as it does."""
@@ -264,9 +265,16 @@ class Simulation:
     # --- what must be true -----------------------------------------------------------------------------
 
     def _check_nothing_lost(self) -> None:
+        store = self._alive().store
         for job in self.promises.jobs.values():
-            if job.id is not None and self._alive().store.job(job.id) is None:
+            record = None if job.id is None else store.job(job.id)
+            if job.id is not None and record is None:
                 raise Violation(f"an acknowledged job is lost: {job.id} ({job.name})")
+            if record is not None and job.sure_priority not in (None, record.job.priority.value):
+                raise Violation(f"job {job.id} is {record.job.priority}, not {job.sure_priority}")
+        chosen = store.chosen()
+        if chosen is None or self.promises.sure_policy not in (None, chosen.policy):
+            raise Violation(f"the policy is {chosen}, not {self.promises.sure_policy}")
 
     def _unfinished(self) -> list[str]:
         if self.life is None:

@@ -142,12 +142,10 @@ class User:
                 assert job.id in (None, id), ("another id at the second asking", job.id, id)
                 job.id = id
 
-        self._asked(f"submit {names}", sure, lambda manager: self._submit(manager, jobs, key))
+        self._asked(sure, lambda manager: self._submit(manager, jobs, key))
 
-    def _asked(
-        self, what: str, sure: Callable[[], None], again: Callable[[Manager], None] | None = None
-    ) -> None:
-        self._promises.open.append(Request(what, sure, again))
+    def _asked(self, sure: Callable[[], None], again: Callable[[Manager], None] | None = None) -> None:
+        self._promises.open.append(Request(sure, again))
 
     # --- meddling --------------------------------------------------------------------------------------
 
@@ -176,7 +174,7 @@ class User:
             job.is_cancel_sure = True
 
         if self._try("cancel", id, do=lambda: manager.cancel(ANNA, id)):
-            self._asked(f"cancel {id}", sure)
+            self._asked(sure)
 
     def _hold(self, manager: Manager) -> None:
         job = self._some_job()
@@ -189,7 +187,7 @@ class User:
             job.is_hold_sure = job.releases == releases
 
         if self._try("hold", id, do=lambda: manager.hold(ANNA, id)):
-            self._asked(f"hold {id}", sure)
+            self._asked(sure)
 
     def _release(self, manager: Manager) -> None:
         held = [job for job in self._promises.jobs.values() if job.is_hold_sure]
@@ -203,7 +201,7 @@ class User:
         job.is_hold_sure = False
         job.releases += 1
         if self._try("release", id, do=lambda: manager.release(ANNA, id)):
-            self._asked(f"release {id}", lambda: None)
+            self._asked(lambda: None)
 
     def _requeue(self, manager: Manager) -> None:
         job = self._some_job()
@@ -212,7 +210,7 @@ class User:
         id = job.id
         job.is_stop_asked = True
         if self._try("requeue", id, do=lambda: manager.requeue(ANNA, id)):
-            self._asked(f"requeue {id}", lambda: None)
+            self._asked(lambda: None)
 
     def _prioritise(self, manager: Manager) -> None:
         job = self._some_job()
@@ -220,14 +218,19 @@ class User:
             return
         id, priority = job.id, self._rng.choice(list(Priority))
         changes = {"priority": priority.value, "retries": job.submission.retries}
+        job.sure_priority = None
+
+        def sure() -> None:
+            job.sure_priority = priority.value
+
         if self._try("change", id, changes, do=lambda: manager.change(ADMIN, id, changes)):
-            self._asked(f"priority of {id}", lambda: None)
+            self._asked(sure)
 
     def _drain(self, manager: Manager) -> None:
         what = self._rng.choice(self._slots + self._nodes)
         if self._try("drain", what, do=lambda: manager.drain(ADMIN, what, "to see what happens")):
             self._drained.add(what)
-            self._asked(f"drain {what}", lambda: self._sure_drained(what))
+            self._asked(lambda: self._sure_drained(what))
 
     def _sure_drained(self, what: str) -> None:
         if what in self._drained:
@@ -242,15 +245,20 @@ class User:
         self._promises.sure_drained -= self._slots_of(what)
         if self._try("undrain", what, do=lambda: manager.undrain(ADMIN, what)):
             self._drained.discard(what)
-            self._asked(f"undrain {what}", lambda: None)
+            self._asked(lambda: None)
 
     def _slots_of(self, what: str) -> set[str]:
         return {slot for slot in self._slots if slot == what or slot.startswith(f"{what}:")}
 
     def _set_policy(self, manager: Manager) -> None:
         name, options = self._rng.choice(POLICIES)
+        self._promises.sure_policy = None
+
+        def sure() -> None:
+            self._promises.sure_policy = name
+
         if self._try("policy", name, options, do=lambda: manager.set_policy(ADMIN, name, options)):
-            self._asked(f"policy {name}", lambda: None)
+            self._asked(sure)
 
     def _set_limit(self, manager: Manager) -> None:
         most = self._rng.choice((None, len(self._slots) // 2 + 1, len(self._slots)))
@@ -262,7 +270,7 @@ class User:
         limits = Limits(max_running_gpus=most)
         if self._try("limit", most, do=lambda: manager.set_limits(ADMIN, ANNA.user, limits)):
             # Only the last of several that are acknowledged together counts, and it is the last in line.
-            self._asked(f"limit {most}", sure)
+            self._asked(sure)
 
     # --- the end ---------------------------------------------------------------------------------------
 

@@ -53,8 +53,6 @@ class Gang:
     step: int = 0
     record: RunGone | None = None
     trouble: Trouble | None = None  # what ended it
-    begun_at: float = 0.0
-    ended_at: float = 0.0
     epoch: int = 0  # what was to happen to it in an earlier epoch does not
 
 
@@ -92,7 +90,8 @@ class World:
         self.weather = Weather()
         self.programs = {name: Program(training) for name, training in trainings.items()}
         self.tried: dict[str, Program] = {}  # by preflights
-        self.disk: dict[Path, Gang] = {}  # claimed run directories
+        self.disk: dict[Path, Gang] = {}  # run directories with what they say, until they are forgotten
+        self.claims: set[Path] = set()  # claim.json, which nobody ever removes
         self.wishes: dict[Path, float] = {}  # stop.json, also of runs that have not begun
         self.gangs: list[Gang] = []  # every gang that was ever begun
         self.listeners: list[Listener] = []  # the executors that are open
@@ -135,10 +134,11 @@ class World:
         self.after(self.rng.random() * self.weather.spawn_s, self._begin, spec, self.boot)
 
     def _begin(self, spec: RunSpec, boot: int) -> None:
-        if spec.run_dir in self.disk or boot != self.boot:
+        if spec.run_dir in self.claims or boot != self.boot:
             return
+        self.claims.add(spec.run_dir)
         program = self.program_of(spec)
-        gang = Gang(spec, program, is_alive=True, is_supervised=True, begun_at=self.at)
+        gang = Gang(spec, program, is_alive=True, is_supervised=True)
         self.disk[spec.run_dir] = gang
         self.gangs.append(gang)
         self.tell("begins", spec.run_id, [str(slot) for slot in spec.slots])
@@ -158,6 +158,7 @@ class World:
     def void(self, spec: RunSpec) -> Gang:
         """Claim the run so that nobody ever starts it."""
         gang = Gang(spec, self.program_of(spec))
+        self.claims.add(spec.run_dir)
         self.disk[spec.run_dir] = gang
         gang.record = RunGone(spec.run_id, stopped=True)
         self.tell("never begins", spec.run_id)
@@ -182,7 +183,7 @@ class World:
             self._report_end(gang)
 
     def forget(self, spec: RunSpec) -> None:
-        """The manager needs the directory no more; on a real disk it may be removed now."""
+        """The manager needs no answer of this run any more, so it gets none."""
         self.disk.pop(spec.run_dir, None)
         self.wishes.pop(spec.run_dir, None)
 
@@ -295,7 +296,6 @@ class World:
 
     def _over(self, gang: Gang, gone: RunGone) -> None:
         gang.is_alive = False
-        gang.ended_at = self.at
         if gang.is_supervised:  # else nobody writes down how it ended
             gang.is_supervised = False
             gang.record = gone
@@ -321,8 +321,6 @@ class World:
             listener.is_orphaned(gang)
 
     def _vanish(self, gang: Gang) -> None:
-        if gang.is_alive:
-            gang.ended_at = self.at
         gang.is_alive = gang.is_supervised = False
         gang.epoch += 1
 

@@ -1,0 +1,269 @@
+"""Kill a manager again and again while real trainings run, and look at what the kernel and the files say."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+from typing import Self
+
+from tiresias.api.client import ApiError, Client
+from tiresias.api.home import ABOUT
+from tiresias.core.model import JobId, Phase
+from tiresias.store import Reader, Store, StoreError, redecide, replay
+from tiresias.testing.kill.proc import clashes, holders
+from tiresias.testing.kill.training import STEPS, TWICE
+from tiresias.testing.kill.users import Book, User, Wanted
+
+OPTIONS = {
+    "fake_gpus": 3,
+    "policy": "tiresias-l",
+    "set": {"queues": "0.5", "min_run_s": 0.05},
+    "settings": {"backoff_s": 0.05, "quick_s": 0.01},
+}
+LOOK_S = 0.02
+DEATHS = ("", "before commit", "after commit", "after commit", "before start", "after start", "before forget")
+LIVES_S = (0.1, 0.5, 1.5)  # at most, after it answers
+PATIENCE_S = 120.0  # everything takes seconds; a busy machine must not fail a test
+FRESH_EVERY = 10  # every so many lives are started from nothing, as after a crash, and timed
+
+
+@dataclass(slots=True)
+class Report:
+    """What a campaign went through, and what it measured."""
+
+    kills: int = 0
+    by_itself: int = 0  # of these: at one of the manager's own effects
+    jobs: int = 0
+    runs: int = 0
+    samples: int = 0
+    again_s: list[float] = field(default_factory=list)  # from exec until the journal shows a new fact
+
+    def __str__(self) -> str:
+        slowest = max(self.again_s, default=0.0)
+        return (
+            f"{self.kills} kills ({self.by_itself} between two effects), {self.jobs} jobs, {self.runs} runs,"
+            f" {self.samples} looks at /proc; scheduling again after {slowest:.2f} s at most"
+            f" ({len(self.again_s)} restarts from nothing)"
+        )
+
+
+class Nursery:
+    """The process that managers are forked from."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tiresias.testing.kill.mortal"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def new(self, home: Path, dies: tuple[int, str] | None) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"home": str(home), "dies": dies}), file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+class Campaign:
+    """One home, many managers, `users` users. Everything comes from the seed but the timing."""
+
+    def __init__(self, home: Path, seed: int, kills: int, *, users: int = 6, jobs_each: int = 8):
+        self.home, self.kills = home, kills
+        self.report = Report()
+        self.book = Book()
+        self._rng = Random(seed)
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "options.json").write_text(json.dumps(OPTIONS))
+        seeds = [self._rng.randrange(10**9) for _ in range(users)]
+        self._users = [User(f"u{at}", home, seed, self.book, jobs_each) for at, seed in enumerate(seeds)]
+        self._nursery = Nursery()
+        self._process: subprocess.Popen[bytes] | None = None  # a manager that was started from nothing
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing that this campaign started is left behind, also when it failed."""
+        for user in self._users:
+            user.stop()
+        self._nursery.close()
+        for pid in processes_at(self.home):
+            _kill(pid)
+        if self._process is not None:
+            self._process.wait()
+
+    # --- killing ---------------------------------------------------------------------------------------
+
+    def run(self) -> Report:
+        for user in self._users:
+            user.start()
+        while self.report.kills < self.kills:
+            self._one_life()
+        self._last_life()
+        return self.report
+
+    def _one_life(self) -> None:
+        """A manager is born, lives for a while and is killed: as it starts, at work, or by itself."""
+        rng = self._rng
+        how = rng.choice(("as it starts", "at work", "at work", "by itself", "by itself", "by itself"))
+        dies = (rng.randrange(1, 5), rng.choice(DEATHS)) if how == "by itself" else None
+        is_fresh = self.report.kills % FRESH_EVERY == 0
+        pid = self._fresh() if is_fresh else self._nursery.new(self.home, dies)
+        deadline = monotonic() + PATIENCE_S
+        while how != "as it starts" and _is_alive(pid) and not self._answers(pid):
+            assert monotonic() < deadline, "the manager does not answer"
+            self._look()
+        until = monotonic() + (LIVES_S[-1] if dies else rng.random() * rng.choice(LIVES_S))
+        while monotonic() < until and _is_alive(pid):
+            self._look()
+        self.report.by_itself += not _is_alive(pid)
+        self.report.kills += 1
+        _kill(pid)
+        while _is_alive(pid):
+            self._look()
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+
+    def _answers(self, pid: int) -> bool:
+        try:
+            return bool(json.loads((self.home / ABOUT).read_text())["pid"] == pid)
+        except FileNotFoundError:
+            return False
+
+    def _fresh(self) -> int:
+        """A manager as users start it; measures how long nothing is scheduled."""
+        before = self._last_seq()
+        begun = monotonic()
+        process = subprocess.Popen([sys.executable, "-m", "tiresias.api.serve", "--home", str(self.home)])
+        while self._last_seq() == before:
+            assert process.poll() is None, f"the manager ended: see {self.home}/manager.log"
+            assert monotonic() < begun + PATIENCE_S, "the manager does not begin"
+            self._look()
+        self.report.again_s.append(monotonic() - begun)
+        self._process = process
+        return process.pid
+
+    def _last_seq(self) -> int:
+        """How far the journal is; 0 if there is none."""
+        try:
+            with Reader(self.home / "journal.db") as reader:
+                return reader.last_seq
+        except StoreError:
+            return 0
+
+    def _look(self) -> None:
+        """One look at /proc: who is alive, and on which slots."""
+        found = holders(self.home)
+        assert not (wrong := clashes(found)), f"held twice: {wrong}"
+        self.report.samples += 1
+        sleep(LOOK_S)
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def _last_life(self) -> None:
+        """Nobody is killed any more: everything ends, and everything is as it was asked for."""
+        pid = self._fresh()
+        for user in self._users:
+            user.stop()
+        for user in self._users:
+            user.join(PATIENCE_S)
+            assert not user.is_alive(), "a user waits for ever"
+        deadline = monotonic() + PATIENCE_S
+        with Client(self.home) as client:
+            while left := self._active(client):
+                assert monotonic() < deadline, f"not finished: {left}"
+                self._look()
+        while processes := [other for other in processes_at(self.home) if other != pid]:
+            assert monotonic() < deadline, f"left behind: {processes}"
+            self._look()
+        os.kill(pid, signal.SIGTERM)
+        assert self._process is not None
+        assert self._process.wait(PATIENCE_S) == 0
+        self._check()
+
+    def _active(self, client: Client) -> list[str]:
+        try:
+            return [f"{job['id']} {job['phase']} {job['reason']}" for job in client.jobs()]
+        except ApiError as error:
+            return [str(error)]
+
+    def _check(self) -> None:
+        assert not self.book.troubles, self.book.troubles
+        with Store.open(self.home / "journal.db") as store:
+            assert not store.open_runs()
+            assert not store.active()
+            names = [record.job.name for record in store.ended(10**6)[0]]
+            assert sorted(names) == sorted(self.book.jobs), "jobs lost, or submitted twice"
+            for wanted in self.book.jobs.values():
+                self._check_job(store, wanted)
+            difference = redecide(replay(store))
+            assert difference is None, f"decided otherwise when asked again: {difference}"
+        self.report.jobs = len(self.book.jobs)
+
+    def _check_job(self, store: Store, wanted: Wanted) -> None:
+        """Exactly the steps that were asked for, in order, each by the run whose turn it was."""
+        assert wanted.id is not None
+        record = store.job(JobId(wanted.id))
+        assert record is not None, f"an acknowledged job is lost: {wanted}"
+        assert record.job.name == wanted.name, (record, wanted)
+        folder = self.home / "jobs" / str(wanted.id) / "checkpoint"
+        assert not (folder / TWICE).exists(), f"two runs of job {wanted.id} at once"
+        lines = (folder / STEPS).read_text().splitlines() if (folder / STEPS).exists() else []
+        steps = [int(line.split()[0]) for line in lines]
+        runs = [int(line.split()[1]) for line in lines]
+        assert steps == list(range(1, len(steps) + 1)), f"job {wanted.id} did {steps}"
+        assert runs == sorted(runs), f"the runs of job {wanted.id} took turns: {runs}"
+        if record.phase is Phase.SUCCEEDED:
+            assert len(steps) == wanted.steps, f"job {wanted.id} did {len(steps)} of {wanted.steps} steps"
+        else:
+            assert record.phase is Phase.CANCELLED, (record.phase, record.record)
+            assert wanted.is_cancel_asked, f"job {wanted.id} was cancelled by nobody"
+        known = store.runs(record.id)
+        assert set(runs) <= {run.id for run in known}
+        assert all(run.exited_at is not None for run in known), known
+        self.report.runs += len(known)
+
+
+def processes_at(home: Path) -> list[int]:
+    """Managers, supervisors and workers of this home."""
+    mark = os.fsencode(home)
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            for part in ("cmdline", "environ"):
+                try:
+                    if mark in Path(f"/proc/{name}/{part}").read_bytes() and _is_alive(int(name)):
+                        found.append(int(name))
+                        break
+                except OSError:
+                    break
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

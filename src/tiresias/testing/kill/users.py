@@ -1,0 +1,132 @@
+"""Users of a manager that is killed all the time: they ask, and ask again until they have an answer."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import tiresias
+from tiresias.api.client import ApiError, Client, Unreachable
+from tiresias.testing.kill import training
+
+PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
+HOWS = ("good", "good", "good", "stubborn", "flaky", "asking")
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One training, and what its user knows of it."""
+
+    name: str
+    steps: int
+    id: int | None = None  # once acknowledged
+    is_cancel_asked: bool = False
+
+
+@dataclass(slots=True)
+class Book:
+    """What users asked for; shared by all threads."""
+
+    jobs: dict[str, Wanted] = field(default_factory=dict)
+    answers: int = 0
+    troubles: list[str] = field(default_factory=list)  # answers that no manager should give
+
+
+class User(threading.Thread):
+    """Submits, cancels, holds, releases, requeues and changes priorities until it is told to stop."""
+
+    def __init__(self, name: str, home: Path, seed: int, book: Book, most_jobs: int):
+        super().__init__(name=name, daemon=True)
+        self._home, self._book = home, book
+        self._rng = Random(seed)
+        self._most_jobs = most_jobs
+        self._mine: list[Wanted] = []
+        self._held: list[Wanted] = []
+        self._ending = threading.Event()
+
+    def stop(self) -> None:
+        self._ending.set()
+
+    def run(self) -> None:
+        with Client(self._home, timeout_s=30.0) as client:
+            while not self._ending.wait(self._rng.random() * 0.1):
+                try:
+                    self._act(client)
+                except Unreachable:
+                    continue
+                except ApiError as refusal:
+                    if refusal.status >= 500 and refusal.code != "unavailable":
+                        self._book.troubles.append(f"{refusal.status} {refusal.message}")
+            self._finish(client)
+
+    def _act(self, client: Client) -> None:
+        unanswered = [job for job in self._mine if job.id is None]
+        if unanswered:
+            self._submit(client, unanswered)
+        elif len(self._mine) < self._most_jobs and self._rng.random() < 0.5:
+            self._want_some()
+        elif self._mine:
+            self._meddle(client, self._rng.choice(self._mine))
+
+    def _want_some(self) -> None:
+        for _ in range(self._rng.choice((1, 1, 2))):
+            wanted = Wanted(f"{self.name}-{len(self._mine)}", self._rng.randrange(3, 25))
+            self._mine.append(wanted)
+            self._book.jobs[wanted.name] = wanted
+
+    def _submit(self, client: Client, jobs: list[Wanted]) -> None:
+        """Under one key for as long as it takes."""
+        bodies = [self._body(job) for job in jobs]
+        ids = client.submit(bodies, key=f"{jobs[0].name}+{len(jobs)}")
+        for job, id in zip(jobs, ids, strict=True):
+            job.id = id
+        self._book.answers += 1
+
+    def _body(self, job: Wanted) -> dict[str, Any]:
+        rng = Random(job.name)  # the same body at every asking
+        step_s = rng.choice((0.01, 0.03, 0.06))
+        how = rng.choice(HOWS)
+        command = [sys.executable, "-S", training.__file__, str(job.steps), str(step_s), how]
+        return {
+            "command": command,
+            "cwd": "/",
+            "env": {"PYTHONPATH": PACKAGES, "PATH": "/usr/bin:/bin"},
+            "gpus": rng.choice((1, 1, 1, 2, 3)),
+            "name": job.name,
+            "grace_s": rng.choice((0.3, 20.0)) if how == "stubborn" else 20.0,
+        }
+
+    def _meddle(self, client: Client, job: Wanted) -> None:
+        assert job.id is not None
+        what = self._rng.choice(("cancel", "requeue", "requeue", "hold", "release", "change", "look"))
+        if what == "cancel" and self._rng.random() < 0.3:
+            job.is_cancel_asked = True
+            client.cancel(job.id)
+        elif what == "requeue":
+            client.requeue(job.id)
+        elif what == "hold":
+            self._held.append(job)
+            client.hold(job.id)
+        elif what == "release" and self._held:
+            client.release(self._held[-1].id or 0)
+            self._held.pop()
+        elif what == "change":
+            client.change(job.id, priority=self._rng.choice(("low", "normal", "high")))
+        else:
+            list(client.jobs(all=True))
+        self._book.answers += 1
+
+    def _finish(self, client: Client) -> None:
+        """Nothing is killed any more: get every answer, and let go of what is held."""
+        if unanswered := [job for job in self._mine if job.id is None]:
+            self._submit(client, unanswered)
+        for job in self._held:
+            try:
+                client.release(job.id or 0)
+            except ApiError as refusal:
+                if refusal.code != "conflict":  # it is not held, or has ended
+                    self._book.troubles.append(f"release of {job.id}: {refusal.message}")

@@ -1,0 +1,110 @@
+"""`tiresias profile -- COMMAND`: a training is observed, and its model profiled."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tiresias.observe.errors import ObserveError
+from tiresias.observe.library import compiler
+from tiresias.profiles import readers
+
+EXAMPLE = Path(__file__).parents[2] / "examples/train_parameter_server.py"
+TRAINING = [sys.executable, EXAMPLE, "--workers", "1", "--servers", "1", "--steps", "100000"]
+SKEW = 0.709
+
+
+@pytest.fixture
+def observing(monkeypatch, tmp_path):
+    """Skips where there is no compiler; else the library is built in a cache of the test's own."""
+    try:
+        compiler()
+    except ObserveError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+
+
+def test_a_person_sees_the_iteration_the_messages_and_the_verdict(tiresias, observing):
+    told = tiresias("profile", "--seconds", 100, "--", *TRAINING)
+    assert told.code == 0, told.err
+    assert "iterations, 1 worker and 1 parameter server" in told.out
+    assert "70.9% of what is sent" in told.out
+    assert "each message between workers and servers is a tensor" in told.out
+    assert "tensor-1 is 70.9% of what is sent, above the limit" in told.out
+    assert "step 1 loss" in told.err
+    assert "step 1 loss" not in told.out
+
+
+def test_a_program_gets_json_and_the_profile_is_stored(tiresias, observing, tmp_path):
+    told = tiresias("profile", "--json", "--save", "mine.json", "--compute", 0.1, "--", *TRAINING)
+    assert told.code == 0, told.err
+    seen = told.json["observed"]
+    assert seen["bytes_per_iteration"] == pytest.approx(2 * 4_531_848, rel=0.01)
+    assert seen["skew"] == told.json["skew"] == pytest.approx(SKEW, abs=0.001)
+    assert seen["messages"][0] == {"bytes": 3_211_264, "per_iteration": 2}
+    assert told.json["consolidate"] is True
+    assert told.json["slowdown"] > 1
+    stored = readers.load(str(tmp_path / "mine.json"))
+    assert stored.skew == pytest.approx(SKEW, abs=0.001)
+    assert stored.compute_s == 0.1
+    assert tiresias("profile", "mine.json").code == 0
+
+
+MESH = """
+import os, socket, time
+listening = socket.create_server(("127.0.0.1", 0))
+ends = {0: [], 1: [], 2: []}
+for a, b in ((0, 1), (0, 2), (1, 2)):
+    ends[a].append(socket.create_connection(listening.getsockname()))
+    ends[b].append(listening.accept()[0])
+for node in ends:
+    if os.fork() == 0:
+        for step in range(100_000):
+            time.sleep(0.01)
+            for end in ends[node]:
+                end.sendall(bytes(30_000))
+                end.sendall(bytes(5_000))
+            for end in ends[node]:
+                left = 35_000
+                while left:
+                    left -= len(end.recv(left)) or os._exit(0)
+for _ in ends:
+    os.wait()
+"""
+
+
+def test_where_no_model_can_be_told_the_traffic_is_shown_and_nothing_is_stored(tiresias, observing, tmp_path):
+    """Three processes send to each other what may be anything."""
+    mesh = ["--save", "no.json", "--", sys.executable, "-c", MESH]
+    told = tiresias("profile", "--json", *mesh)
+    assert told.code == 2
+    assert "--save no.json: not even the size of the model can be told; every process sends" in told.err
+    assert not (tmp_path / "no.json").exists()
+    assert json.loads(told.out)["observed"]["bytes_per_iteration"] == pytest.approx(6 * 35_000, rel=0.01)
+    said = tiresias("profile", *mesh[2:])
+    assert said.code == 0
+    assert "size not visible" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["vgg16", "--", "true"], "'vgg16' and a command after --: give one of them"),
+        (["--"], "no command given: write it after --"),
+        (["--", "no-such-program"], "cannot run 'no-such-program': No such file or directory"),
+        (["--", sys.executable, "-c", "1/0"], "nothing was sent that could be seen"),
+        (["--workers", "0", "--", "true"], "0: give a whole number from 1 up"),
+        (["--seconds", "nan", "--", "true"], "nan: give a number of seconds above 0"),
+        ([], "name one, or a command after --"),
+    ],
+)
+def test_what_cannot_be_observed_is_one_message(tiresias, observing, words, message):
+    told = tiresias("profile", *words)
+    assert told.code == 2
+    assert message in " ".join(told.err.replace("│", " ").split())
+    assert "tiresias/" not in told.err
+    assert told.out == ""

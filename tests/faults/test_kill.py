@@ -1,0 +1,48 @@
+"""kill -9 of a real manager while real trainings run: 50 times, or as often as TIRESIAS_KILLS says.
+
+In between, and after the last one, the kernel (/proc), the trainings' own files and the journal are asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tiresias.testing.kill.campaign import Campaign
+from tiresias.testing.kill.proc import Holder, clashes
+
+KILLS = int(os.environ.get("TIRESIAS_KILLS", "50"))
+CAMPAIGNS = 2
+AGAIN_WITHIN_S = 20.0  # the aim is 2 s on a machine that has nothing else to do
+
+
+@pytest.mark.parametrize("seed", range(CAMPAIGNS))
+def test_nothing_is_lost_and_nothing_runs_twice(
+    seed: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    kills = KILLS // CAMPAIGNS
+    with Campaign(tmp_path / "home", seed, kills, jobs_each=max(4, kills // 6)) as campaign:
+        report = campaign.run()
+    record_property("measured", str(report))
+    assert report.kills >= kills
+    assert report.by_itself > 0
+    assert report.runs > report.jobs > 0
+    assert max(report.again_s) < AGAIN_WITHIN_S, report.again_s
+
+
+def test_two_living_runs_on_one_slot_are_seen() -> None:
+    """The check itself: this process stands for both."""
+    start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    one, two, other = (
+        Holder(os.getpid(), start, run, job, slots)
+        for run, job, slots in (("1", "1", ("n:0", "n:1")), ("2", "2", ("n:1",)), ("3", "3", ("n:2",)))
+    )
+    assert len(clashes([one, two, other])) == 1
+    again = Holder(os.getpid(), start, "4", "3", ("n:3",))
+    assert len(clashes([other, again])) == 1, "two runs of one job"
+    assert clashes([one, other]) == []
+    gone = Holder(os.getpid(), "1", "5", "5", ("n:2",))
+    assert clashes([other, gone]) == [], "one of them had ended"
