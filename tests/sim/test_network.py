@@ -12,7 +12,7 @@ from tiresias.profiles import zoo
 from tiresias.profiles.links import PRESETS, Sharing
 from tiresias.profiles.network import Network
 from tiresias.sim import Result, simulate
-from tiresias.sim.fabric import FABRICS, Fabric, fabric_of
+from tiresias.sim.fabric import FABRICS, Fabric, fabric_of, placer_options
 from tiresias.sim.network import STEPS, NetworkSpeeds
 from tiresias.sim.simulate import jobs_of
 from tiresias.sim.world import WorldRun
@@ -180,3 +180,14 @@ def test_every_network_can_be_simulated(name):
     figures = simulate("builtin:testbed-480", "15x4", "fifo", network=name).summary()
     assert figures["jobs"] == 480
     assert figures["avg_slowdown"] >= 1.0
+
+
+def test_a_placer_is_told_of_the_network_or_of_the_one_most_like_it():
+    philly = PRESETS["philly"]
+    faster = philly._replace(cross=philly.cross._replace(bandwidth_Bps=25e9 / 8))
+    assert placer_options(Fabric("mine", faster)) == {"network": "philly"}
+    assert placer_options(FABRICS["consumer-25g"]) == {"network": "pcie-25g"}
+    for links in PRESETS.values():
+        told = PRESETS[placer_options(Fabric("mine", links))["network"]]
+        assert told[:3] == links[:3]
+    assert placer_options(None) == {}
