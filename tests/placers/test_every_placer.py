@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 import tiresias.placers  # noqa: F401  (for what it registers)
@@ -15,6 +17,16 @@ class TestEveryPlacer(PlacerContract):
     @pytest.fixture(autouse=True, params=OURS)
     def which(self, request: pytest.FixtureRequest) -> None:
         self.placer = request.param
+
+
+class TestConsolidatedWithMoves(PlacerContract):
+    placer = "consolidated"
+    options: ClassVar[dict[str, str]] = {"moves": "2"}
+
+
+class TestProfileBySkew(PlacerContract):
+    placer = "profile"
+    options: ClassVar[dict[str, str]] = {"rule": "skew", "network": "philly", "moves": "0"}
 
 
 def test_count_and_packed_are_there() -> None:

@@ -10,9 +10,11 @@ import pytest
 import tiresias.placers  # noqa: F401  (for what it registers)
 from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import Cluster, Demand, Node, RunId
+from tiresias.core.model import Cluster, Node, RunId
 from tiresias.core.plugins import placers
+from tiresias.core.state import JobState
 from tiresias.testing import Harness
+from tiresias.testing.builders import a_job
 
 
 def ledger_with(*free: int, size: int = 8) -> Ledger:
@@ -26,7 +28,7 @@ def ledger_with(*free: int, size: int = 8) -> Ledger:
 
 
 def place(placer: str, gpus: int, ledger: Ledger) -> Allocation:
-    allocation = placers.make(placer).place(Demand(gpus), ledger)
+    allocation = placers.make(placer).place(JobState(a_job(1, gpus)), ledger, 0.0)
     assert allocation is not None
     return allocation
 

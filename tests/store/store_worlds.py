@@ -28,7 +28,8 @@ from tiresias.core.plugins import placers, policies
 from tiresias.core.state import JobState, Run, State
 from tiresias.store import Batch, Chosen, Store
 
-PLANNERS_OWN = {"key", "admitted", "pinned", "wakes_at"}  # worked out anew from the State
+# Worked out anew from the State; how long a job has waited for a place begins anew.
+PLANNERS_OWN = {"key", "admitted", "pinned", "wakes_at", "refused_since", "fragmented_s"}
 
 POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("fifo", {}),

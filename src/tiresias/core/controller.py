@@ -3,7 +3,8 @@
 `handle` applies the facts of one instant, then plans once: whoever fell out of the target is told to
 stop, members of the target that do not run yet start in rank order as slots are physically free. A run
 that is saving counts as waiting, and its slots are used only after its exit. Being in the target is the
-reservation, so a victim cannot steal back what it was preempted for.
+reservation, so a victim cannot steal back what it was preempted for. A member that the placer refuses
+keeps free slots of its future place from those behind it, so that its place is built (`Placer.claim`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from operator import attrgetter
 
 from tiresias.core import facts as f
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
+from tiresias.core.moves import moves_for
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.resort import SortedTarget
@@ -54,6 +57,9 @@ class Controller:
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
+        self._refused: list[JobState] = []  # by the placer in this plan, though enough slots are free
+        self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
+        self.migrations = 0  # runs that were told to stop so that they move
         self._stale = False  # all ranks must be worked out anew
         self._rebuild(state.at)
 
@@ -67,7 +73,7 @@ class Controller:
         if job is None:
             return None
         pinned = [other for other in self.state.jobs.values() if other.pinned]
-        return explain(job, pinned, self.target, self.state.ledger, strict=self.policy.strict)
+        return explain(job, pinned, self.target, self.state, self.placer, strict=self.policy.strict)
 
     # --- facts -----------------------------------------------------------------------------------------
 
@@ -216,6 +222,8 @@ class Controller:
             self.target.drop(job)
         self._ready.pop(job.id, None)
         job.wakes_at = INFINITY
+        if job.refused_since != INFINITY:
+            _end_refusal(job, self.state.at)
 
     def _wake_at(self, job: JobState, at: float) -> None:
         job.wakes_at = at
@@ -247,6 +255,9 @@ class Controller:
 
     def _plan(self, at: float, step: Step) -> None:
         self.target.settle(at)
+        self._retry_at = INFINITY
+        if self._refused:
+            self._refused.clear()
         while True:
             if self._passing and not self.target.flips:
                 passing, self._passing = self._passing, []
@@ -257,6 +268,8 @@ class Controller:
                 self._revoke(at, step)
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
+                if self._refused and self.placer.moves:
+                    self._move(at, step)
             if not self.target.flips and not self._passing:
                 return
 
@@ -270,30 +283,71 @@ class Controller:
                     ready[job.id] = job
             else:
                 ready.pop(job.id, None)
+                if job.refused_since != INFINITY:
+                    _end_refusal(job, at)
                 if job.run is not None and job.phase is not STOPPING:
                     victims.append(job)
         flips.clear()
         if len(victims) > 1:
             victims.sort(key=BY_KEY)
         for job in reversed(victims):
-            assert job.run is not None
-            run_id = job.run.id
-            decision = f.RunRevoked(at, run_id)
-            step.facts.append(decision)
-            self._apply(decision, step)
-            step.commands.append(StopRun(run_id))
+            self._stop(job, at, step)
+
+    def _stop(self, job: JobState, at: float, step: Step) -> None:
+        assert job.run is not None
+        run_id = job.run.id
+        decision = f.RunRevoked(at, run_id)
+        step.facts.append(decision)
+        self._apply(decision, step)
+        step.commands.append(StopRun(run_id))
+
+    def _move(self, at: float, step: Step) -> None:
+        """Make runs move for the first refused job for which that pays; they start again elsewhere."""
+        for job in self._refused:
+            movers = moves_for(job, self.state, self.placer, at)
+            if movers:
+                self.migrations += len(movers)
+                for other in movers:
+                    self._stop(other, at, step)
+                return
 
     def _start(self, at: float, step: Step) -> None:
-        """Start whoever is in the target, in rank order, as far as slots are free."""
+        """Start whoever is in the target, in rank order, as far as slots are free and the placer agrees."""
+        kept: list[RunId] = []  # under which refused jobs keep slots from those behind them
+        while self._start_some(at, step, kept):
+            for run_id in kept:  # what the others left may change a placer's mind
+                self.state.ledger.release(run_id)
+            kept.clear()
+        for run_id in kept:
+            self.state.ledger.release(run_id)
+
+    def _start_some(self, at: float, step: Step, kept: list[RunId]) -> bool:
+        """One pass over those who are ready; whether another one might start more."""
         state, ready = self.state, self._ready
-        ledger = state.ledger
+        ledger, place, waits = state.ledger, self.placer.place, self.placer.waits
+        self._retry_at = INFINITY
+        if self._refused:
+            self._refused.clear()
+        refused = started = False
         for job in sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values()):
-            if job.run is not None or job.gpus > ledger.free:
-                continue  # still saving, or its victims are
-            allocation = self.placer.place(job.job.demand, ledger)
+            if job.run is not None:
+                continue  # still saving
+            if job.gpus > ledger.free:  # its victims are still saving
+                if waits or job.job.demand.is_choosy:
+                    self._keep(job, ledger.open_to(job.job.demand), at, kept)
+                continue
+            holes = ledger.open_to(job.job.demand)
+            allocation = place(job, holes, at)
             if allocation is None:
+                refused = True
+                self._refuse(job, holes, at, kept)
+                if self.policy.strict:
+                    break
                 continue
             del ready[job.id]
+            if job.refused_since != INFINITY:
+                _end_refusal(job, at)
+            started = True
             run_id = RunId(state.next_run_id)
             resumes = job.runs > 0
             decision = f.RunGranted(at, run_id, job.id, allocation)
@@ -301,7 +355,26 @@ class Controller:
             self._apply(decision, step)
             step.commands.append(StartRun(run_id, job.id, allocation, resumes))
             if not ledger.free:
-                return
+                break
+        return refused and started
+
+    def _refuse(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> None:
+        """The placer has refused the job: note since when and until when, and let it keep slots."""
+        if job.gpus <= holes.free:
+            if job.refused_since == INFINITY:
+                job.refused_since = at
+            self._refused.append(job)
+            again_at = max(self.placer.retry_at(job, holes, at), at + 2 * BLINK_S)
+            self._retry_at = min(self._retry_at, again_at)
+        self._keep(job, holes, at, kept)
+
+    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> None:
+        """Keep the slots that the job claims from those behind it, until this pass is over."""
+        claim = self.placer.claim(job, holes, at)
+        if claim:
+            run_id = RunId(-1 - len(kept))
+            self.state.ledger.take(run_id, claim)
+            kept.append(run_id)
 
     def _set_timer(self, at: float, step: Step) -> None:
         """Wish to be woken at the next instant at which a rank changes by itself."""
@@ -312,7 +385,13 @@ class Controller:
             if job is not None and job.wakes_at == due_at:
                 break
             heappop(wakes)
-        next_at = wakes[0][0] if wakes else INFINITY
+        next_at = wakes[0][0] if wakes and wakes[0][0] < self._retry_at else self._retry_at
         if next_at != self._timer_at:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))
+
+
+def _end_refusal(job: JobState, at: float) -> None:
+    """The job got its place, or lost its turn."""
+    job.fragmented_s += at - job.refused_since
+    job.refused_since = INFINITY

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tiresias.core.controller import Controller
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
-from tiresias.core.model import Phase, Room
+from tiresias.core.model import Phase, Room, RunId
 from tiresias.core.plan import plain_target
-from tiresias.core.state import State, is_schedulable
+from tiresias.core.state import JobState, State, is_schedulable
 from tiresias.core.target import Target
 
 
@@ -74,8 +74,25 @@ def check_plan(controller: Controller) -> None:
     for job in ranked:
         if job.phase in (Phase.STARTING, Phase.RUNNING):
             assert job.admitted, ("runs, but is not in the target", job.id)
-        elif job.admitted and job.run is None:
-            assert job.gpus > state.ledger.free, ("in the target, fits, and was not started", job.id)
+    _check_starts(controller, [job for job in ranked if job.admitted and job.run is None])
+
+
+def _check_starts(controller: Controller, ready: list[JobState]) -> None:
+    """Nobody in the target could start: there are too few slots, or the placer refuses what is not kept."""
+    ledger, placer, at = controller.state.ledger, controller.placer, controller.state.at
+    mark = ledger.checkpoint()
+    for number, job in enumerate(ready):
+        holes = ledger.open_to(job.job.demand)
+        fits = job.gpus <= ledger.free
+        if fits:
+            assert placer.place(job, holes, at) is None, ("in the target, fits, and was not started", job.id)
+            if controller.policy.strict:
+                break
+        if fits or placer.waits or holes is not ledger:
+            claim = placer.claim(job, holes, at)
+            if claim:
+                ledger.take(RunId(-1 - number), claim)
+    ledger.rollback(mark)
 
 
 def _check_chunks(target: Target) -> None:

@@ -4,6 +4,7 @@ A slot is free only when its run has been released; withdrawing a node, or one s
 free off the market and keeps what is taken off it once it is released. Nodes are kept in buckets by how
 many of their slots are free (bit masks over node positions), so a placer finds the best fit without a
 scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
+What placers see of it is in holes.py.
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tiresias.core.facts import Allocation
-from tiresias.core.model import Cluster, Node, RunId
+from tiresias.core.holes import Holes, lowest
+from tiresias.core.model import Cluster, Demand, Node, RunId
+
+__all__ = ["Ledger", "lowest"]
 
 
-class Ledger:
+class Ledger(Holes):
     """Free and held slots of a cluster. `free` and `gpus` count slots of nodes in service only."""
 
     def __init__(self, cluster: Cluster):
-        self.nodes: list[Node] = []
-        self.free_slots: list[int] = []  # by node: bit mask of the slots that may be taken now
-        self.free_counts: list[int] = []
-        self.offered: list[int] = []  # by node: bit mask of the slots in service, free or not
+        super().__init__()
         self.in_service: list[bool] = []
         self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
-        self.buckets: list[int] = [0]  # by number of free slots: bit mask of nodes
-        self.free = 0
-        self.gpus = 0
+        self._suited: dict[tuple[str | None, float, float], int] = {}  # nodes that suit a choosy demand
         self.held: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
@@ -51,6 +50,10 @@ class Ledger:
         while len(self.buckets) <= node.gpus:
             self.buckets.append(0)
         self.buckets[node.gpus] |= 1 << position
+        self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
+        self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
+        self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
+        self._suited.clear()
         self.free += node.gpus
         self.gpus += node.gpus
         self.capacity += node.gpus
@@ -91,6 +94,9 @@ class Ledger:
                 if node == position:
                     taken |= slots
         before, self.offered[position] = self.offered[position], offered
+        bit = 1 << position
+        self.layouts[before] ^= bit
+        self.layouts[offered] = self.layouts.get(offered, 0) | bit
         self.gpus += offered.bit_count() - before.bit_count()
         self.capacity += (offered | taken).bit_count() - (before | taken).bit_count()
         self._set_free(position, offered & ~taken)
@@ -169,18 +175,21 @@ class Ledger:
                 if slots >> index & 1:
                     yield f"{self.nodes[node].name}:{index}"
 
-    def best_hole(self) -> int:
-        """The largest number of free slots on one node."""
-        return max((free for free, nodes in enumerate(self.buckets) if nodes), default=0)
+    def open_to(self, demand: Demand) -> Holes:
+        """What is free on the nodes that suit the demand; good until the next take or release."""
+        if demand.gpu_type is None and demand.cpus is None and demand.memory_bytes is None:
+            return self
+        return self.among(self._suiting(demand))
 
+    def most(self, demand: Demand) -> int:
+        """The GPUs in service that suit the demand, free or not."""
+        return self.open_to(demand).gpus if demand.is_choosy else self.gpus
 
-def lowest(slots: int, count: int) -> int:
-    """The `count` lowest set bits of a mask that has at least so many."""
-    if count == 1:
-        return slots & -slots
-    taken = 0
-    for _ in range(count):
-        bit = slots & -slots
-        taken |= bit
-        slots ^= bit
-    return taken
+    def _suiting(self, demand: Demand) -> int:
+        each = (demand.cpus or 0) / demand.gpus, (demand.memory_bytes or 0) / demand.gpus
+        key = (demand.gpu_type, *each)
+        known = self._suited.get(key)
+        if known is None:
+            suit = (1 << position for position, node in enumerate(self.nodes) if node.suits(demand))
+            known = self._suited[key] = sum(suit)
+        return known

@@ -46,13 +46,21 @@ PRIORITY_ORDER = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 @dataclass(slots=True)
 class Demand:
-    """A gang's all-or-nothing need. Only `gpus` is used so far."""
+    """A gang's all-or-nothing need; `cpus` and `memory_bytes` are those of the whole gang.
+
+    The target counts `gpus` only. What else is asked for narrows the nodes that a placer may use.
+    """
 
     gpus: int
     max_gpus: int | None = None
     gpu_type: str | None = None
     cpus: int | None = None
     memory_bytes: int | None = None
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether some nodes may not do."""
+        return self.gpu_type is not None or self.cpus is not None or self.memory_bytes is not None
 
 
 @dataclass(slots=True)
@@ -93,11 +101,28 @@ class Job:
 
 @dataclass(slots=True)
 class Node:
-    """A machine with `gpus` slots, indexed from 0."""
+    """A machine with `gpus` slots, indexed from 0; 0 cpus or bytes: not known.
+
+    `sockets` are the groups of slots that are near each other (a CPU socket, a PCIe switch). CPU cores and
+    memory are given out in proportion to GPUs.
+    """
 
     name: str
     gpus: int
     rack: str = ""
+    gpu_type: str = ""
+    cpus: int = 0
+    memory_bytes: int = 0
+    sockets: tuple[tuple[int, ...], ...] = ()
+
+    def suits(self, demand: Demand) -> bool:
+        """Whether its GPUs are of the type asked for, and its share of cores and memory is large enough."""
+        if demand.gpu_type is not None and demand.gpu_type != self.gpu_type:
+            return False
+        share = demand.gpus / self.gpus
+        cores = demand.cpus is None or not self.cpus or demand.cpus <= self.cpus * share
+        memory = demand.memory_bytes is None or not self.memory_bytes
+        return cores and (memory or (demand.memory_bytes or 0) <= self.memory_bytes * share)
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tiresias.core.ledger import Ledger
 from tiresias.core.model import JobId, Phase, Room
-from tiresias.core.state import JobState
+from tiresias.core.plugins import Placer
+from tiresias.core.state import JobState, State
 
 
 def plain_target(ranked: Iterable[JobState], room: Room, *, strict: bool = False) -> set[JobId]:
@@ -46,22 +46,28 @@ def explain(
     job: JobState,
     pinned: Sequence[JobState],
     ranked: Iterable[JobState],
-    ledger: Ledger,
+    state: State,
+    placer: Placer,
     *,
     strict: bool = False,
 ) -> Reason:
     """Why this job is not running, in strict precedence; costs nothing until it is asked."""
+    ledger = state.ledger
     if job.phase in (Phase.STARTING, Phase.RUNNING):
-        return Reason("Running", "it is running")
+        return Reason("Running", _where(job, placer))
     if job.phase is Phase.STOPPING:
         return Reason("Stopping", "it was told to stop and is saving its work")
-    if job.gpus > ledger.gpus:
+    if job.gpus > (most := ledger.most(job.job.demand)):
+        if most < ledger.gpus:
+            return Reason("Impossible", f"needs {gpus_of(job)} of a kind of which there are {most}")
         return Reason("Impossible", f"needs {gpus_of(job)}, the cluster has {ledger.gpus}; ask for fewer")
     if job.phase is Phase.HELD:
         return Reason("Held", "it is held; release it")
     if job.deferred:
         return Reason(job.deferred, "it waits for something other than its turn")
     free, hole = ledger.free, ledger.best_hole()
+    if job.admitted and job.gpus <= free:
+        return _refused(job, state, placer)
     if job.admitted:
         text = f"its turn has come; waiting for slots to be handed over ({free} free, needs {job.gpus})"
         return Reason("WaitingForVictimsToExit", text, free_gpus=free, best_hole=hole)
@@ -79,3 +85,26 @@ def explain(
     ahead = "1 job ahead holds or gets" if jobs == 1 else f"{jobs} jobs ahead hold or get"
     text = f"{ahead} {gpus} of {ledger.gpus} GPUs; {left} left, needs {job.gpus}"
     return Reason("BehindHigherRank", text, jobs, gpus, free, hole)
+
+
+def _where(job: JobState, placer: Placer) -> str:
+    """That it runs, and why there."""
+    nodes = 0 if job.run is None else len(job.run.allocation)
+    verdict = placer.verdict(job) if job.gpus > 1 else ""
+    if not verdict:
+        return "it is running"
+    return f"it is running on {'1 node' if nodes == 1 else f'{nodes} nodes'}: {verdict}"
+
+
+def _refused(job: JobState, state: State, placer: Placer) -> Reason:
+    """Why a job is not started although its turn has come and enough slots are free."""
+    ledger = state.ledger
+    holes = ledger.open_to(job.job.demand)
+    free, hole = holes.free, holes.best_hole()
+    if job.gpus > free:
+        text = f"its turn has come; waiting for {gpus_of(job)} of its kind ({free} free)"
+        return Reason("WaitingForItsKind", text, free_gpus=free, best_hole=hole)
+    if placer.place(job, holes, state.at) is None:
+        return Reason("Fragmented", placer.refusal(job, holes, state.at), free_gpus=free, best_hole=hole)
+    text = f"its turn has come; the free slots are kept for jobs ahead ({free} free, needs {job.gpus})"
+    return Reason("KeptForJobsAhead", text, free_gpus=free, best_hole=hole)

@@ -21,8 +21,9 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from tiresias.core.facts import Allocation, Fact
+from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import INFINITY, Demand, Rank, RunId
+from tiresias.core.model import INFINITY, Rank, RunId
 from tiresias.core.state import JobState
 
 
@@ -92,18 +93,39 @@ class Policy(ABC):
 
 
 class Placer(ABC):
-    """Where a gang runs: the slots it gets of those that are free."""
+    """Where a gang runs: the slots it gets of those that are free. It remembers nothing."""
 
     name: ClassVar[str]
+    waits: ClassVar[bool] = False  # it may refuse a gang for which enough slots are free
 
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
+        self.moves: int = getattr(self.options, "moves", 0)  # runs that may move for a refused job
 
     @abstractmethod
-    def place(self, demand: Demand, ledger: Ledger) -> Allocation | None:
-        """Slots for the whole gang, or None; takes nothing itself."""
+    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+        """Slots for the whole gang, or None; takes nothing itself.
+
+        `job.refused_since` is since when it has been refused, infinite if this is the first time.
+        """
+
+    def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+        """The free slots that a refused job keeps from those behind it, so that its place is built."""
+        return holes.emptiest(job.gpus)
+
+    def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
+        """The next instant at which a refused job may be treated differently though nothing happens."""
+        return INFINITY
+
+    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
+        """The rule by which a job is refused for which enough slots are free."""
+        return f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus}"
+
+    def verdict(self, job: JobState) -> str:
+        """Why this job is kept together or spread; empty where the placer treats all alike."""
+        return ""
 
 
 class SpeedModel(Protocol):

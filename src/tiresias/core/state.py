@@ -60,6 +60,7 @@ class JobState:
         "deferred_until",
         "ended_at",
         "first_started_at",
+        "fragmented_s",
         "gpus",
         "held",
         "held_s",
@@ -73,6 +74,7 @@ class JobState:
         "preemptions",
         "priority",
         "progress_s",
+        "refused_since",
         "run",
         "runs",
         "service_gpu_s",
@@ -108,6 +110,8 @@ class JobState:
         self.admitted = False  # in the plan's target
         self.pinned = False  # holds slots that no plan may take
         self.wakes_at = INFINITY  # when its rank or its pin changes by itself
+        self.refused_since = INFINITY  # since when the placer has refused it though enough slots are free
+        self.fragmented_s = 0.0  # seconds it waited so before
 
     @property
     def user(self) -> str:

@@ -22,11 +22,11 @@ def preview(controller: Controller, job: Job, at: float) -> DryRun:
     running = [other.id for other in out if other.run is not None and other.phase is not Phase.STOPPING]
     displaced = [int(id) for id in sorted(running)]
     if is_admitted and job.demand.gpus <= ledger.free:
-        allocation = controller.placer.place(job.demand, ledger)
+        allocation = controller.placer.place(trial, ledger.open_to(job.demand), at)
         if allocation is not None:
             return DryRun(True, list(ledger.slot_names(allocation)), displaced, None)
     trial.admitted = is_admitted
     pinned = [other for other in state.jobs.values() if other.pinned]
     ahead = takewhile(lambda other: other.key < key, target)
-    found = explain(trial, pinned, chain(ahead, (trial,)), ledger, strict=policy.strict)
+    found = explain(trial, pinned, chain(ahead, (trial,)), state, controller.placer, strict=policy.strict)
     return DryRun(False, [], displaced, WhyReport.of(found))

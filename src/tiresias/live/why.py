@@ -25,7 +25,9 @@ def quick_reason(job: JobState, slots: int) -> str:
         return "Held"
     if job.deferred:
         return job.deferred
-    return "WaitingForVictimsToExit" if job.admitted else "BehindHigherRank"
+    if job.admitted:
+        return "WaitingForVictimsToExit" if job.refused_since == INFINITY else "Fragmented"
+    return "BehindHigherRank"
 
 
 def why(books: Keeper, job: JobState) -> WhyReport:
@@ -48,6 +50,10 @@ def why(books: Keeper, job: JobState) -> WhyReport:
         _deferred(books, job, report)
     elif found.code == "WaitingForVictimsToExit":
         report.next_step = "nothing to do: it starts as soon as the runs before it have saved and ended"
+    elif found.code == "Fragmented":
+        report.next_step = "nothing to do: its place is kept free as runs there end"
+    elif found.code in ("WaitingForItsKind", "KeptForJobsAhead"):
+        report.next_step = "wait: slots are handed over in the order of ranks"
     elif found.code in ("BehindHigherRank", "BehindBlockedHead"):
         report.ahead = [other.id for other in islice(_ahead(books, job), SHOWN)]
         report.next_step = f"wait, or see who is ahead: `tir ls`; fewer GPUs than {job.gpus} may fit sooner"

@@ -1,5 +1,25 @@
 """Where gangs run. Importing this package registers every placer."""
 
-from tiresias.placers import count, packed
+from tiresias.placers import (
+    buddy,
+    consolidated,
+    count,
+    packed,
+    profile,
+    rack_local,
+    random,
+    relaxing,
+    spread,
+)
 
-__all__ = ["count", "packed"]
+__all__ = [
+    "buddy",
+    "consolidated",
+    "count",
+    "packed",
+    "profile",
+    "rack_local",
+    "random",
+    "relaxing",
+    "spread",
+]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tiresias.core.facts import Allocation
-from tiresias.core.ledger import Ledger, lowest
-from tiresias.core.model import Demand
+from tiresias.core.holes import Holes, lowest
 from tiresias.core.plugins import Placer, placers
+from tiresias.core.state import JobState
 
 
 @placers.register
@@ -14,19 +14,19 @@ class Count(Placer):
 
     name = "count"
 
-    def place(self, demand: Demand, ledger: Ledger) -> Allocation | None:
-        need = demand.gpus
-        if need > ledger.free:
+    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+        need = job.gpus
+        if need > holes.free:
             return None
         nodes = 0
-        for having in ledger.buckets[1:]:
+        for having in holes.buckets[1:]:
             nodes |= having
         parts = []
         while need:
             bit = nodes & -nodes
             nodes ^= bit
             node = bit.bit_length() - 1
-            count = min(need, ledger.free_counts[node])
-            parts.append((node, lowest(ledger.free_slots[node], count)))
+            count = min(need, holes.free_counts[node])
+            parts.append((node, lowest(holes.free_slots[node], count)))
             need -= count
         return tuple(parts)

@@ -19,8 +19,8 @@ Row = tuple[float, int, float]
 
 
 def a_job(id: int, gpus: int = 1, submitted_at: float = 0.0, **more: Any) -> Job:
-    """A job by its number; `more` are fields of Job."""
-    return Job(JobId(id), Demand(gpus), submitted_at, **more)
+    """A job by its number; `more` are fields of Job, of which `demand` may stand for `gpus`."""
+    return Job(JobId(id), more.pop("demand", None) or Demand(gpus), submitted_at, **more)
 
 
 def a_trace(rows: Iterable[Row], name: str = "test", **columns: Sequence[Any]) -> Trace:

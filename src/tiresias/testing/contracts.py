@@ -18,17 +18,20 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
+from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import Cluster, Demand, Node, Phase, RunId
+from tiresias.core.model import INFINITY, Cluster, Demand, Job, JobId, Node, Phase, RunId
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
-from tiresias.core.state import State
+from tiresias.core.state import JobState, State
 from tiresias.sim.trace import Trace
 from tiresias.testing.builders import a_trace, random_trace
 from tiresias.testing.checkers import check_story
-from tiresias.testing.fuzz import QUIET, RandomDriver, check_anew, check_books
+from tiresias.testing.fuzz import EVERYTHING, QUIET, RandomDriver, check_anew, check_books
 from tiresias.testing.story import story_of
 
 NONSENSE = "@?!"
+AT = 1e7
 
 
 def complaint(action: Callable[[], object]) -> str | None:
@@ -153,58 +156,152 @@ class PolicyContract:
 
 
 class PlacerContract:
-    """For the placer registered as `placer`. `refuses` says that it may wait for better slots."""
+    """For the placer registered as `placer`; one that says that it `waits` may wait for better slots."""
 
     placer: str
     options: Mapping[str, Any] = {}
-    refuses = False
 
     def make(self) -> Placer:
         made: Placer = placers.make(self.placer, self.options)
         return made
 
     def ledger(self, rng: Random) -> Ledger:
-        """A cluster in use, with nodes of several sizes, some of them out of service."""
-        ledger = Ledger(
-            Cluster([Node(f"n{i}", rng.choice((1, 2, 4, 8))) for i in range(rng.randrange(1, 8))])
-        )
+        """A cluster in use, with nodes of several sizes and kinds, some of them out of service."""
+        ledger = Ledger(Cluster([self._node(rng, i) for i in range(rng.randrange(1, 8))]))
         for node, spec in enumerate(ledger.nodes):
             taken = rng.randrange(1 << spec.gpus) & rng.randrange(1 << spec.gpus)
             if taken:
                 ledger.take(RunId(node + 1), ((node, taken),))
             if rng.random() < 0.15:
                 ledger.withdraw(spec.name)
+            elif rng.random() < 0.15:
+                ledger.withdraw_slot(spec.name, rng.randrange(spec.gpus))
         return ledger
+
+    def _node(self, rng: Random, number: int) -> Node:
+        gpus = rng.choice((1, 2, 3, 4, 8))
+        halves = (tuple(range(gpus // 2)), tuple(range(gpus // 2, gpus)))
+        return Node(
+            f"n{number}",
+            gpus,
+            rack=rng.choice("ab"),
+            gpu_type=rng.choice(("", "A100", "V100")),
+            cpus=rng.choice((0, 8 * gpus, 16 * gpus)),
+            sockets=halves if gpus > 1 and rng.random() < 0.5 else (),
+        )
+
+    def job(self, gpus: int, rng: Random, **demand: Any) -> JobState:
+        """A gang of a model that suffers when spread, or does not; it may have waited for a place."""
+        model = rng.choice(("vgg16", "resnet50", ""))
+        job = JobState(Job(JobId(rng.randrange(99)), Demand(gpus, **demand), 0.0, model=model))
+        job.held_s = rng.choice((0.0, 5000.0))
+        job.refused_since = rng.choice((INFINITY, AT, AT - 200.0, AT - 1e6))
+        return job
 
     def test_a_gang_gets_exactly_what_it_asks_for_of_what_is_free(self) -> None:
         rng = Random(1)
         for _ in range(300):
             ledger = self.ledger(rng)
-            gpus = rng.randrange(1, max(ledger.gpus, 1) + 2)
-            allocation = self.make().place(Demand(gpus), ledger)
-            if allocation is None:
-                assert self.refuses or gpus > ledger.free, ("refused what fits", gpus, ledger.free)
-                continue
-            assert sum(slots.bit_count() for _, slots in allocation) == gpus
-            assert len({node for node, _ in allocation}) == len(allocation)
-            ledger.take(RunId(999), allocation)  # which refuses slots that are not free
+            job = self.job(rng.randrange(1, max(ledger.gpus, 1) + 2), rng)
+            self._check(job, ledger, self.make().place(job, ledger, AT))
+
+    def test_a_choosy_gang_gets_what_suits_it(self) -> None:
+        rng = Random(4)
+        for _ in range(300):
+            ledger = self.ledger(rng)
+            gpus = rng.randrange(1, max(ledger.gpus, 1) + 1)
+            wish = rng.choice(({"gpu_type": "A100"}, {"cpus": 12 * gpus}, {"gpu_type": "V100", "cpus": gpus}))
+            job = self.job(gpus, rng, **wish)
+            holes = ledger.open_to(job.job.demand)
+            allocation = self.make().place(job, holes, AT)
+            self._check(job, holes, allocation)
+            for node, _ in allocation or ():
+                assert ledger.nodes[node].suits(job.job.demand), (ledger.nodes[node], job.job.demand)
+            assert job.gpus <= holes.free or allocation is None
+
+    def _check(self, job: JobState, holes: Holes, allocation: Allocation | None) -> None:
+        placer = self.make()
+        if allocation is None:
+            if job.gpus <= holes.free:
+                assert placer.waits, ("refused what fits", job.gpus, holes.free)
+                job.refused_since = min(job.refused_since, AT)
+                told = placer.refusal(job, holes, AT)
+                assert str(holes.free) in told, ("a refusal names its rule", told)
+                assert f"needs {job.gpus}" in told, told
+                assert placer.retry_at(job, holes, AT) > AT, "refused at an instant that was to be better"
+            return
+        assert sum(slots.bit_count() for _, slots in allocation) == job.gpus
+        assert len({node for node, _ in allocation}) == len(allocation)
+        for node, slots in allocation:
+            assert slots & holes.free_slots[node] == slots != 0, ("slots that are not free", node, slots)
 
     def test_what_does_not_fit_is_refused(self) -> None:
         rng = Random(2)
         for _ in range(50):
             ledger = self.ledger(rng)
-            assert self.make().place(Demand(ledger.free + 1), ledger) is None
+            assert self.make().place(self.job(ledger.free + 1, rng), ledger, AT) is None
 
     def test_it_only_looks(self) -> None:
         rng = Random(3)
         for _ in range(50):
             ledger = self.ledger(rng)
             before = copy.deepcopy(vars(ledger))
-            self.make().place(Demand(max(1, ledger.free)), ledger)
+            job = self.job(max(1, ledger.free), rng)
+            known = {name: getattr(job, name) for name in JobState.__slots__}
+            placer = self.make()
+            placer.place(job, ledger, AT)
+            placer.claim(job, ledger, AT)
+            placer.verdict(job)
             assert {key: vars(ledger)[key] for key in before} == before
+            assert {name: getattr(job, name) for name in JobState.__slots__} == known
 
     def test_the_same_ledger_gives_the_same_slots(self) -> None:
         for seed in range(50):
-            first, second = self.ledger(Random(seed)), self.ledger(Random(seed))
-            demand = Demand(max(1, first.free // 2))
-            assert self.make().place(demand, first) == self.make().place(demand, second)
+            first, second = (Random(seed), Random(seed))
+            one, two = self.ledger(first), self.ledger(second)
+            gpus = max(1, one.free // 2)
+            job, twin = self.job(gpus, first), self.job(gpus, second)
+            assert self.make().place(job, one, AT) == self.make().place(twin, two, AT)
+
+    def test_what_a_refused_gang_keeps_is_free_and_no_more_than_it_needs(self) -> None:
+        rng = Random(5)
+        for _ in range(300):
+            ledger = self.ledger(rng)
+            job = self.job(rng.randrange(1, max(ledger.gpus, 1) + 1), rng)
+            claim = self.make().claim(job, ledger, AT)
+            assert sum(slots.bit_count() for _, slots in claim) <= 2 * job.gpus
+            if claim:
+                ledger.take(RunId(-1), claim)
+
+    def test_nobody_is_refused_where_nobody_runs(self) -> None:
+        rng = Random(6)
+        for _ in range(300):
+            ledger = self.ledger(rng)
+            for run_id in list(ledger.held):
+                ledger.release(run_id)
+            if not ledger.free:
+                continue
+            job = self.job(rng.randrange(1, ledger.free + 1), rng)
+            job.refused_since = INFINITY
+            assert self.make().place(job, ledger, AT) is not None, (job.gpus, ledger.offered)
+
+    def test_every_gang_that_fits_the_cluster_finishes(self) -> None:
+        """Nobody waits for ever for a place, whoever else comes, and no slot is held twice."""
+        for seed, policy in enumerate(("fifo", "fifo-skip", "srsf", "tiresias-l", "las")):
+            sizes = (1, 1, 2, 3, 4, 8, 12)
+            rows = random_trace(Random(seed), 60, sizes=sizes, longest_s=900, whole=seed % 2 == 0)
+            models = [("vgg16", "resnet50", "")[nth % 3] for nth in range(60)]
+            story = story_of(a_trace(rows, model=models), "2*2x4", policy, placer=self.make())
+            check_story(story, moves_while_nothing_happens=self.make().moves > 0)
+
+    def test_the_plan_is_exact_whatever_happens(self) -> None:
+        """Nobody who could start is left waiting, and a Controller made anew from the State decides alike."""
+        for seed, policy in enumerate(("fifo-skip", "tiresias-l", "srsf", "fifo")):
+            options = {"queues": "40,300"} if policy == "tiresias-l" else {}
+            state = State(Cluster.of(2, 4, racks=2))
+            controller = Controller(state, policies.make(policy, options), self.make())
+            driven = RandomDriver(controller, Random(seed), sizes=(1, 2, 3, 4, 8), kinds=EVERYTHING)
+            for _ in range(60):
+                driven.happen()
+                check_books(driven)
+            check_anew(driven)

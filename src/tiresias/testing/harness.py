@@ -50,12 +50,14 @@ class Harness:
         nodes: int = 1,
         options: Mapping[str, Any] | None = None,
         placer: str = "count",
+        placer_options: Mapping[str, Any] | None = None,
+        cluster: Cluster | None = None,
     ):
         self.at = 0.0
         self.timer_at = INFINITY
-        self.state = State(Cluster.of(nodes, gpus))
+        self.state = State(Cluster.of(nodes, gpus) if cluster is None else cluster)
         self._policy = policies.make(policy, options)
-        self._placer = placers.make(placer)
+        self._placer = placers.make(placer, placer_options)
         self._ids: dict[str, JobId] = {}
         self._scene: list[tuple[float, int, int, Callable[[float], f.Fact]]] = []
         self._pasts: list[tuple[str, float]] = []  # who ran some time before, and for how long
@@ -63,10 +65,17 @@ class Harness:
 
     # --- the scene -------------------------------------------------------------------------------------
 
-    def running(self, name: str, gpus: int = 1, service_s: float = 0.0, **job: Any) -> Self:
-        """It has held its GPUs for `service_s` seconds."""
+    def running(
+        self,
+        name: str,
+        gpus: int = 1,
+        service_s: float = 0.0,
+        on: Mapping[str, int] | None = None,
+        **job: Any,
+    ) -> Self:
+        """It has held its GPUs for `service_s` seconds: so many `on` each node, or where the placer says."""
         self._comes(name, gpus, job.pop("submitted_at", -service_s), job)
-        self._starts(name, -service_s)
+        self._starts(name, -service_s, on)
         return self
 
     def pending(self, name: str, gpus: int = 1, waited_s: float = 0.0, **job: Any) -> Self:
@@ -98,8 +107,10 @@ class Harness:
     # --- what happens then -----------------------------------------------------------------------------
 
     def submit(self, name: str, gpus: int = 1, **job: Any) -> Plan:
+        """`demand` may stand for `gpus`."""
         self._ids[name] = id = JobId(len(self._ids) + 1)
-        return self._happen(f.JobSubmitted(self.at, a_job(id, gpus, job.pop("submitted_at", self.at), **job)))
+        made = a_job(id, gpus, job.pop("submitted_at", self.at), **job)
+        return self._happen(f.JobSubmitted(self.at, made))
 
     def finish(self, *names: str) -> Plan:
         return self._exit(names, ExitCause.FINISHED)
@@ -181,6 +192,11 @@ class Harness:
     def name(self, id: int) -> str:
         return next(name for name, known in self._ids.items() if known == id)
 
+    def nodes_of(self, name: str) -> dict[str, int]:
+        """How many GPUs its run holds on each node."""
+        run = self.state.runs[self._run_of(name)]
+        return {self.state.ledger.nodes[node].name: slots.bit_count() for node, slots in run.allocation}
+
     def why(self, name: str) -> Reason | None:
         return self.controller.why(self._ids[name])
 
@@ -202,8 +218,8 @@ class Harness:
     def _note(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
         self._scene.append((at, order, len(self._scene), fact))
 
-    def _starts(self, name: str, at: float) -> None:
-        self._note(at, GRANTS, lambda at: self._grant(name, at))
+    def _starts(self, name: str, at: float, on: Mapping[str, int] | None = None) -> None:
+        self._note(at, GRANTS, lambda at: self._grant(name, at, on))
         self._note(at, STARTS, lambda at: f.RunStarted(at, self._run_of(name)))
 
     def _ran(self, name: str, since: float, until: float) -> None:
@@ -222,9 +238,13 @@ class Harness:
         for at, _, _, fact in sorted(self._scene, key=lambda entry: entry[:3]):
             evolve(self.state, fact(at))
 
-    def _grant(self, name: str, at: float) -> f.Fact:
-        job = self.job(name)
-        allocation = self._placer.place(job.job.demand, self.state.ledger)
+    def _grant(self, name: str, at: float, on: Mapping[str, int] | None) -> f.Fact:
+        job, ledger = self.job(name), self.state.ledger
+        if on is None:
+            allocation = self._placer.place(job, ledger, at)
+        else:
+            spots = [(ledger.position(node), count) for node, count in on.items()]
+            allocation = tuple((node, ledger.pick(node, count)) for node, count in spots)
         assert allocation is not None, ("the scene does not fit the cluster", name, at)
         return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
 

@@ -31,12 +31,15 @@ REASONS = {
     "BehindHigherRank": "others are ahead",
     "Dependency": "waits for other jobs",
     "Finished": "",
+    "Fragmented": "enough are free, too scattered",
     "Held": "held; tir release",
     "Impossible": "larger than the cluster",
+    "KeptForJobsAhead": "kept for jobs ahead",
     "Preflight": "is tried on one GPU first",
     "Quota": "its user's limit is reached",
     "Running": "",
     "Stopping": "saves its work",
+    "WaitingForItsKind": "GPUs of its kind are taken",
     "WaitingForVictimsToExit": "next; others save first",
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -1,0 +1,152 @@
+"""What is free, as placers see it: nodes in buckets by how many of their slots are free.
+
+Bit masks over node positions stand for sets of nodes, bit masks over slot indices for slots of a node. A
+Holes looks at the Ledger's own lists, narrowed to some nodes, and is good until the Ledger changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tiresias.core.facts import Allocation
+from tiresias.core.model import Node
+
+
+class Holes:
+    """Free slots of some nodes. `free` and `gpus` count the slots of those in service."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.free_slots: list[int] = []  # by node: bit mask of the slots that may be taken now
+        self.free_counts: list[int] = []
+        self.offered: list[int] = []  # by node: bit mask of the slots in service, free or not
+        self.sockets: list[tuple[int, ...]] = []  # by node: bit masks of slots that are near each other
+        self.buckets: list[int] = [0]  # by number of free slots: bit mask of nodes
+        self.racks: dict[str, int] = {}  # by name: bit mask of nodes
+        self.layouts: dict[int, int] = {}  # by bit mask of the slots in service: bit mask of nodes
+        self.free = 0
+        self.gpus = 0
+
+    def among(self, nodes: int) -> Holes:
+        """The same, of these nodes only."""
+        part = Holes()
+        part.nodes, part.sockets = self.nodes, self.sockets
+        part.free_slots, part.free_counts, part.offered = self.free_slots, self.free_counts, self.offered
+        part.buckets = [some & nodes for some in self.buckets]
+        part.racks = {rack: some & nodes for rack, some in self.racks.items() if some & nodes}
+        part.layouts = {slots: some & nodes for slots, some in self.layouts.items() if some & nodes}
+        part.free = sum(some.bit_count() * free for free, some in enumerate(part.buckets))
+        part.gpus = sum(some.bit_count() * slots.bit_count() for slots, some in part.layouts.items())
+        return part
+
+    def free_in(self, nodes: int) -> int:
+        """How many slots are free on these nodes."""
+        slots, buckets = 0, self.buckets
+        for free in range(1, len(buckets)):
+            if buckets[free]:
+                slots += (buckets[free] & nodes).bit_count() * free
+        return slots
+
+    def best_hole(self) -> int:
+        """The largest number of free slots on one node."""
+        buckets = self.buckets
+        for free in range(len(buckets) - 1, 0, -1):
+            if buckets[free]:
+                return free
+        return 0
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """(slots in service, bit mask of the nodes that have so many), largest first."""
+        found: dict[int, int] = {}
+        for slots, nodes in self.layouts.items():
+            if slots and nodes:
+                size = slots.bit_count()
+                found[size] = found.get(size, 0) | nodes
+        return sorted(found.items(), reverse=True)
+
+    def fewest_nodes(self, gpus: int) -> int:
+        """On how few nodes so many GPUs could be, were nothing running; 0: they cannot."""
+        fewest, need = 0, gpus
+        for size, nodes in self.sizes():
+            count = nodes.bit_count()
+            if need <= size * count:
+                return fewest + -(-need // size)
+            need -= size * count
+            fewest += count
+        return 0
+
+    def pick(self, node: int, count: int) -> int:
+        """So many of its free slots: of one socket if they fit there, of the fullest such; the lowest."""
+        free = self.free_slots[node]
+        fits = [
+            (near.bit_count(), nth, near)
+            for nth, group in enumerate(self.sockets[node])
+            if (near := free & group).bit_count() >= count
+        ]
+        return lowest(min(fits)[2] if fits else free, count)
+
+    def emptiest(self, gpus: int) -> Allocation:
+        """What is free of a place for so many GPUs: on the fewest nodes it needs, those with most free.
+
+        Whoever waits for such a place and keeps these slots from others sees its place only grow.
+        """
+        parts = []
+        left, used = gpus, 0
+        count = self.fewest_nodes(gpus)
+        sizes = self.sizes()
+        while count:
+            node = self._emptiest_of(_fitting(sizes, used, left, count))
+            used |= 1 << node
+            take = min(left, self.free_counts[node])
+            if take:
+                parts.append((node, self.pick(node, take)))
+            left -= min(left, self.offered[node].bit_count())
+            count -= 1
+        return tuple(parts)
+
+    def _emptiest_of(self, nodes: int) -> int:
+        for some in reversed(self.buckets):
+            if some & nodes:
+                return first(some & nodes)
+        raise AssertionError(("no node of these is in service", nodes))
+
+
+def _fitting(sizes: list[tuple[int, int]], used: int, left: int, count: int) -> int:
+    """The nodes of which one may be chosen now so that `count` nodes in all can hold what is left."""
+    others = count - 1
+    for size, nodes in sizes:  # the largest that others could be
+        number = min(others, (nodes & ~used).bit_count())
+        left -= number * size
+        others -= number
+        if not others:
+            break
+    found = 0
+    for size, nodes in sizes:
+        if size >= left:
+            found |= nodes
+    return found & ~used
+
+
+def first(nodes: int) -> int:
+    """The position of the first node of a set."""
+    return (nodes & -nodes).bit_length() - 1
+
+
+def each(nodes: int) -> Iterator[int]:
+    """The positions of a set of nodes, first to last."""
+    while nodes:
+        bit = nodes & -nodes
+        nodes ^= bit
+        yield bit.bit_length() - 1
+
+
+def lowest(slots: int, count: int) -> int:
+    """The `count` lowest set bits of a mask that has at least so many."""
+    if count == 1:
+        return slots & -slots
+    taken = 0
+    for _ in range(count):
+        bit = slots & -slots
+        taken |= bit
+        slots ^= bit
+    return taken

@@ -1,0 +1,81 @@
+"""Runs that move to make a hole: when a gang waits for a place although enough slots are free.
+
+A run may move if it can be stopped, its job stays in the target, and the placer has a place for it that the
+waiting gang does not want. A move costs a preemption, so it must pay: the GPU-seconds lost by the movers
+must be less than those that the waiting gang would lose. How long it would wait is not known; a run is
+expected to go on for about as long as it has gone on.
+"""
+
+from __future__ import annotations
+
+from tiresias.core.facts import Allocation
+from tiresias.core.ledger import Ledger
+from tiresias.core.model import INFINITY, Phase, RunId
+from tiresias.core.plugins import Placer
+from tiresias.core.state import JobState, State
+
+COST_S = 60.0  # of a preemption, where a job does not tell
+
+
+def moves_for(job: JobState, state: State, placer: Placer, at: float) -> list[JobState]:
+    """Whose runs should move away for this refused job; none while anybody saves, or if it does not pay."""
+    if any(other.phase is Phase.STOPPING for other in state.jobs.values()):
+        return []
+    ledger = state.ledger
+    holes = ledger.open_to(job.job.demand)
+    claim = placer.claim(job, holes, at)
+    lacking = job.gpus - sum(slots.bit_count() for _, slots in claim)
+    nodes = {node for node, _ in claim}
+    if len(nodes) != holes.fewest_nodes(job.gpus):
+        return []  # a node of its place has nothing free yet
+    movers: list[JobState] = []
+    for other in _in_the_way(nodes, state):
+        if lacking <= 0:
+            break
+        assert other.run is not None
+        lacking -= sum(slots.bit_count() for node, slots in other.run.allocation if node in nodes)
+        movers.append(other)
+    if lacking > 0 or len(movers) > placer.moves or not movers:
+        return []
+    wait_s = min(_left_s(movers, at), placer.retry_at(job, holes, at) - at)
+    cost_gpu_s = sum(other.gpus * _cost_s(other) for other in movers)
+    if cost_gpu_s >= job.gpus * wait_s or not _have_places(movers, nodes, ledger, placer, at):
+        return []
+    return movers
+
+
+def _in_the_way(nodes: set[int], state: State) -> list[JobState]:
+    """Who runs on these nodes and may move, the smallest and then the youngest first."""
+    found = []
+    for run in state.runs.values():
+        job = state.jobs[run.job_id]
+        may = job.admitted and not job.pinned and run.started_at != INFINITY
+        if may and any(node in nodes for node, _ in run.allocation):
+            found.append((job.gpus, -run.granted_at, job.id, job))
+    return [job for *_, job in sorted(found)]
+
+
+def _left_s(movers: list[JobState], at: float) -> float:
+    """How long the place would be taken if nobody moved."""
+    return max(at - other.run.granted_at for other in movers if other.run is not None)
+
+
+def _cost_s(job: JobState) -> float:
+    return COST_S if job.job.preemption_cost_s is None else job.job.preemption_cost_s
+
+
+def _have_places(movers: list[JobState], nodes: set[int], ledger: Ledger, placer: Placer, at: float) -> bool:
+    """Whether each of them has a place elsewhere, on no more nodes than now."""
+    mark = ledger.checkpoint()
+    hidden: Allocation = tuple((node, ledger.free_slots[node]) for node in nodes if ledger.free_slots[node])
+    ledger.take(RunId(-1), hidden)
+    good = True
+    for number, other in enumerate(movers):
+        assert other.run is not None
+        place = placer.place(other, ledger.open_to(other.job.demand), at)
+        if place is None or len(place) > len(other.run.allocation):
+            good = False
+            break
+        ledger.take(RunId(-2 - number), place)
+    ledger.rollback(mark)
+    return good

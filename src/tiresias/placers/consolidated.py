@@ -1,0 +1,33 @@
+"""The fewest nodes its size allows, however long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes
+from tiresias.core.plugins import Placer, option, placers
+from tiresias.core.state import JobState
+from tiresias.placers.fits import fewest_ever, too_scattered
+
+
+@placers.register
+class Consolidated(Placer):
+    """Every gang waits until it fits on the fewest nodes its size allows, of one rack if it can be."""
+
+    name = "consolidated"
+    waits = True
+
+    @dataclass(slots=True)
+    class Options:
+        moves: int = option(0, "runs that may be moved at once to make a place for a gang that waits")
+
+        def __post_init__(self) -> None:
+            if self.moves < 0:
+                raise ValueError("moves must be 0 or more")
+
+    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+        return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)
+
+    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
+        return too_scattered(job.gpus, holes)

@@ -1,0 +1,35 @@
+"""One rack if possible: how Philly ranks racks and nodes."""
+
+from __future__ import annotations
+
+from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes
+from tiresias.core.plugins import Placer, placers
+from tiresias.core.state import JobState
+from tiresias.placers.fits import emptiest_now, fewest_now
+
+
+@placers.register
+class RackLocal(Placer):
+    """One rack if it holds the gang now, the emptiest first, and there the fewest nodes; never waits."""
+
+    name = "rack-local"
+
+    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+        need = job.gpus
+        if need > holes.free:
+            return None
+        if need == 1:
+            return fewest_now(1, holes)  # single GPUs are packed, so that they break no hole
+        racks = sorted(
+            (-holes.free_in(nodes), position, nodes) for position, nodes in enumerate(holes.racks.values())
+        )
+        parts: list[tuple[int, int]] = []
+        for free, _, nodes in racks:  # the emptiest racks, so that they are fewest
+            some = min(need, -free)
+            if some:
+                parts += emptiest_now(some, holes.among(nodes))
+            need -= some
+            if not need:
+                break
+        return tuple(parts)

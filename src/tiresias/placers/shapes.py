@@ -1,0 +1,51 @@
+"""Allocations and their alternatives as the network model sees them: GPUs on each node of each rack."""
+
+from __future__ import annotations
+
+from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes
+from tiresias.profiles.links import Shape, shape_of
+
+
+def shape(allocation: Allocation, holes: Holes) -> Shape:
+    """The shape of these slots."""
+    nodes = holes.nodes
+    return shape_of((nodes[node].rack, nodes[node].name, slots.bit_count()) for node, slots in allocation)
+
+
+def ideal(gpus: int, holes: Holes) -> Shape:
+    """The shape were nothing running: on the fewest nodes of one rack, or of several if none can hold it."""
+    sizes = holes.sizes()
+    racks = [[(size, (nodes & rack).bit_count()) for size, nodes in sizes] for rack in holes.racks.values()]
+    if len(racks) > 1:
+        holding = [some for some in racks if sum(size * count for size, count in some) >= gpus]
+        if holding:
+            return (min((_largest(gpus, some) for some in holding), key=len),)
+        racks.sort(key=lambda some: -sum(size * count for size, count in some))
+    parts = []
+    for some in racks:
+        part = _largest(gpus, some)
+        if part:
+            parts.append(part)
+        gpus -= sum(part)
+    return tuple(sorted(parts, reverse=True))
+
+
+def worst(gpus: int, holes: Holes) -> Shape:
+    """A node of its own for each GPU, over as many racks as there are."""
+    racks = min(gpus, len(holes.racks))
+    few, more = divmod(gpus, racks)
+    return tuple((1,) * (few + (rack < more)) for rack in range(racks))
+
+
+def _largest(gpus: int, sizes: list[tuple[int, int]]) -> tuple[int, ...]:
+    """GPUs on each node, as many of them on the largest as there are; (size, nodes of it), largest first."""
+    part: list[int] = []
+    for size, count in sizes:
+        full = min(count, gpus // size)
+        part += [size] * full
+        gpus -= full * size
+        if gpus and full < count:
+            part.append(gpus)
+            break
+    return tuple(part)
