@@ -8,6 +8,7 @@ durations, a job is expected to run for about as long as it has run so far, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tiresias.core.facts import Allocation
@@ -36,6 +37,7 @@ def one_of(*names: str) -> Any:
     return parse
 
 
+@lru_cache(maxsize=4096)
 def known(model: str) -> ModelProfile | None:
     """The profile of a model of this name, if there is one."""
     return zoo.find(model) if zoo.knows(model) else None
