@@ -15,6 +15,7 @@ from operator import attrgetter
 
 from tiresias.core import facts as f
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.moves import moves_for
@@ -57,7 +58,7 @@ class Controller:
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
-        self._refused: list[JobState] = []  # by the placer in this plan, though enough slots are free
+        self._refused: list[tuple[JobState, Allocation]] = []  # by the placer in this plan, and their claims
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
         self.migrations = 0  # runs that were told to stop so that they move
         self._stale = False  # all ranks must be worked out anew
@@ -268,7 +269,7 @@ class Controller:
                 self._revoke(at, step)
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
-                if self._refused and self.placer.moves:
+                if self._refused:
                     self._move(at, step)
             if not self.target.flips and not self._passing:
                 return
@@ -302,12 +303,18 @@ class Controller:
         step.commands.append(StopRun(run_id))
 
     def _move(self, at: float, step: Step) -> None:
-        """Make runs move for the first refused job for which that pays; they start again elsewhere."""
-        for job in self._refused:
-            movers = moves_for(job, self.state, self.placer, at)
+        """Make runs move for the first refused job for which that pays; they start again elsewhere.
+
+        Nobody moves while somebody saves who is to start again: his leaving may be enough.
+        """
+        if any(job.run is not None for job in self._ready.values()):
+            return
+        for job, claim in self._refused:
+            movers = moves_for(job, claim, self.state, self.placer, at)
             if movers:
                 self.migrations += len(movers)
                 for other in movers:
+                    self._ready[other.id] = other
                     self._stop(other, at, step)
                 return
 
@@ -363,18 +370,20 @@ class Controller:
         if job.gpus <= holes.free:
             if job.refused_since == INFINITY:
                 job.refused_since = at
-            self._refused.append(job)
             again_at = max(self.placer.retry_at(job, holes, at), at + 2 * BLINK_S)
             self._retry_at = min(self._retry_at, again_at)
-        self._keep(job, holes, at, kept)
+        claim = self._keep(job, holes, at, kept)
+        if claim and self.placer.moves:
+            self._refused.append((job, claim))
 
-    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> None:
+    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> Allocation:
         """Keep the slots that the job claims from those behind it, until this pass is over."""
         claim = self.placer.claim(job, holes, at)
         if claim:
             run_id = RunId(-1 - len(kept))
             self.state.ledger.take(run_id, claim)
             kept.append(run_id)
+        return claim
 
     def _set_timer(self, at: float, step: Step) -> None:
         """Wish to be woken at the next instant at which a rank changes by itself."""

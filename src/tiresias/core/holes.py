@@ -7,6 +7,7 @@ Holes looks at the Ledger's own lists, narrowed to some nodes, and is good until
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tiresias.core.facts import Allocation
 from tiresias.core.model import Node
@@ -24,13 +25,15 @@ class Holes:
         self.buckets: list[int] = [0]  # by number of free slots: bit mask of nodes
         self.racks: dict[str, int] = {}  # by name: bit mask of nodes
         self.layouts: dict[int, int] = {}  # by bit mask of the slots in service: bit mask of nodes
+        self.memo: dict[Any, Any] = {}  # what follows from the layouts alone; emptied when they change
+        self.changes = 0  # grows whenever a slot is taken or given back
         self.free = 0
         self.gpus = 0
 
     def among(self, nodes: int) -> Holes:
         """The same, of these nodes only."""
         part = Holes()
-        part.nodes, part.sockets = self.nodes, self.sockets
+        part.nodes, part.sockets, part.changes = self.nodes, self.sockets, self.changes
         part.free_slots, part.free_counts, part.offered = self.free_slots, self.free_counts, self.offered
         part.buckets = [some & nodes for some in self.buckets]
         part.racks = {rack: some & nodes for rack, some in self.racks.items() if some & nodes}
@@ -57,12 +60,15 @@ class Holes:
 
     def sizes(self) -> list[tuple[int, int]]:
         """(slots in service, bit mask of the nodes that have so many), largest first."""
-        found: dict[int, int] = {}
-        for slots, nodes in self.layouts.items():
-            if slots and nodes:
-                size = slots.bit_count()
-                found[size] = found.get(size, 0) | nodes
-        return sorted(found.items(), reverse=True)
+        known: list[tuple[int, int]] | None = self.memo.get("sizes")
+        if known is None:
+            found: dict[int, int] = {}
+            for slots, nodes in self.layouts.items():
+                if slots and nodes:
+                    size = slots.bit_count()
+                    found[size] = found.get(size, 0) | nodes
+            known = self.memo["sizes"] = sorted(found.items(), reverse=True)
+        return known
 
     def fewest_nodes(self, gpus: int) -> int:
         """On how few nodes so many GPUs could be, were nothing running; 0: they cannot."""
@@ -78,6 +84,8 @@ class Holes:
     def pick(self, node: int, count: int) -> int:
         """So many of its free slots: of one socket if they fit there, of the fullest such; the lowest."""
         free = self.free_slots[node]
+        if not self.sockets[node]:
+            return lowest(free, count)
         fits = [
             (near.bit_count(), nth, near)
             for nth, group in enumerate(self.sockets[node])
@@ -90,10 +98,12 @@ class Holes:
 
         Whoever waits for such a place and keeps these slots from others sees its place only grow.
         """
-        parts = []
-        left, used = gpus, 0
         count = self.fewest_nodes(gpus)
         sizes = self.sizes()
+        if len(sizes) == 1:  # all nodes are alike
+            return self._emptiest_alike(gpus, count, sizes[0][0])
+        parts = []
+        left, used = gpus, 0
         while count:
             node = self._emptiest_of(_fitting(sizes, used, left, count))
             used |= 1 << node
@@ -102,6 +112,17 @@ class Holes:
                 parts.append((node, self.pick(node, take)))
             left -= min(left, self.offered[node].bit_count())
             count -= 1
+        return tuple(parts)
+
+    def _emptiest_alike(self, left: int, count: int, size: int) -> Allocation:
+        parts: list[tuple[int, int]] = []
+        for free in range(len(self.buckets) - 1, 0, -1):
+            for node in each(self.buckets[free]):
+                if not count:
+                    return tuple(parts)
+                parts.append((node, self.pick(node, min(left, free))))
+                left -= size
+                count -= 1
         return tuple(parts)
 
     def _emptiest_of(self, nodes: int) -> int:

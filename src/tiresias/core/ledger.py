@@ -29,6 +29,7 @@ class Ledger(Holes):
         self.held: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
+        self._holders: list[set[RunId]] | None = None  # by node, once somebody has asked
         self._undo: list[Callable[[], None]] = []
         self._trials = 0
         for node in cluster.nodes:
@@ -54,6 +55,9 @@ class Ledger(Holes):
         self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
         self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
         self._suited.clear()
+        self.memo.clear()
+        if self._holders is not None:
+            self._holders.append(set())
         self.free += node.gpus
         self.gpus += node.gpus
         self.capacity += node.gpus
@@ -95,6 +99,7 @@ class Ledger(Holes):
                     taken |= slots
         before, self.offered[position] = self.offered[position], offered
         bit = 1 << position
+        self.memo.clear()
         self.layouts[before] ^= bit
         self.layouts[offered] = self.layouts.get(offered, 0) | bit
         self.gpus += offered.bit_count() - before.bit_count()
@@ -113,6 +118,8 @@ class Ledger(Holes):
             assert slots & free == slots, ("slots taken twice", run_id, self.nodes[node].name, slots, free)
             self._set_free(node, free & ~slots)
         self.held[run_id] = allocation
+        if self._holders is not None:
+            self._note(run_id, allocation)
         if self._trials:
             self._undo.append(lambda: self._untake(run_id))
 
@@ -120,6 +127,8 @@ class Ledger(Holes):
         """The run's exit is known: its slots are free."""
         allocation = self.held.pop(run_id)
         self._give_back(allocation)
+        if self._holders is not None:
+            self._forget(run_id, allocation)
         if self._trials:
             self._undo.append(lambda: self._unrelease(run_id, allocation))
 
@@ -141,15 +150,31 @@ class Ledger(Holes):
         buckets[before] ^= bit
         buckets[now] |= bit
         self.free += now - before
+        self.changes += 1
 
     def _untake(self, run_id: RunId) -> None:
-        self._give_back(self.held.pop(run_id))
+        allocation = self.held.pop(run_id)
+        self._give_back(allocation)
+        if self._holders is not None:
+            self._forget(run_id, allocation)
 
     def _unrelease(self, run_id: RunId, allocation: Allocation) -> None:
         for node, slots in allocation:
             self.capacity += (slots & ~self.offered[node]).bit_count()
             self._set_free(node, self.free_slots[node] & ~slots)
         self.held[run_id] = allocation
+        if self._holders is not None:
+            self._note(run_id, allocation)
+
+    def _note(self, run_id: RunId, allocation: Allocation) -> None:
+        assert self._holders is not None
+        for node, _ in allocation:
+            self._holders[node].add(run_id)
+
+    def _forget(self, run_id: RunId, allocation: Allocation) -> None:
+        assert self._holders is not None
+        for node, _ in allocation:
+            self._holders[node].discard(run_id)
 
     # --- trials ----------------------------------------------------------------------------------------
 
@@ -174,6 +199,14 @@ class Ledger(Holes):
             for index in range(self.nodes[node].gpus):
                 if slots >> index & 1:
                     yield f"{self.nodes[node].name}:{index}"
+
+    def holders(self, node: int) -> set[RunId]:
+        """The runs that hold slots of a node; kept up to date from the first time on that it is asked."""
+        if self._holders is None:
+            self._holders = [set() for _ in self.nodes]
+            for run_id, allocation in self.held.items():
+                self._note(run_id, allocation)
+        return self._holders[node]
 
     def open_to(self, demand: Demand) -> Holes:
         """What is free on the nodes that suit the demand; good until the next take or release."""

@@ -17,42 +17,44 @@ from tiresias.core.state import JobState, State
 COST_S = 60.0  # of a preemption, where a job does not tell
 
 
-def moves_for(job: JobState, state: State, placer: Placer, at: float) -> list[JobState]:
-    """Whose runs should move away for this refused job; none while anybody saves, or if it does not pay."""
-    if any(other.phase is Phase.STOPPING for other in state.jobs.values()):
-        return []
+def moves_for(
+    job: JobState, claim: Allocation, state: State, placer: Placer, at: float
+) -> list[JobState]:
+    """Whose runs should move away for a refused job with this claim; none where it does not pay."""
     ledger = state.ledger
-    holes = ledger.open_to(job.job.demand)
-    claim = placer.claim(job, holes, at)
     lacking = job.gpus - sum(slots.bit_count() for _, slots in claim)
     nodes = {node for node, _ in claim}
-    if len(nodes) != holes.fewest_nodes(job.gpus):
+    if sum(ledger.offered[node].bit_count() for node in nodes) < job.gpus:
         return []  # a node of its place has nothing free yet
     movers: list[JobState] = []
-    for other in _in_the_way(nodes, state):
+    for other, slots in _in_the_way(nodes, state):
         if lacking <= 0:
             break
-        assert other.run is not None
-        lacking -= sum(slots.bit_count() for node, slots in other.run.allocation if node in nodes)
-        movers.append(other)
+        lacking -= slots
+        if other.phase is not Phase.STOPPING:
+            movers.append(other)
     if lacking > 0 or len(movers) > placer.moves or not movers:
         return []
-    wait_s = min(_left_s(movers, at), placer.retry_at(job, holes, at) - at)
     cost_gpu_s = sum(other.gpus * _cost_s(other) for other in movers)
-    if cost_gpu_s >= job.gpus * wait_s or not _have_places(movers, nodes, ledger, placer, at):
+    if cost_gpu_s >= job.gpus * _left_s(movers, at):
+        return []
+    patience_s = placer.retry_at(job, ledger.open_to(job.job.demand), at) - at
+    if cost_gpu_s >= job.gpus * patience_s or not _have_places(movers, nodes, ledger, placer, at):
         return []
     return movers
 
 
-def _in_the_way(nodes: set[int], state: State) -> list[JobState]:
-    """Who runs on these nodes and may move, the smallest and then the youngest first."""
+def _in_the_way(nodes: set[int], state: State) -> list[tuple[JobState, int]]:
+    """Who holds how many slots of these nodes and goes or may move: who goes first, then the smallest."""
     found = []
-    for run in state.runs.values():
+    for run_id in {run_id for node in nodes for run_id in state.ledger.holders(node)}:
+        run = state.runs[run_id]
         job = state.jobs[run.job_id]
-        may = job.admitted and not job.pinned and run.started_at != INFINITY
-        if may and any(node in nodes for node, _ in run.allocation):
-            found.append((job.gpus, -run.granted_at, job.id, job))
-    return [job for *_, job in sorted(found)]
+        saves = job.phase is Phase.STOPPING
+        if saves or (job.admitted and not job.pinned and run.started_at != INFINITY):
+            slots = sum(slots.bit_count() for node, slots in run.allocation if node in nodes)
+            found.append((not saves, job.gpus, -run.granted_at, job.id, job, slots))
+    return [(job, slots) for *_, job, slots in sorted(found)]
 
 
 def _left_s(movers: list[JobState], at: float) -> float:

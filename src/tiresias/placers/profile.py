@@ -8,6 +8,7 @@ durations, a job is expected to run for about as long as it has run so far, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tiresias.core.facts import Allocation
@@ -36,6 +37,7 @@ def one_of(*names: str) -> Any:
     return parse
 
 
+@lru_cache(maxsize=4096)
 def known(model: str) -> ModelProfile | None:
     """The profile of a model of this name, if there is one."""
     return zoo.find(model) if zoo.knows(model) else None
@@ -72,22 +74,21 @@ class Profile(Placer):
         super().__init__(options)
         self._network = Network(PRESETS[self.options.network])
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
+        self._asked: tuple[JobState, Holes, int, float] | None = None
+        self._answer: tuple[Allocation, float] = (), 0.0
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
-        now = self._best_now(job, holes)
-        if len(now) == 1:
-            return now
+        now, patience_s = self._judge(job, holes, at)
         waited_s = at - min(job.refused_since, at)
-        return now if waited_s + BLINK_S >= self._patience_s(job, now, holes, at) else None
+        return now if waited_s + BLINK_S >= patience_s else None
 
     def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
     def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
-        since = min(job.refused_since, at)
-        return since + self._patience_s(job, self._best_now(job, holes), holes, at)
+        return min(job.refused_since, at) + self._judge(job, holes, at)[1]
 
     def refusal(self, job: JobState, holes: Holes, at: float) -> str:
         waits_s = self.retry_at(job, holes, at) - at
@@ -106,6 +107,18 @@ class Profile(Placer):
         slowdown = self._slowdown(profile, spread, packed_shape(job.gpus, node_gpus))
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
+
+    def _judge(self, job: JobState, holes: Holes, at: float) -> tuple[Allocation, float]:
+        """(the best place of now, how long it is worth to wait for a better one).
+
+        A refusal is followed by the question for how long: the last answer is kept for it.
+        """
+        asked = (job, holes, holes.changes, at)
+        if self._asked != asked:
+            now = self._best_now(job, holes)
+            patience_s = 0.0 if len(now) == 1 else self._patience_s(job, now, holes, at)
+            self._asked, self._answer = asked, (now, patience_s)
+        return self._answer
 
     def _best_now(self, job: JobState, holes: Holes) -> Allocation:
         """The fewest nodes its size allows, in one rack; or else of two places the one that slows it less."""
@@ -129,9 +142,16 @@ class Profile(Placer):
         profile = known(job.job.model) if job.gpus > 1 and holes.gpus else None
         if profile is None:
             return False
+        key = self, profile.name, job.gpus
+        answer: bool | None = holes.memo.get(key)
+        if answer is None:
+            answer = holes.memo[key] = self._may_suffer(profile, job.gpus, holes)
+        return answer
+
+    def _may_suffer(self, profile: ModelProfile, gpus: int, holes: Holes) -> bool:
         if self.options.rule == "skew" or profile.compute_s is None:
             return (profile.skew or 0.0) > float(self.options.limit)
-        return self._slowdown(profile, worst(job.gpus, holes), ideal(job.gpus, holes)) > ACCEPTABLE
+        return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
         """How many times as long as alone in the best place; a spread gang shares its links."""

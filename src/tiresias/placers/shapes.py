@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
-from tiresias.profiles.links import Shape, shape_of
+from tiresias.profiles.links import Shape
 
 
 def shape(allocation: Allocation, holes: Holes) -> Shape:
     """The shape of these slots."""
-    nodes = holes.nodes
-    return shape_of((nodes[node].rack, nodes[node].name, slots.bit_count()) for node, slots in allocation)
+    racks: dict[str, list[int]] = {}
+    for node, slots in allocation:
+        racks.setdefault(holes.nodes[node].rack, []).append(slots.bit_count())
+    return tuple(sorted([tuple(sorted(counts, reverse=True)) for counts in racks.values()], reverse=True))
 
 
 def ideal(gpus: int, holes: Holes) -> Shape:
     """The shape were nothing running: on the fewest nodes of one rack, or of several if none can hold it."""
+    key = "ideal", gpus
+    known: Shape | None = holes.memo.get(key)
+    if known is None:
+        known = holes.memo[key] = _ideal(gpus, holes)
+    return known
+
+
+def _ideal(gpus: int, holes: Holes) -> Shape:
     sizes = holes.sizes()
     racks = [[(size, (nodes & rack).bit_count()) for size, nodes in sizes] for rack in holes.racks.values()]
     if len(racks) > 1:
