@@ -101,6 +101,8 @@ class Ledger(Holes):
         bit = 1 << position
         self.memo.clear()
         self.layouts[before] ^= bit
+        if not self.layouts[before]:
+            del self.layouts[before]
         self.layouts[offered] = self.layouts.get(offered, 0) | bit
         self.gpus += offered.bit_count() - before.bit_count()
         self.capacity += (offered | taken).bit_count() - (before | taken).bit_count()
