@@ -15,13 +15,9 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-import tiresias.placers
-import tiresias.policies  # noqa: F401  (both for what they register)
-from benchmarks.managers import ENVIRONMENT, ManagerProcess, NoProcesses, manager_process, share
-from tiresias.live.machine import Machine
-from tiresias.live.manager import Manager
+from benchmarks.managers import ENVIRONMENT, ManagerProcess, manager_process, share
 from tiresias.live.submission import Caller, Submission
-from tiresias.store import Chosen, Store
+from tiresias.testing.still import still_manager
 
 ADMIN = Caller("ann", is_admin=True)
 SAY_WHEN = ("date", "+%s.%N")  # prints the instant at which it runs
@@ -87,11 +83,11 @@ def decide(rounds: int = 400) -> None:
 def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of each kind of decision, alone and with its commit."""
     took: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        executor, random = NoProcesses(), Random(1)
-        store = Store.open(home / "journal.db", home=home)
-        manager = Manager.open(home, store, executor, Machine.fake(SLOTS), Chosen("tiresias-l"))
+    random = Random(1)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        still_manager(Path(folder), SLOTS) as (manager, executor),
+    ):
 
         def asked() -> Submission:
             return Submission(("sleep", "86400"), folder, ENVIRONMENT, gpus=random.choice((1, 1, 2, 4, 8)))
@@ -118,8 +114,6 @@ def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
             timed("cancel", partial(manager.cancel, ADMIN, random.choice(list(manager.state.jobs))))
             executor.finish(random.choice(list(manager.state.runs)))
             timed("exit", manager.poll)
-        store.close()
-        executor.close()
     return took
 
 

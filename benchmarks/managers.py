@@ -1,4 +1,4 @@
-"""Managers to measure: a real process with a home of its own, and an executor that starts nothing."""
+"""Managers to measure: real processes with homes of their own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tiresias.api.client import ApiError, Client
-from tiresias.core.model import RunId
-from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp, WorkerExit
 
 PATIENCE_S = 120.0
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -122,39 +120,3 @@ def _end_runs(home: Path) -> None:
         if all((each.parent / "exit.json").exists() for each in home.glob("jobs/*/runs/*/claim.json")):
             return
         time.sleep(0.05)
-
-
-class NoProcesses:
-    """An executor that starts nothing: every run is up at once and ends when `finish` says so.
-
-    For measuring what the manager itself costs with hundreds of runs on a machine that could not run them.
-    """
-
-    def __init__(self) -> None:
-        self._reports: list[Report] = []
-        self._descriptor = os.eventfd(0)
-
-    def start(self, spec: RunSpec) -> None:
-        self._reports.append(RunUp(spec.run_id))
-
-    def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
-        self._reports.append(RunGone(run_id, (WorkerExit(code=75, told=True),), stopped=True))
-
-    def finish(self, run_id: RunId) -> None:
-        self._reports.append(RunGone(run_id, (WorkerExit(code=0),)))
-
-    def poll(self) -> list[Report]:
-        reports, self._reports = self._reports, []
-        return reports
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
-        return Adopted(running=[spec.run_id for spec in expected])
-
-    def forget(self, run_id: RunId) -> None:
-        pass
-
-    def close(self) -> None:
-        os.close(self._descriptor)

@@ -41,13 +41,24 @@ class Read(NamedTuple):
     offset: int
 
 
-def read_reports(run_dir: str | os.PathLike[str], worker: int = 0, offset: int = 0) -> Read:
+def reported_bytes(run_dir: str | os.PathLike[str], worker: int = 0) -> int:
+    """How much a worker has written; 0 when there is no file."""
+    try:
+        return os.lstat(_path(run_dir, worker)).st_size
+    except OSError:
+        return 0
+
+
+def read_reports(
+    run_dir: str | os.PathLike[str], worker: int = 0, offset: int = 0, most_bytes: int | None = None
+) -> Read:
     """The reports of a worker from `offset` on; none when there is no file, or nothing new in it.
 
-    A last line without its end is left for the next call. At most a mebibyte is read at once: call again
-    until the offset stays the same.
+    A last line without its end is left for the next call. At most a mebibyte (or `most_bytes`) is read at
+    once: call again until the offset stays the same.
     """
-    path = os.path.join(run_dir, f"report-{worker}.jsonl")
+    path = _path(run_dir, worker)
+    most = most_bytes or CHUNK_BYTES
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -60,14 +71,18 @@ def read_reports(run_dir: str | os.PathLike[str], worker: int = 0, offset: int =
             return Read([], offset)
         if found.st_size < offset:  # not the file that it was: begin again
             offset = 0
-        chunk = os.pread(file, CHUNK_BYTES, offset)
+        chunk = os.pread(file, most, offset)
     finally:
         os.close(file)
     end = chunk.rfind(b"\n") + 1
     if end == 0:  # a line longer than a chunk is no report: skip it
-        return Read([], offset + len(chunk) if len(chunk) == CHUNK_BYTES else offset)
+        return Read([], offset + len(chunk) if len(chunk) == most else offset)
     parsed = (parse(line) for line in chunk[:end].split(b"\n"))
     return Read([report for report in parsed if report is not None], offset + end)
+
+
+def _path(run_dir: str | os.PathLike[str], worker: int) -> str:
+    return os.path.join(run_dir, f"report-{worker}.jsonl")
 
 
 def is_finished(run_dir: str | os.PathLike[str]) -> bool:

@@ -168,12 +168,12 @@ class Window(Desk):
         """A number, or the name of a job: one of the caller's own, an active one, the latest first."""
         if text.isdecimal() and len(text) < 16:
             return JobId(int(text))
-        named = self.notes.named(text)
-        if own := [id for id in named if caller.may_touch(self.notes[id].light.user)]:
-            return max(own)
-        found = None if caller.is_admin else self.store.latest_of_name(text, caller.user)
+        own = (id for id in self.notes.named(text) if caller.may_touch(self.notes[id].light.user))
+        found = next(own, None)
+        if found is None and not caller.is_admin:
+            found = self.store.latest_of_name(text, caller.user)
         if found is None:
-            found = max(named) if named else self.store.latest_of_name(text)
+            found = next(self.notes.named(text), None) or self.store.latest_of_name(text)
         if found is None:
             raise NotFound(f"there is no job named {text!r}; `tir ls --all` lists all of them")
         return found

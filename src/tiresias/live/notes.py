@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -83,8 +83,9 @@ class Notes(dict[JobId, Note]):
                     del index[word]
         return note
 
-    def named(self, name: str) -> list[JobId]:
-        return list(self._by_name.get(name, ())) if name else []
+    def named(self, name: str) -> Iterator[JobId]:
+        """Those that were given this name, the latest first."""
+        return reversed(self._by_name.get(name, {})) if name else iter(())
 
     def is_used(self, snapshot: str) -> bool:
         """Whether an active job runs in this copy."""

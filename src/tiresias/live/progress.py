@@ -8,8 +8,11 @@ from typing import Any
 
 from tiresias.core.model import RunId
 from tiresias.job.progress import Progress, follow, outlook
-from tiresias.job.reports import read_reports
+from tiresias.job.reports import read_reports, reported_bytes
 from tiresias.live.reports import ProgressReport
+
+READ_BYTES = 64 * 1024  # some hundred reports: the last ten minutes of a training that tells much
+MOST_READS = 4
 
 
 @dataclass(slots=True)
@@ -30,17 +33,7 @@ class ProgressBook:
     def of(self, run_id: RunId, job_dir: Path, now: float) -> ProgressReport | None:
         """None as long as nothing was told."""
         reading = self._read.setdefault(run_id, Reading())
-        while True:
-            try:
-                found = read_reports(job_dir, 0, reading.offset)
-            except OSError:
-                break  # it is the user's directory: whatever is wrong with it, the job has told nothing new
-            if reading.first is None and found.reports:
-                reading.first = found.reports[0].at, found.reports[0].step
-            reading.progress = follow(reading.progress, found.reports)
-            if found.offset == reading.offset:
-                break
-            reading.offset = found.offset
+        self._read_on(reading, job_dir)
         progress = reading.progress
         if progress.reported_at is None:
             return None
@@ -53,6 +46,20 @@ class ProgressBook:
             view.eta_s,
             dict(progress.metrics or {}),
         )
+
+    def _read_on(self, reading: Reading, job_dir: Path) -> None:
+        """What is new; of much only the end: nobody shall wait for what a user's program may write."""
+        for _ in range(MOST_READS):
+            try:
+                found = read_reports(job_dir, 0, reading.offset, READ_BYTES)
+            except OSError:
+                return  # it is the user's directory: whatever is wrong with it, the job has told nothing new
+            if reading.first is None and found.reports:
+                reading.first = found.reports[0].at, found.reports[0].step
+            reading.progress = follow(reading.progress, found.reports)
+            if found.offset == reading.offset:
+                return
+            reading.offset = max(found.offset, reported_bytes(job_dir) - READ_BYTES)
 
     def told(self, run_id: RunId, job_dir: Path, now: float) -> list[Any] | None:
         """The first and the last report of a run, each with its instant and step, for its record."""

@@ -56,7 +56,8 @@ class Store(Reader):
     def open(cls, path: Path, *, home: Path | None = None, synchronous: str = "FULL") -> Self:
         """The journal at `path`, made if there is none; refused while another process has it open.
 
-        `synchronous="NORMAL"` survives a crash of the manager, but not always one of the machine.
+        `synchronous="NORMAL"` survives a crash of the manager, but not always one of the machine; "OFF" never
+        waits for the disk at all, and is for simulations.
         """
         with explaining(path, "open the journal"):
             path.parent.mkdir(parents=True, exist_ok=True)

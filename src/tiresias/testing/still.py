@@ -1,0 +1,70 @@
+"""A manager whose runs are not started, to see what the manager itself costs.
+
+    with still_manager(tmp_path, gpus=256) as (manager, executor):
+        manager.submit(caller, submissions)
+        manager.flush()
+        executor.finish(run_id)
+        manager.poll()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import tiresias.placers
+import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core.model import RunId
+from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp, WorkerExit
+from tiresias.live.machine import Machine
+from tiresias.live.manager import Manager
+from tiresias.store import Chosen, Store
+
+
+class NoProcesses:
+    """An executor that starts nothing: every run is up at once and ends when `finish` says so.
+
+    For measuring what the manager itself costs with hundreds of runs on a machine that could not run them.
+    """
+
+    def __init__(self) -> None:
+        self._reports: list[Report] = []
+        self._descriptor = os.eventfd(0)
+
+    def start(self, spec: RunSpec) -> None:
+        self._reports.append(RunUp(spec.run_id))
+
+    def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
+        self._reports.append(RunGone(run_id, (WorkerExit(code=75, told=True),), stopped=True))
+
+    def finish(self, run_id: RunId) -> None:
+        self._reports.append(RunGone(run_id, (WorkerExit(code=0),)))
+
+    def poll(self) -> list[Report]:
+        reports, self._reports = self._reports, []
+        return reports
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
+        return Adopted(running=[spec.run_id for spec in expected])
+
+    def forget(self, run_id: RunId) -> None:
+        pass
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+@contextmanager
+def still_manager(
+    home: Path, gpus: int, policy: str = "tiresias-l"
+) -> Iterator[tuple[Manager, NoProcesses]]:
+    """The real manager over the real journal; only its runs are no processes."""
+    executor = NoProcesses()
+    with Store.open(home / "journal.db", home=home) as store:
+        yield Manager.open(home, store, executor, Machine.fake(gpus), Chosen(policy)), executor
+    executor.close()

@@ -1,0 +1,155 @@
+"""No request and no exit costs more because many jobs wait: calls and rows are counted, not seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tiresias.live.manager import Manager
+from tiresias.live.reports import Limits
+from tiresias.live.submission import Caller, Submission
+from tiresias.testing.still import NoProcesses, still_manager
+
+ANN = Caller("ann", is_admin=True)
+FEW, MANY = 60, 1200
+GPUS = 16
+LIMITS = {"no limit": None, "a limit of GPUs": Limits(max_running_gpus=8)}
+
+
+def asked(home: Path, **more: object) -> Submission:
+    return Submission(("true",), str(home), {"PATH": "/bin"}, name="bert", **more)  # type: ignore[arg-type]
+
+
+@contextmanager
+def a_queue(home: Path, waiting: int, limits: Limits | None, **more: object) -> Iterator[_Queue]:
+    home.mkdir()
+    with still_manager(home, GPUS) as (manager, executor):
+        if limits is not None:
+            manager.set_limits(ANN, "*", limits)
+        manager.submit(ANN, [asked(home, **more) for _ in range(waiting)])
+        queue = _Queue(manager, executor)
+        queue.turn()
+        yield queue
+
+
+class _Queue:
+    def __init__(self, manager: Manager, executor: NoProcesses):
+        self.manager, self.executor = manager, executor
+
+    def turn(self) -> None:
+        self.manager.flush()
+        self.manager.poll()
+        self.manager.flush()
+
+    def exit(self) -> None:
+        self.executor.finish(next(iter(self.manager.state.runs)))
+        self.manager.poll()
+
+    def cost(self, deed: Callable[[], object]) -> tuple[int, int]:
+        """Calls of functions and rows written, until all of it is decided, durable and carried out."""
+        calls = 0
+
+        def count(frame: object, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        rows = self.manager.store._write.total_changes
+        sys.setprofile(count)
+        try:
+            deed()
+            self.manager.flush()
+        finally:
+            sys.setprofile(None)
+        rows = self.manager.store._write.total_changes - rows
+        self.turn()
+        return calls, rows
+
+
+def deeds(queue: _Queue, home: Path, **more: object) -> dict[str, tuple[int, int]]:
+    """What each thing costs that happens again and again; the dearest of three times."""
+    manager = queue.manager
+    last = max(manager.state.jobs)
+    things: dict[str, Callable[[], object]] = {
+        "submit": lambda: manager.submit(ANN, [asked(home, **more)]),
+        "find": lambda: manager.find(ANN, "bert"),
+        "cancel": lambda: manager.cancel(ANN, last),
+        "hold": lambda: manager.hold(ANN, last - 1),
+        "release": lambda: manager.release(ANN, last - 1),
+        "exit": queue.exit,
+        "tick": manager.tick,
+    }
+    repeated = ("submit", "exit", "tick")
+    return {
+        name: max(queue.cost(deed) for _ in range(3 if name in repeated else 1))
+        for name, deed in things.items()
+    }
+
+
+def grown(few: dict[str, tuple[int, int]], many: dict[str, tuple[int, int]]) -> list[str]:
+    """What costs more than half as much again with twenty times the jobs."""
+    return [
+        f"{name}: {few[name]} calls and rows with few waiting, {many[name]} with many"
+        for name in few
+        if many[name][0] > 1.5 * few[name][0] + 50 or many[name][1] > few[name][1] + 5
+    ]
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_nothing_costs_more_because_many_jobs_wait(tmp_path: Path, limits: str) -> None:
+    found = []
+    for waiting in (FEW, MANY):
+        home = tmp_path / str(waiting)
+        with a_queue(home, waiting, LIMITS[limits]) as queue:
+            found.append(deeds(queue, home))
+    assert grown(*found) == []
+
+
+def test_nor_because_they_wait_for_others_of_their_array(tmp_path: Path) -> None:
+    found = []
+    for waiting in (FEW, MANY):
+        home = tmp_path / str(waiting)
+        with a_queue(home, waiting, None, array="a", array_limit=4) as queue:
+            assert len(queue.manager.state.runs) == 4
+            found.append(deeds(queue, home, array="a", array_limit=4))
+    assert grown(*found) == []
+
+
+def test_nothing_is_kept_of_jobs_that_have_ended(tmp_path: Path) -> None:
+    """Everything that grows with the jobs of a manager is empty again when there are none."""
+    home = tmp_path / "home"
+    with a_queue(home, 40, Limits(max_running_gpus=4), array="a", array_limit=2) as queue:
+        manager = queue.manager
+        last = max(manager.state.jobs)
+        manager.submit(ANN, [asked(home, after=(last,), preflight=True, snapshot=f"{home}/snapshots/s")])
+        queue.turn()
+        while manager.state.jobs:
+            for run in list(manager.state.runs):
+                queue.executor.finish(run)
+            manager.poll()
+            queue.turn()
+        gates, notes = manager.gates, manager.notes
+        books = {
+            "notes": notes,
+            "names": notes._by_name,
+            "snapshots": notes._by_snapshot,
+            "users": gates.by_user,
+            "limits": gates._of_user,
+            "arrays": gates._of_array,
+            "needs": gates._needs,
+            "needed by": gates._needed_by,
+            "back-offs": gates._backoffs,
+            "doomed": gates._doomed,
+            "to look at": gates._dirty,
+            "endings": manager._endings,
+            "read": manager.progress._read,
+            "commands": manager._commands,
+            "forget": manager._forget,
+            "failed": manager._failed_alike,
+            "ready": manager.controller._ready,
+            "wakes": manager.controller._wakes,
+        }
+        assert {name: book for name, book in books.items() if book} == {}
