@@ -165,7 +165,7 @@ def test_a_bug_of_ours_is_not_passed_off_as_the_users(tiresias, two_jobs, monkey
     def broken(text: str) -> None:
         raise ValueError("this is a bug")
 
-    monkeypatch.setattr("tiresias.sim.clusters.parse", broken)
+    monkeypatch.setattr("tiresias.sim.clusters.read", broken)
     with pytest.raises(ValueError, match="this is a bug"):
         tiresias("simulate", two_jobs, *ON)
 
