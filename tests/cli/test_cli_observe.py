@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -88,6 +89,23 @@ def test_where_no_model_can_be_told_the_traffic_is_shown_and_nothing_is_stored(t
     said = tiresias("profile", *mesh[2:])
     assert said.code == 0
     assert "size not visible" in said.out
+
+
+def test_a_signal_that_ends_us_ends_the_command_too(observing, outside_environment, tmp_path):
+    """A training in a session of its own would go on for ever when `timeout` ends us."""
+    program = "import os, time; print('pid', os.getpid(), flush=True); time.sleep(1000)"
+    words = ["profile", "--", sys.executable, "-c", program]
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "tiresias.cli.main", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=outside_environment | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    with ours:
+        pid = next(int(line.split()[1]) for line in ours.stderr if line.startswith("pid "))
+        ours.terminate()
+        assert ours.wait(60) == 143
+    assert not Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.parametrize(

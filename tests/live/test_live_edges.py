@@ -16,7 +16,7 @@ from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.keeper import MOST_REMEMBERED
 from tiresias.live.manager import Manager
 from tiresias.live.start import Options, open_manager
-from tiresias.live.submission import Submission
+from tiresias.live.submission import Caller, Submission
 from tiresias.store import Store, StoreError
 from tiresias.testing.executors import until
 from tiresias.testing.live import ADMIN, LiveLab
@@ -240,3 +240,43 @@ def test_a_journal_catches_up_with_what_is_to_leave_it(
         lab.manager._compacted_at -= 3600.0  # an hour later
         lab.until(lambda: not any(lab.manager.store.story(job) for job in jobs))
         assert [lab.of(job) for job in jobs] == ends, "their history stays"
+
+
+SAVES_SLOWLY = (  # told to stop, it waits for a word; its second run ends by itself
+    "import os, signal, sys, time\n"
+    "def save(*_):\n"
+    "    while not os.path.exists('go'): time.sleep(0.05)\n"
+    "    sys.exit(75)\n"
+    "signal.signal(signal.SIGTERM, save)\n"
+    "print('on', flush=True)\n"
+    "if os.environ['TIRESIAS_RESUME'] == '0': time.sleep(600)\n"
+)
+
+
+def test_a_time_limit_that_is_raised_while_the_job_saves_lets_it_go_on(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        job = lab.submit(("python", "-c", SAVES_SLOWLY), time_limit_s=3.0, grace_s=60.0)
+        lab.until(lambda: lab.output(job) == "on\n")
+        lab.until(lambda: lab.of(job).phase == "STOPPING")
+        lab.manager.change(ADMIN, job, {"time_limit_s": 600.0})
+        (tmp_path / "go").touch()
+        [end] = lab.until_ended(job)
+        assert (end.phase, end.runs) == ("SUCCEEDED", 2)
+
+
+LOSS = {"loss": 0.25}
+TELLS = "from tiresias import job; job.report(step=1, total_steps=2, loss=0.25)"
+
+
+def test_what_a_training_measures_is_for_its_owner(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        job = lab.submit(("python", "-c", f"{TELLS}; import time; time.sleep(600)"), by=Caller("bob"))
+        lab.until(lambda: lab.of(job).progress is not None)
+        for _ in range(2):
+            for caller, metrics in ((Caller("bob"), LOSS), (ADMIN, LOSS), (Caller("eve"), {})):
+                [line] = lab.manager.summaries(caller, ended=True)[0]
+                assert line.progress is not None
+                assert (line.progress.step, line.progress.metrics) == (1, metrics), caller
+            if job in lab.manager.state.jobs:
+                lab.manager.cancel(ADMIN, job)
+                lab.until_ended(job)

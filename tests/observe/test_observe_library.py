@@ -314,5 +314,11 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
         library()
 
 
+def test_a_cache_that_cannot_be_preloaded_from_is_named(built, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    with pytest.raises(ObserveError, match="my cache/tiresias: LD_PRELOAD takes no path with a space"):
+        library()
+
+
 def test_the_source_goes_with_the_package():
     assert SOURCE.read_text().startswith("/*\n * Records what a process sends over sockets")

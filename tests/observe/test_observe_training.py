@@ -135,6 +135,14 @@ def test_what_does_not_stop_is_ended_its_children_in_other_sessions_too(built, t
     assert trial.was_stopped
 
 
+def test_a_command_that_clears_its_environment_is_ended_too(built, tmp_path):
+    program = "import os, sys; os.execve(sys.executable, ['python', '-c', os.environ['PROGRAM']], {})"
+    env = dict(os.environ) | {"PROGRAM": "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"}
+    trial = Trial(tuple(python(program)), tmp_path, built, grace_s=0.2, env=env)
+    trial.run(1, 0.5)
+    assert [process.returncode for process in trial.processes] in ([-signal.SIGKILL], [-signal.SIGTERM])
+
+
 def test_ctrl_c_ends_the_command_and_what_was_recorded_is_removed(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

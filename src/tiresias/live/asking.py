@@ -211,6 +211,8 @@ class Desk(Keeper):
                 raise Denied("priority=high needs an admin")
         _check_shape(new)
         self.notes.change(id, new)
+        if "time_limit_s" in changes:
+            note.is_expired = False  # whether it has passed is seen anew
         self.note(id)
         at = self.now()
         self.apply(

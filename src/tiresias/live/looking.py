@@ -73,7 +73,7 @@ class Window(Desk):
         found: list[JobSummary] = []
         if cursor is None:
             found = [
-                self._active(job)
+                self._active(job, caller)
                 for job in self._in_order()
                 if (user is None or job.user == user) and (not phases or job.phase.value in phases)
             ]
@@ -81,7 +81,7 @@ class Window(Desk):
                 return found, None
         records, following = self.store.ended(limit, cursor)
         found += [
-            self._ended(record)
+            self._ended(record, caller)
             for record in records
             if (user is None or record.job.user == user) and (not phases or record.phase.value in phases)
         ]
@@ -89,7 +89,9 @@ class Window(Desk):
 
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
         job = self.state.jobs.get(id)
-        return self._active(job) if job is not None else self._ended(self._recorded(id))
+        if job is not None:
+            return self._active(job, caller)
+        return self._ended(self._recorded(id), caller)
 
     def _in_order(self) -> list[JobState]:
         jobs = self.state.jobs
@@ -98,7 +100,7 @@ class Window(Desk):
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 
-    def _active(self, job: JobState) -> JobSummary:
+    def _active(self, job: JobState, caller: Caller) -> JobSummary:
         now = self.now()
         told = None
         if job.run is not None:
@@ -106,6 +108,8 @@ class Window(Desk):
         note = self.notes[job.id]
         if told is None and note.progress is not None:
             told = ProgressReport(**note.progress)
+        if told is not None and not caller.may_touch(job.user):
+            told.metrics = {}
         return JobSummary(
             job.id,
             job.job.name,
@@ -135,9 +139,11 @@ class Window(Desk):
             return int(job.key[1]) + 1
         return int(policy.rank(job, self.state.memory, self.now())[0]) + 1
 
-    def _ended(self, record: JobRecord) -> JobSummary:
+    def _ended(self, record: JobRecord, caller: Caller) -> JobSummary:
         kept = record.record or {}
-        told = kept.get("progress")
+        told = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
+        if told is not None and not caller.may_touch(record.job.user):
+            told.metrics = {}
         return JobSummary(
             record.id,
             record.job.name,
@@ -152,7 +158,7 @@ class Window(Desk):
             record.first_started_at,
             record.ended_at,
             kept.get("exit_code"),
-            None if told is None else ProgressReport(**told),
+            told,
             record.job.tenant,
             record.job.priority.value,
             since_at=record.ended_at,
@@ -366,7 +372,7 @@ class Window(Desk):
         runs = self.store.spans(record.id for record in records)
         rows = []
         for record in records:
-            ended = self._ended(record)
+            ended = self._ended(record, caller)
             row = {name: getattr(ended, name) for name in HISTORY}
             lost = losses(runs.get(record.id, []))
             row |= {

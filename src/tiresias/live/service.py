@@ -15,6 +15,7 @@ from tiresias.store import StoreError
 log = logging.getLogger("tiresias")
 
 RETRY_S = 1.0  # between two tries to write to a journal that cannot be written
+SHORTEST_NAP_S = 0.002  # whatever is due in the next instant, others have their turn
 LONGEST_NAP_S = 3600.0
 ITSELF = Caller("manager", is_admin=True)
 
@@ -119,4 +120,5 @@ class Service:
         if self._timer is not None:
             self._timer.cancel()
         if self._loop is not None and not self._loop.is_closed():
-            self._timer = self._loop.call_later(min(max(seconds, 0.0), LONGEST_NAP_S), self._plan_flush)
+            seconds = min(max(seconds, SHORTEST_NAP_S), LONGEST_NAP_S)
+            self._timer = self._loop.call_later(seconds, self._plan_flush)

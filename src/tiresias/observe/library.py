@@ -31,6 +31,9 @@ def library() -> Path:
         raise ObserveError(f"a training can be observed on Linux only, and this is {platform.system()}")
     command = [*compiler(), *FLAGS]
     built = cache() / f"libmessages-{_key(command)}.so"
+    if set(str(built)) & set(": "):
+        hint = "Name a directory without them in XDG_CACHE_HOME."
+        raise ObserveError(f"{built.parent}: LD_PRELOAD takes no path with a space or a colon. {hint}")
     if not built.exists():
         _build(command, built)
     return built

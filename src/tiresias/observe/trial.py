@@ -120,18 +120,25 @@ class Trial:
     def end(self) -> None:
         """Ask those that still run to stop, and after the grace end all that is left of the trial."""
         self.was_stopped = self.is_running()
+        try:
+            self.tell(signal.SIGTERM)
+            self.all_ended(self.grace_s)
+        finally:  # also when a second Ctrl-C says that the grace is too long
+            self.tell(signal.SIGKILL)
+            until = time.monotonic() + KILL_S
+            while (rest := self.rest()) and time.monotonic() < until:
+                for each in rest:
+                    procfs.send(each, signal.SIGKILL)
+                _one_ends([each.pid for each in rest], 0.1)
+            for process in self.processes:
+                process.wait()
+
+    def tell(self, number: signal.Signals) -> None:
+        """A signal to the groups of those that we started and that still run."""
         for process in self.processes:
             if process.poll() is None:
                 with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
-        self.all_ended(self.grace_s)
-        until = time.monotonic() + KILL_S
-        while (rest := self.rest()) and time.monotonic() < until:
-            for each in rest:
-                procfs.send(each, signal.SIGKILL)
-            _one_ends([each.pid for each in rest], 0.1)
-        for process in self.processes:
-            process.wait()
+                    os.killpg(process.pid, number)
 
     def rest(self) -> list[procfs.Process]:
         """What is alive and was started by the trial, its children's children included."""
