@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, live, network, placing, quality, speed
+from benchmarks import ladder, live, network, observe, placing, quality, speed
 
 ALL = {
     "speed.philly": speed.philly,
@@ -17,6 +17,7 @@ ALL = {
     "live.submit": live.submit,
     "live.restart": live.restart,
     "live.idle": live.idle,
+    "observe": observe.overhead,
     "placing": placing.placing,
     "ladder": ladder.ladder,
 }

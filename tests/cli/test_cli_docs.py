@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from tiresias.cli.main import app
+from tiresias.cli.main import program
 from tiresias.sim.report import JOB_COLUMNS, SUMMARY_KEYS, SWEEP_KEYS, TIMELINE_COLUMNS
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/cli.md"
@@ -25,7 +25,7 @@ def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from commands(each, f"{name} {word}")
 
 
-COMMANDS = dict(commands(typer.main.get_command(app), "tiresias"))
+COMMANDS = dict(commands(typer.main.get_command(program([])), "tiresias"))
 
 
 def sections() -> dict[str, str]:

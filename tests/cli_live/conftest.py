@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_cli import Outcome, Program, Terminal, Tir, eventually, start_in_terminal, wipe_environment
+from live_cli import Outcome, Program, Terminal, Tir, end, eventually, start_in_terminal, wipe_environment
 
 from tiresias.api.client import Client
 from tiresias.cli.main import run
@@ -24,7 +24,7 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert started.code == 0, started.err
         yield home
     finally:
-        assert program("down", "--stop-jobs").code == 0
+        end(program, home)
 
 
 @pytest.fixture
@@ -72,8 +72,7 @@ def fresh(here: Callable[[Path], Program], tmp_path: Path) -> Iterator[Program]:
     """`tir ARGS…` with a home of its own, in which nothing is yet; what it starts is ended."""
     program = here(tmp_path / "home")
     yield program
-    if (program.home / "manager.json").exists():
-        assert program("down", "--stop-jobs").code == 0
+    end(program, program.home)
 
 
 @pytest.fixture

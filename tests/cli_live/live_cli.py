@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from tiresias.testing.executors import processes_of
+
 DEADLINE_S = 60.0  # for whatever must happen at once; the machine may be busy
 PROGRAM = [sys.executable, "-m", "tiresias.cli.main"]
 NOT_OURS = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TIRESIAS_URL", "TIRESIAS_TOKEN")
@@ -88,6 +90,16 @@ class Tir:
             timeout=DEADLINE_S,
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def end(program: Callable[..., Outcome], home: Path) -> None:
+    """Leave no manager and no run behind, not even if a test has failed half-way or the manager has died."""
+    done = program("down", "--stop-jobs") if (home / "manager.json").exists() else None
+    left = processes_of(home)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert done is None or done.code == 0, done
+    assert not left
 
 
 def wipe_environment(monkeypatch: pytest.MonkeyPatch) -> None:

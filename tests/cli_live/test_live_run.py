@@ -103,8 +103,8 @@ def test_wait_ends_with_the_first_failure(tir):
     bad = tir("submit", "--retries", "0", "--", "sh", "-c", "exit 5").id
     done = tir("wait", good, bad, good)
     assert done.code == 5
-    assert f"job {good} (true): SUCCEEDED" in done.err
-    assert tir("wait", "-q", good).err == ""
+    assert f"job {good} (true): SUCCEEDED" in done.out
+    assert tir("wait", "-q", good).out == ""
     assert [job["exit_code"] for job in tir("wait", good, bad, "-o", "json").json] == [0, 5]
     assert tir("wait", "999999").code == 3
 

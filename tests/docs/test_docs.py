@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core import plugins
 from tiresias.sim import experiment
+from tiresias.testing.executors import processes_of
 
 RUN = ("python", "console")
 NOT_RUN = ("text", "yaml", "csv", "sh", "mermaid", "json")
@@ -39,8 +41,14 @@ def module(
     made = ModuleType("page")
     monkeypatch.setitem(sys.modules, made.__name__, made)
     yield made
+    code, said = 0, ""
     if (home / "manager.json").exists():
-        assert call_tiresias(["tir", "down", "--stop-jobs"])[0] == 0
+        code, said = call_tiresias(["tir", "down", "--stop-jobs"])
+    left = processes_of(home)  # where the manager has died, or the page stops it without its jobs
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not code, said
+    assert not left
 
 
 @pytest.mark.parametrize("page", EXAMPLES, ids=name_of)

@@ -37,10 +37,18 @@ def test_a_model_of_equal_layers_is_one_iteration_and_not_one_for_each_layer(see
     assert found.bytes == 2 * (sum(TRANSFORMER) + HEADER * len(TRANSFORMER))
 
 
+def test_many_equal_layers_and_much_noise_are_one_iteration():
+    """Of 600 gaps one is long, and that one is a tenth of the time: only the time tells."""
+    layers = (100_000, *(100_000, 400_000, 400_000) * 200, 9_000)
+    scene = servers(Scene(jitter=0.9), layers, workers=1, servers=1, iterations=12, compute_s=0.1, header=0)
+    assert gang(scene.processes()).bytes == 2 * sum(layers)
+
+
+@pytest.mark.parametrize("compute_s", [0.0005, 0.03])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_chunks_of_one_size_are_told_apart_by_the_time_between_them(seed):
-    """Three nodes, two segments each: eight chunks an iteration, all of one size."""
-    scene = ring(Scene(seed), buckets=(6_000_000,))
+def test_chunks_of_one_size_are_told_apart_by_the_time_between_them(seed, compute_s):
+    """Three nodes, two segments each: eight chunks of one size an iteration, even if it is mostly sending."""
+    scene = ring(Scene(seed), buckets=(6_000_000,), compute_s=compute_s)
     found = gang(scene.processes())
     assert found.bytes == pytest.approx(4 * 6_000_000, rel=0.01)
     assert found.period_s == pytest.approx(period_s(scene, 30), rel=0.1)

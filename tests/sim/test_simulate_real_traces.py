@@ -83,9 +83,11 @@ def test_philly_fifo(real_trace: RealTrace) -> None:
     assert average_jct(real_trace, "fifo") == pytest.approx(488_935, rel=0.005)
 
 
+@pytest.mark.soak  # 40 s each: the order is compared job by job with the naive simulator elsewhere
 def test_philly_srtf(real_trace: RealTrace) -> None:
     assert average_jct(real_trace, "srtf") == pytest.approx(17_375, rel=0.005)
 
 
+@pytest.mark.soak
 def test_philly_srsf(real_trace: RealTrace) -> None:
     assert average_jct(real_trace, "srsf") == pytest.approx(15_359, rel=0.005)

@@ -269,7 +269,7 @@ def test_a_key_stands_for_one_submission(tmp_path: Path) -> None:
         assert store.job(JobId(3)) is None, "nothing of a refused batch is stored"
 
 
-def test_synchronous_is_one_of_two(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="synchronous='OFF' is not one of FULL, NORMAL"):
-        Store.open(tmp_path / "journal.db", synchronous="OFF")
+def test_synchronous_is_one_of_three(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="synchronous='FAST' is not one of FULL, NORMAL, OFF"):
+        Store.open(tmp_path / "journal.db", synchronous="FAST")
     Store.open(tmp_path / "journal.db", synchronous="NORMAL").close()

@@ -219,6 +219,28 @@ def test_compaction_goes_in_small_steps(told: Told) -> None:
     assert [stored.seq for stored in told.store.facts()] == [last + 1, last + 2], "numbers are not used again"
 
 
+def test_whole_states_are_kept_no_more_often_than_asked(told: Told) -> None:
+    for hour in range(1, 25):
+        told.submit(hour, at=hour * 3600.0)
+        told.store.compact(0.0, base_every_s=6 * 3600.0)
+    bases = [at for (at,) in told.store._all("SELECT at FROM bases WHERE at IS NOT NULL ORDER BY seq")]
+    assert bases == [3600.0, 7 * 3600.0, 13 * 3600.0, 19 * 3600.0]
+    assert redecide(replay(told.store)) is None
+
+
+def test_submissions_go_in_the_order_in_which_jobs_ended(told: Told) -> None:
+    for id in range(1, 7):
+        told.submit(id, at=float(id))
+        if id != 2:
+            told.finish(id, float(id))
+    done = [told.store.compact(100.0, limit=2) for _ in range(4)]
+    assert [each.submissions for each in done] == [2, 2, 1, 0]
+    assert told.store._all("SELECT job FROM submissions") == [(2,)], "that job has not ended"
+    told.finish(2, 50.0)
+    assert told.store.compact(40.0).submissions == 0, "not long ago"
+    assert told.store.compact(100.0).submissions == 1
+
+
 def test_a_journal_that_was_changed_is_found_out(told: Told) -> None:
     told.submit(1)
     told.submit(2)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -17,35 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 from tiresias import __version__
-from tiresias.cli.compare import compare
 from tiresias.cli.errors import FAILED, INTERRUPTED, USAGE, Stop
-from tiresias.cli.live import (
-    control,
-    demo,
-    doctor,
-    events,
-    history,
-    jobs,
-    limits,
-    logs,
-    nodes,
-    policy,
-    report,
-    submit,
-    token,
-    top,
-    up_down,
-    usage,
-)
-from tiresias.cli.live import run as running
-from tiresias.cli.live.commands import CONTEXT, Carrying
-from tiresias.cli.plugins import placers, policies
-from tiresias.cli.profile import profile
-from tiresias.cli.simulate import simulate
-from tiresias.cli.sweep import sweep
-from tiresias.cli.trace import app as trace
-
-JOBS, CLUSTER, SIMULATION = "Jobs", "Cluster", "Simulation"
+from tiresias.cli.verbs import HEADINGS, needed, register
 
 
 class Commands(TyperGroup):
@@ -55,7 +27,7 @@ class Commands(TyperGroup):
         """The commands under the heading of what they are about; without Rich, which takes time to load."""
         found: dict[str, Any] = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         width = max(map(len, found), default=0)
-        for heading in (JOBS, CLUSTER, SIMULATION):
+        for heading in HEADINGS:
             about = {name: each for name, each in found.items() if _heading(each) == heading}
             with formatter.section(heading):
                 limit = formatter.width - 6 - width
@@ -115,13 +87,18 @@ def _told(error: OSError) -> str:
     return ": ".join([*names, error.strerror or str(error)])
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+def program(words: list[str]) -> typer.Typer:
+    """The program, with the verbs that this command line can need."""
+    made = typer.Typer(
+        cls=Commands,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_main)
+    register(made, needed(words))
+    return made
 
 
 def _version(wanted: bool) -> None:
@@ -130,7 +107,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -150,61 +126,13 @@ def _main(
         use_plugins(plugins or [])
 
 
-app.command(cls=Carrying, context_settings=CONTEXT, rich_help_panel=JOBS)(submit.submit)
-app.command(cls=Carrying, context_settings=CONTEXT, rich_help_panel=JOBS)(running.run)
-VERBS: dict[str, dict[str, Callable[..., None]]] = {
-    JOBS: {
-        "ls": jobs.ls,
-        "show": jobs.show_job,
-        "why": jobs.why,
-        "logs": logs.logs,
-        "wait": running.wait,
-        "cancel": control.cancel,
-        "hold": control.hold,
-        "release": control.release,
-        "requeue": control.requeue,
-        "set": control.set_job,
-    },
-    CLUSTER: {
-        "up": up_down.up,
-        "down": up_down.down,
-        "status": up_down.status,
-        "top": top.top,
-        "nodes": nodes.nodes,
-        "drain": nodes.drain,
-        "undrain": nodes.undrain,
-        "events": events.events,
-        "usage": usage.usage,
-        "report": report.report,
-        "doctor": doctor.doctor,
-        "demo": demo.demo,
-    },
-    SIMULATION: {
-        "simulate": simulate,
-        "compare": compare,
-        "sweep": sweep,
-        "policies": policies,
-        "placers": placers,
-    },
-}
-for panel, verbs in VERBS.items():
-    for name, verb in verbs.items():
-        app.command(name, rich_help_panel=panel)(verb)
-app.command(cls=Carrying, rich_help_panel=SIMULATION)(profile)
-app.add_typer(policy.app, name="policy", rich_help_panel=CLUSTER)
-app.add_typer(limits.app, name="limits", rich_help_panel=CLUSTER)
-app.add_typer(token.app, name="token", rich_help_panel=CLUSTER)
-app.add_typer(history.app, name="history", rich_help_panel=CLUSTER)
-app.add_typer(trace, name="trace", rich_help_panel=SIMULATION)
-
-
 def run() -> None:
     """The entry point of the programs `tiresias` and `tir`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? and not an error
     try:
-        app()
+        program(sys.argv[1:])()
     except KeyboardInterrupt:  # before or after the command itself
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

@@ -17,7 +17,8 @@ from tiresias.live.books import LIMITS
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.gates import UNDECIDED
 from tiresias.live.keeper import Keeper
-from tiresias.live.notes import Note
+from tiresias.live.machine import MISSING
+from tiresias.live.notes import Note, fingerprint
 from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Batch, Chosen, StoreError, SubmissionKey
@@ -48,7 +49,7 @@ class Desk(Keeper):
         needs: dict[JobId, list[JobId]] = {}
         for submission in asked:
             id = self._new_id()
-            note = self.notes[id] = Note.of(submission)
+            note = self.notes.enter(id, Note.of(submission))
             needs[id] = self._unmet(submission)
             self._batch.submissions[id] = submission.to_json()
             if submission.preflight:
@@ -102,7 +103,7 @@ class Desk(Keeper):
             array_limit=None,
             snapshot="",
         )
-        note = self.notes[child] = Note.of(tried)
+        note = self.notes.enter(child, Note.of(tried))
         note.preflight_of = id
         self.notes[id].preflight_job = child
         self._batch.submissions[child] = tried.to_json()
@@ -137,11 +138,11 @@ class Desk(Keeper):
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""
-        alike = self._failed_alike.get(Note.of(asked).fingerprint, [])
-        if len(alike) >= self.settings.refuse_after and not asked.force:
-            id, reason, words = alike[-1]
+        alike = self._failed_alike.get(fingerprint(asked)) if self._failed_alike else None
+        if alike is not None and alike.times >= self.settings.refuse_after and not asked.force:
+            times, id, reason, words = alike
             raise Impossible(
-                f"this command failed in the same way {len(alike)} times ({reason}: {words}), last in job"
+                f"this command failed in the same way {times} times ({reason}: {words}), last in job"
                 f" {id}; see `tir logs {id}`, mend it, or submit it all the same with --force"
             )
 
@@ -209,7 +210,7 @@ class Desk(Keeper):
             if new.priority is Priority.HIGH and not caller.is_admin:
                 raise Denied("priority=high needs an admin")
         _check_shape(new)
-        note.light = new
+        self.notes.change(id, new)
         self.note(id)
         at = self.now()
         self.apply(
@@ -252,6 +253,8 @@ class Desk(Keeper):
         self._admin(caller, "undrain")
         node, index = self._place(what)
         if index is not None:
+            if what not in self.machine.gpus:
+                raise Conflict(f"{what} has no GPU: {MISSING}; start the manager again when it is back")
             self.restore(what)
             return
         self.out_of_service.pop(node, None)

@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,7 @@ from tiresias.live.clock import Clock
 from tiresias.live.errors import Unavailable
 from tiresias.live.gates import Gates
 from tiresias.live.machine import Machine
-from tiresias.live.notes import Note
+from tiresias.live.notes import Note, Notes
 from tiresias.live.places import Places
 from tiresias.live.progress import ProgressBook
 from tiresias.live.reports import Limits
@@ -55,7 +56,7 @@ class Books:
         self.store, self.executor, self.machine = store, executor, machine
         self.controller, self.chosen = controller, chosen
         self.clock, self.settings = clock, settings or Settings()
-        self.notes: dict[JobId, Note] = {}
+        self.notes = Notes()
         self.gates = Gates(self.state.jobs, self.notes)
         limits: dict[str, Any] = store.setting(LIMITS, {})
         self.gates.limits = {user: Limits(**what) for user, what in limits.items()}
@@ -65,9 +66,9 @@ class Books:
         self.next_job_id = store.next_job_id
         self._batch = Batch()
         self._step = Step()
-        self._commands: list[Command] = []
-        self._forget: list[RunId] = []
-        self._afterwards: list[Callable[[], None]] = []  # what is done once the batch is durable
+        self._commands: deque[Command] = deque()
+        self._forget: deque[RunId] = deque()
+        self._afterwards: deque[Callable[[], None]] = deque()  # what is done once the batch is durable
         self._endings: dict[JobId, dict[str, Any]] = {}  # what to keep of jobs that end in this batch
 
     @property
@@ -136,7 +137,7 @@ class Books:
 
     def _close(self, job: JobState) -> None:
         """A job has ended: keep what is to be kept of it, and let go of the rest."""
-        note = self.notes.pop(job.id)
+        note = self.notes.leave(job.id)
         ending = self._endings.pop(job.id, {})
         if job.phase is Phase.CANCELLED:
             ending = {**ending, "reason": "Cancelled", "sentence": "It was cancelled."}
@@ -168,23 +169,25 @@ class Books:
         """Make everything durable, then carry it out; StoreError if it could not be."""
         self.settle()
         batch = self._batch
-        if batch.steps or batch.notes or batch.settings:
-            try:
+        try:
+            if batch.steps or batch.notes or batch.settings:
                 self.store.commit(self.controller, batch)
-            except StoreError as error:
-                self.problem = str(error)
-                raise
-        self.problem = ""
-        self._batch = Batch()
-        commands, self._commands = self._commands, []
-        forget, self._forget = self._forget, []
-        afterwards, self._afterwards = self._afterwards, []
-        for command in commands:
-            self._carry_out(command)
-        for run_id in forget:
-            self.executor.forget(run_id)
-        for deed in afterwards:
-            deed()
+                self._batch = Batch()
+            self.problem = ""
+            self._act()
+        except StoreError as error:
+            self.problem = str(error)
+            raise
+
+    def _act(self) -> None:
+        """Carry out what is durable; what cannot be carried out now is kept for the next time."""
+        for _ in range(len(self._commands)):
+            self._carry_out(self._commands[0])
+            self._commands.popleft()
+        while self._forget:
+            self.executor.forget(self._forget.popleft())
+        while self._afterwards:
+            self._afterwards.popleft()()
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, StartRun):
@@ -239,7 +242,7 @@ class Books:
     def recover(self, loaded: Loaded) -> None:
         """Take over from a manager that ended, however it ended."""
         for id, body in loaded.notes.items():
-            self.notes[id] = Note.from_json(body)
+            self.notes.enter(id, Note.from_json(body))
         for id in self.state.jobs:
             note = self.notes[id]
             needs = (*note.light.after, *(() if note.preflight_job is None else (note.preflight_job,)))
@@ -252,7 +255,12 @@ class Books:
         told = {command.run_id for command in loaded.commands if isinstance(command, StartRun | StopRun)}
         self._commands += loaded.commands
         self._commands += [StopRun(id) for id in adopted.absent if id not in told]
-        self.apply(f.TimerFired(self.now()))
+        at = self.now()
+        self.apply(*self.machine_facts(at), f.TimerFired(at))
+
+    def machine_facts(self, at: float) -> list[f.Fact]:
+        """How the machine differs from what the journal knows: told before anything is planned on it."""
+        return []
 
     def ended_phase(self, id: JobId) -> Phase | None:
         """How a job ended that is not active; None if there never was such a job."""

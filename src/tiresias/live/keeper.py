@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, NamedTuple
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
@@ -23,6 +23,18 @@ OUT_OF_SERVICE = "out_of_service"  # the setting: why which slot or node is
 FAULTS = "gpu_faults"  # the setting: which jobs died of which slot, since anything went well there
 FOREIGN = "used by others: "
 UNHEALTHY = "unhealthy: "
+BITE = 1000  # facts that leave the journal at once
+BITE_EVERY_S = 1.0
+MOST_REMEMBERED = 1000  # commands that failed in a way that would come again
+
+
+class FailedAlike(NamedTuple):
+    """A command that failed so often in a row in the same way, last in this job."""
+
+    times: int
+    id: JobId
+    reason: str
+    words: str
 
 
 class Keeper(Books):
@@ -32,7 +44,7 @@ class Keeper(Books):
         super().__init__(*args, **named)
         self.out_of_service: dict[str, str] = self.store.setting(OUT_OF_SERVICE, {})
         self._faults: dict[str, list[int]] = self.store.setting(FAULTS, {})
-        self._failed_alike: dict[str, list[tuple[JobId, str, str]]] = {}  # by fingerprint
+        self._failed_alike: dict[str, FailedAlike] = {}  # by fingerprint, the latest last
         self._gpus_checked_at = -INFINITY
         self._preflights_checked_at = -INFINITY
         self._compacted_at = self.now()
@@ -99,10 +111,9 @@ class Keeper(Books):
 
     def _remove_snapshot(self, path: str) -> None:
         """Only what lies in our own home and no other job uses (the jobs of an array share one)."""
-        snapshots = self.home / "snapshots"
-        used = any(note.light.snapshot == path for note in self.notes.values())
-        if not used and Path(path).parent == snapshots:
-            shutil.rmtree(path, ignore_errors=True)
+        ours = self.home / "snapshots" / os.path.basename(os.path.normpath(path))
+        if path == str(ours) and not self.notes.is_used(path):  # not `..`, say: a user has named it
+            Thread(target=shutil.rmtree, args=(path, True), daemon=True).start()  # there may be much of it
 
     # --- failures --------------------------------------------------------------------------------------
 
@@ -112,10 +123,13 @@ class Keeper(Books):
         if phase is Phase.SUCCEEDED:
             self._failed_alike.pop(mark, None)
         elif phase is Phase.FAILED and record.get("is_deterministic"):
-            alike = self._failed_alike.setdefault(mark, [])
-            if alike and alike[-1][1] != record["reason"]:
-                alike.clear()
-            alike.append((id, record["reason"], record.get("evidence") or record["sentence"]))
+            reason = record["reason"]
+            before = self._failed_alike.pop(mark, None)
+            times = before.times + 1 if before is not None and before.reason == reason else 1
+            words = record.get("evidence") or record["sentence"]
+            self._failed_alike[mark] = FailedAlike(times, id, reason, words)
+            if len(self._failed_alike) > MOST_REMEMBERED:
+                del self._failed_alike[next(iter(self._failed_alike))]
 
     def _blame(self, slots: list[str], id: JobId, outcome: Outcome) -> None:
         """Take GPUs out of service on which different jobs keep dying."""
@@ -189,10 +203,15 @@ class Keeper(Books):
             self._afterwards.append(self._compact)
 
     def _compact(self) -> None:
+        """In small bites, so that nobody waits for it; the next one comes soon while there is more."""
+        keep_s = self.settings.keep_facts_s
         try:
-            self.store.compact(self.now() - self.settings.keep_facts_s)
+            done = self.store.compact(self.now() - keep_s, limit=BITE, base_every_s=keep_s / 8)
         except StoreError as error:
             self.problem = str(error)
+            return
+        if not done.is_all:
+            self._compacted_at += BITE_EVERY_S - self.settings.compact_every_s
 
     def _expires_at(self, run: Run) -> float:
         job = self.state.jobs[run.job_id]
@@ -225,18 +244,14 @@ class Keeper(Books):
         watch = self.machine.watch
         assert watch is not None
         by_uuid = {gpu.uuid: slot for slot, gpu in self.machine.gpus.items() if gpu.uuid}
-        ill = watch.unhealthy()
-        wrong = {by_uuid[uuid]: f"{UNHEALTHY}{why}" for uuid, why in ill.items() if uuid in by_uuid}
+        ill = watch.unhealthy(list(by_uuid))
+        wrong = {by_uuid[uuid]: f"{UNHEALTHY}{why}" for uuid, why in ill.items()}
         for uuid, pids in watch.foreign(list(by_uuid)).items():
             wrong.setdefault(by_uuid[uuid], FOREIGN + "pid " + ", ".join(map(str, pids)))
         for slot, reason in wrong.items():
             if slot not in self.out_of_service:
                 self.withdraw(slot, reason)
         for slot, reason in list(self.out_of_service.items()):
-            if reason.startswith((FOREIGN, UNHEALTHY)) and slot not in wrong:
+            is_seen = slot in by_uuid.values()  # one that could not be reached at the start cannot be watched
+            if is_seen and reason.startswith((FOREIGN, UNHEALTHY)) and slot not in wrong:
                 self.restore(slot)
-
-
-def light(note: Note, **changes: Any) -> None:
-    """Change what was asked for."""
-    note.light = replace(note.light, **changes)

@@ -168,7 +168,7 @@ class Window(Desk):
         """A number, or the name of a job: one of the caller's own, an active one, the latest first."""
         if text.isdecimal() and len(text) < 16:
             return JobId(int(text))
-        named = [id for id, note in self.notes.items() if note.light.name == text]
+        named = self.notes.named(text)
         if own := [id for id in named if caller.may_touch(self.notes[id].light.user)]:
             return max(own)
         found = None if caller.is_admin else self.store.latest_of_name(text, caller.user)

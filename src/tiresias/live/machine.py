@@ -21,8 +21,8 @@ class GpuWatch(Protocol):
     def foreign(self, uuids: list[str]) -> Mapping[str, list[int]]:
         """GPUs that processes other than our runs' use, and their pids."""
 
-    def unhealthy(self) -> Mapping[str, str]:
-        """GPUs that must not be used, and why."""
+    def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
+        """Those of the GPUs that must not be used, and why."""
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from tiresias.core.state import State
 from tiresias.executors.base import Executor
 from tiresias.live import gates
 from tiresias.live.clock import Clock
+from tiresias.live.keeper import UNHEALTHY
 from tiresias.live.looking import Window
 from tiresias.live.machine import MISSING, Machine
 from tiresias.live.preview import preview
@@ -64,24 +65,26 @@ class Manager(Window):
             home, store, executor, machine, controller, chosen, clock=clock, settings=settings
         )
         manager.recover(loaded)
-        manager._match_machine()
         return manager
 
-    def _match_machine(self) -> None:
-        """Take out of service what the journal knows and the machine no longer has; add what is new."""
+    def machine_facts(self, at: float) -> list[f.Fact]:
+        """Out of service goes what the journal knows and the machine no longer has; what is new is added."""
         known = {node.name: node for node in self.state.ledger.nodes}
-        for node in self.machine.nodes:
-            if node.name not in known:
-                self.apply(f.NodeAdded(self.now(), node))
-        for node in list(known.values()):
+        facts: list[f.Fact] = [f.NodeAdded(at, node) for node in self.machine.nodes if node.name not in known]
+        for node in (known | {node.name: node for node in self.machine.nodes}).values():
             for index in range(node.gpus):
                 slot = f"{node.name}:{index}"
                 gpu = self.machine.gpus.get(slot)
-                reason = MISSING if gpu is None else gpu.unhealthy
+                reason = MISSING if gpu is None else gpu.unhealthy and UNHEALTHY + gpu.unhealthy
                 if reason and slot not in self.out_of_service:
-                    self.withdraw(slot, reason)
-                elif not reason and self.out_of_service.get(slot) == MISSING:
-                    self.restore(slot)
+                    self.out_of_service[slot] = reason
+                    facts.append(f.SlotDrained(at, node.name, index))
+                elif not reason and self.out_of_service.get(slot, "").startswith((MISSING, UNHEALTHY)):
+                    del self.out_of_service[slot]
+                    facts.append(f.SlotRestored(at, node.name, index))
+        if facts:
+            self._keep_reasons()
+        return facts
 
     def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
         """What would become of it now; nothing changes."""

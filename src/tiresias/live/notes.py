@@ -41,10 +41,51 @@ class Note:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same command of the same user in the same directory."""
-        light = self.light
-        text = "\0".join((light.user, light.cwd, *light.command))
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return fingerprint(self.light)
 
 
 NAMES = [each.name for each in fields(Note)]
+
+
+def fingerprint(asked: Submission) -> str:
+    """The same for the same command of the same user in the same directory."""
+    text = "\0".join((asked.user, asked.cwd, *asked.command))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class Notes(dict[JobId, Note]):
+    """Those of all active jobs, by id; `enter`, `change` and `leave` also keep them by name and snapshot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_name: dict[str, dict[JobId, None]] = {}
+        self._by_snapshot: dict[str, dict[JobId, None]] = {}
+
+    def enter(self, id: JobId, note: Note) -> Note:
+        self[id] = note
+        self._by_name.setdefault(note.light.name, {})[id] = None
+        if note.light.snapshot:
+            self._by_snapshot.setdefault(note.light.snapshot, {})[id] = None
+        return note
+
+    def change(self, id: JobId, light: Submission) -> None:
+        """Something else is asked for now."""
+        note = self.leave(id)
+        note.light = light
+        self.enter(id, note)
+
+    def leave(self, id: JobId) -> Note:
+        note = self.pop(id)
+        for index, word in ((self._by_name, note.light.name), (self._by_snapshot, note.light.snapshot)):
+            if ids := index.get(word):
+                ids.pop(id, None)
+                if not ids:
+                    del index[word]
+        return note
+
+    def named(self, name: str) -> list[JobId]:
+        return list(self._by_name.get(name, ())) if name else []
+
+    def is_used(self, snapshot: str) -> bool:
+        """Whether an active job runs in this copy."""
+        return snapshot in self._by_snapshot

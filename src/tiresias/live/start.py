@@ -12,7 +12,17 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core.model import Node
 from tiresias.core.plugins import OptionError, placers, policies
-from tiresias.executors.gpus import Driver, Gpu, NoDriver, Nvml, Survey, fake, find, parse_selection
+from tiresias.executors.gpus import (
+    FAKE_NAME,
+    Driver,
+    Gpu,
+    NoDriver,
+    Nvml,
+    Survey,
+    fake,
+    find,
+    parse_selection,
+)
 from tiresias.executors.local import LocalExecutor
 from tiresias.live.errors import Invalid
 from tiresias.live.machine import Machine
@@ -57,11 +67,13 @@ class _Watch:
     def foreign(self, uuids: list[str]) -> Mapping[str, list[int]]:
         return self._executor.foreign(uuids)
 
-    def unhealthy(self) -> Mapping[str, str]:
+    def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
         try:
-            return {gpu.uuid: gpu.unhealthy for gpu in self._driver.gpus() if gpu.unhealthy and gpu.uuid}
-        except NoDriver:
-            return {}
+            found = {gpu.uuid: gpu.unhealthy for gpu in self._driver.gpus()}
+        except NoDriver as error:
+            return dict.fromkeys(uuids, str(error))
+        illnesses = {uuid: found.get(uuid, "the driver does not show it any more") for uuid in uuids}
+        return {uuid: illness for uuid, illness in illnesses.items() if illness}
 
 
 def open_manager(
@@ -83,6 +95,9 @@ def open_manager(
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(home, store, executor, machine, chosen, settings=settings)
+    except OptionError as error:  # a plug-in that the journal's policy comes from, most of all
+        store.close()
+        raise Invalid(f"{places.journal}: {error}; start the manager with what it was used with") from None
     except BaseException:
         store.close()
         raise
@@ -119,35 +134,54 @@ def _settings(options: Options) -> Settings:
     known = {each.name for each in fields(Settings)}
     if odd := sorted(options.settings.keys() - known):
         raise Invalid(f"options.json: no setting {odd[0]!r} (known: {', '.join(sorted(known))})")
+    for name, value in options.settings.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+            raise Invalid(f"options.json: the setting {name} is {value!r}; give a number from 0 on")
     return Settings(**options.settings)  # type: ignore[arg-type]
 
 
 def _machine(survey: Survey, store: Store) -> Machine:
-    """Slots keep their GPUs over restarts: known by uuid, or, for fake ones, by index."""
-    kept: dict[str, str] = store.setting(GPUS, {})  # slot: uuid, empty for a fake one
+    """Slots keep their GPUs over restarts. A node's slots are counted once for ever: what comes later is a
+    node of its own.
+    """
+    kept: dict[str, str] = store.setting(GPUS, {})  # slot: uuid, empty for a fake one or one never reached
     node = next(iter(kept)).rpartition(":")[0] if kept else _node_name()
-    by_uuid = {uuid: slot for slot, uuid in kept.items() if uuid}
-    gpus: dict[str, Gpu] = {}
-    fresh: list[Gpu] = []
-    for gpu in survey.gpus:
-        slot = by_uuid.get(gpu.uuid) if gpu.uuid else f"{node}:{gpu.index}"
-        if slot is not None and (slot in kept or not kept):
-            gpus[slot] = gpu
-        else:
-            fresh.append(gpu)
-    if not kept:
-        gpus, fresh = {f"{node}:{place}": gpu for place, gpu in enumerate(survey.gpus)}, []
-    nodes = {slot.rpartition(":")[0] for slot in kept} or {node}
-    if fresh:  # a node's slots are counted once for ever: what came later is a node of its own
-        name = f"{node}-{len(nodes) + 1}"
+    gpus = _places(survey, kept, node)
+    nodes = {slot.rpartition(":")[0] for slot in kept}
+    placed = {id(gpu) for gpu in gpus.values()}
+    fresh = [gpu for gpu in survey.gpus if id(gpu) not in placed and (not kept or gpu.uuid or _is_fake(gpu))]
+    if fresh:
+        name = f"{node}-{len(nodes) + 1}" if nodes else node
         gpus |= {f"{name}:{place}": gpu for place, gpu in enumerate(fresh)}
         nodes.add(name)
-    slots = {slot: gpu.uuid for slot, gpu in gpus.items()}
-    if kept | slots != kept:
-        store.set_setting(GPUS, kept | slots)
-    everything = kept | slots
+    everything = kept | {slot: gpu.uuid for slot, gpu in gpus.items() if gpu.uuid or slot not in kept}
+    if everything != kept:
+        store.set_setting(GPUS, everything)
     counts = {name: sum(slot.rpartition(":")[0] == name for slot in everything) for name in sorted(nodes)}
     return Machine([Node(name, count) for name, count in counts.items()], gpus)
+
+
+def _places(survey: Survey, kept: Mapping[str, str], node: str) -> dict[str, Gpu]:
+    """The GPUs that have a slot: known by uuid, fake ones by their order, and one that cannot be reached, or
+    could not be when it was first seen, by its index.
+    """
+    by_uuid = {uuid: slot for slot, uuid in kept.items() if uuid}
+    gpus = {by_uuid[gpu.uuid]: gpu for gpu in survey.gpus if gpu.uuid in by_uuid}
+    fakes = iter([slot for slot, uuid in kept.items() if not uuid])
+    for gpu in survey.gpus:
+        if _is_fake(gpu):
+            slot = next(fakes, "")
+        else:
+            slot = f"{node}:{gpu.index}"
+            if gpu.uuid in by_uuid or slot in gpus or (gpu.uuid and kept.get(slot)):
+                continue
+        if slot in kept:
+            gpus[slot] = gpu
+    return gpus
+
+
+def _is_fake(gpu: Gpu) -> bool:
+    return gpu.name == FAKE_NAME
 
 
 def _node_name() -> str:

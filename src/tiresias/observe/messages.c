@@ -45,6 +45,9 @@
 #define FLOWS 1024          /* a power of two */
 #define RECORDS (1u << 17)  /* a power of two; the newest are kept */
 #define NO_FLOW UINT32_MAX
+#define NO_SOCKET (UINT32_MAX - 1)
+#define KNOWN 4096                /* file descriptors below this are remembered */
+#define KNOWN_NS (20 * 1000000u)  /* for so long, in case one changes without our hearing of it */
 
 struct header {
     char magic[8]; /* written last */
@@ -85,6 +88,12 @@ static _Atomic int state = OFF; /* until the environment has been read */
 static struct file *_Atomic map;
 static char directory[PATH_MAX - 64];
 
+/* What a file descriptor is: its flow, or NO_SOCKET; asked of the kernel again once that is old. */
+static struct {
+    _Atomic uint64_t until_ns;
+    _Atomic uint32_t flow;
+} known[KNOWN];
+
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_writev)(int, const struct iovec *, int);
 static ssize_t (*real_send)(int, const void *, size_t, int);
@@ -93,6 +102,9 @@ static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
 static int (*real_sendmmsg)(int, struct mmsghdr *, unsigned int, int);
 static int (*real_accept)(int, struct sockaddr *, socklen_t *);
 static int (*real_accept4)(int, struct sockaddr *, socklen_t *, int);
+static int (*real_close)(int);
+static int (*real_dup2)(int, int);
+static int (*real_dup3)(int, int, int);
 
 /* ---- the file ---- */
 
@@ -242,26 +254,42 @@ static void put(struct file *file, uint32_t flow, uint64_t at_ns, uint64_t asked
     atomic_store_explicit(&record->number, (uint32_t)(place + 1), memory_order_release);
 }
 
-/* The mapped file and the flow of a socket; NULL if it is no socket, or nothing is to be recorded. */
-static struct file *target(int fd, uint32_t *flow)
+/* The flow of a socket, whose file is mapped then; NO_SOCKET also if nothing is to be recorded. */
+static uint32_t ask(int fd)
 {
     struct stat status;
     if (fstat(fd, &status) || !S_ISSOCK(status.st_mode))
-        return NULL;
+        return NO_SOCKET;
     if (atomic_load_explicit(&state, memory_order_acquire) != READY && !begin())
-        return NULL;
+        return NO_SOCKET;
     struct file *file = atomic_load_explicit(&map, memory_order_acquire);
-    if (file != NULL)
-        *flow = flow_of(file, fd, (uint64_t)status.st_ino);
-    return file;
+    return file != NULL ? flow_of(file, fd, (uint64_t)status.st_ino) : NO_SOCKET;
+}
+
+static uint32_t known_flow(int fd, uint64_t at_ns)
+{
+    if (fd < 0 || fd >= KNOWN)
+        return ask(fd);
+    if (at_ns < atomic_load_explicit(&known[fd].until_ns, memory_order_acquire))
+        return atomic_load_explicit(&known[fd].flow, memory_order_relaxed);
+    uint32_t flow = ask(fd);
+    atomic_store_explicit(&known[fd].flow, flow, memory_order_relaxed);
+    atomic_store_explicit(&known[fd].until_ns, at_ns + KNOWN_NS, memory_order_release);
+    return flow;
+}
+
+static void forget(int fd)
+{
+    if (fd >= 0 && fd < KNOWN)
+        atomic_store_explicit(&known[fd].until_ns, 0, memory_order_release);
 }
 
 static void note(int fd, uint64_t at_ns, uint64_t asked, ssize_t sent)
 {
     int before = errno;
-    uint32_t flow;
-    struct file *file = target(fd, &flow);
-    if (file != NULL)
+    uint32_t flow = known_flow(fd, at_ns);
+    struct file *file = atomic_load_explicit(&map, memory_order_acquire);
+    if (flow != NO_SOCKET && file != NULL)
         put(file, flow, at_ns, asked, (uint64_t)sent);
     errno = before;
 }
@@ -269,9 +297,10 @@ static void note(int fd, uint64_t at_ns, uint64_t asked, ssize_t sent)
 static void note_accepted(int fd)
 {
     int before = errno;
-    uint32_t flow;
-    struct file *file = target(fd, &flow);
-    if (file != NULL && flow != NO_FLOW)
+    forget(fd);
+    uint32_t flow = ask(fd);
+    struct file *file = atomic_load_explicit(&map, memory_order_acquire);
+    if (flow < FLOWS && file != NULL)
         atomic_store_explicit(&file->flows[flow].accepted, 1, memory_order_relaxed);
     errno = before;
 }
@@ -367,6 +396,41 @@ PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     return made;
 }
 
+/* A number that is given away may be another socket's next. It is forgotten before, for whoever gets it, and
+ * after, for whoever has just sent something over it. */
+PUBLIC int close(int fd)
+{
+    forget(fd);
+    int done = real_close ? real_close(fd) : (int)syscall(SYS_close, fd);
+    forget(fd);
+    return done;
+}
+
+static int plain_dup2(int from, int to)
+{
+#ifdef SYS_dup2
+    return (int)syscall(SYS_dup2, from, to);
+#else
+    if (from == to)
+        return syscall(SYS_fcntl, from, F_GETFD) < 0 ? -1 : to;
+    return (int)syscall(SYS_dup3, from, to, 0);
+#endif
+}
+
+PUBLIC int dup2(int from, int to)
+{
+    int made = real_dup2 ? real_dup2(from, to) : plain_dup2(from, to);
+    forget(to);
+    return made;
+}
+
+PUBLIC int dup3(int from, int to, int flags)
+{
+    int made = real_dup3 ? real_dup3(from, to, flags) : (int)syscall(SYS_dup3, from, to, flags);
+    forget(to);
+    return made;
+}
+
 /* ---- beginning ---- */
 
 /* The child has its parent's map: it needs a file of its own, made when it sends something. */
@@ -375,6 +439,8 @@ static void after_fork(void)
     struct file *parents = atomic_exchange(&map, NULL);
     if (parents != NULL)
         munmap(parents, sizeof *parents);
+    for (int fd = 0; fd < KNOWN; fd++)
+        forget(fd);
     if (is_on())
         atomic_store(&state, NOT_BEGUN);
 }
@@ -392,6 +458,9 @@ __attribute__((constructor)) static void prepare(void)
     real_sendmmsg = (int (*)(int, struct mmsghdr *, unsigned int, int))dlsym(RTLD_NEXT, "sendmmsg");
     real_accept = (int (*)(int, struct sockaddr *, socklen_t *))dlsym(RTLD_NEXT, "accept");
     real_accept4 = (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
+    real_close = (int (*)(int))dlsym(RTLD_NEXT, "close");
+    real_dup2 = (int (*)(int, int))dlsym(RTLD_NEXT, "dup2");
+    real_dup3 = (int (*)(int, int, int))dlsym(RTLD_NEXT, "dup3");
     if (named != NULL && *named == '/' && strlen(named) < sizeof directory
         && pthread_atfork(NULL, NULL, after_fork) == 0) {
         strcpy(directory, named);

@@ -17,7 +17,7 @@ from pathlib import Path
 from tiresias.store.errors import StoreError, explaining
 
 APPLICATION_ID = 0x54697265  # "Tire"
-SYNCHRONOUS = ("FULL", "NORMAL")
+SYNCHRONOUS = ("FULL", "NORMAL", "OFF")
 WAL_BYTES = 64 * 2**20  # what is left of the write-ahead log after a large commit
 WAIT_S = 10.0  # for a reader that holds up a checkpoint, or a copying tool
 

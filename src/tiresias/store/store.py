@@ -56,7 +56,8 @@ class Store(Reader):
     def open(cls, path: Path, *, home: Path | None = None, synchronous: str = "FULL") -> Self:
         """The journal at `path`, made if there is none; refused while another process has it open.
 
-        `synchronous="NORMAL"` survives a crash of the manager, but not always one of the machine.
+        `synchronous="NORMAL"` survives a crash of the manager, but not always one of the machine; "OFF" never
+        waits for the disk at all, and is for simulations.
         """
         with explaining(path, "open the journal"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,14 +183,16 @@ class Store(Reader):
 
     # --- keeping house ---------------------------------------------------------------------------------
 
-    def compact(self, before_at: float, *, limit: int = 10_000) -> Compacted:
+    def compact(self, before_at: float, *, limit: int = 10_000, base_every_s: float = 0.0) -> Compacted:
         """Take facts of jobs that ended before `before_at` out of the journal, at most `limit` of them.
 
         Their history rows and runs stay for ever. A whole State is kept first, to replay from, so facts
-        leave only up to a base that is old enough: a manager that compacts now and then makes these.
+        leave only up to a base that is old enough: a manager that compacts now and then makes these, one
+        every `base_every_s` seconds at most.
         """
         with self._writing, explaining(self.path, "compact"):
-            return compact(self._write, self._counters.last_seq, before_at, limit, self._write_base)
+            last_seq = self._counters.last_seq
+            return compact(self._write, last_seq, before_at, limit, base_every_s, self._write_base)
 
     def set_setting(self, key: str, value: Any) -> None:
         """Keep a value under a name; None forgets it."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -87,7 +88,7 @@ def detail(job: Job, now: float) -> RenderableType:
         parts.append(Text(plain(why["next_step"])))
     parts += [Text(), lines]
     if job["runs"]:
-        parts += [Text(), Text(f"{count(len(job['runs']), 'run')}:"), *map(Text, _timeline(job["runs"], now))]
+        parts += [Text(), Text(f"{count(len(job['runs']), 'run')}:"), *_timeline(job["runs"], now)]
     return Group(*parts)
 
 
@@ -154,25 +155,24 @@ def _limits(job: Job) -> str:
     return ", ".join(parts)
 
 
-def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[str]:
-    """Each run: where, when, how long, how it ended and what says so."""
-    lines = []
+def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[RenderableType]:
+    """Each run: where, when, how long, how it ended; below it why, and the line of output that says so."""
+    lines: list[RenderableType] = []
     for run in runs:
         began_at = run["started_at"] or run["granted_at"]
         ended_at = run["exited_at"]
         span = f"{when(began_at, now)} to {when(ended_at, now) if ended_at else 'now'}"
         lasted = short((ended_at or now) - began_at)
-        lines.append(f"  {run['number']}  {slots(run['slots'])}  {span} ({lasted})  {_ending(run)}")
-        if run["evidence"]:
-            lines.append(f"     {plain(run['evidence'])}")
+        lines.append(Text(f"  {run['number']}  {slots(run['slots'])}  {span} ({lasted})  {_ending(run)}"))
+        said = [] if run["cause"] == "finished" else [run["sentence"], run["evidence"]]
+        lines += [Padding(Text(plain(each)), (0, 0, 0, 5)) for each in said if each]
     return lines
 
 
 def _ending(run: Mapping[str, Any]) -> str:
     if run["exited_at"] is None:
         return "saves its work" if run["revoked_at"] else "runs" if run["started_at"] else "starts"
-    code = "" if run["exit_code"] is None else f" (exit code {run['exit_code']})"
-    return f"{run['cause']}{code}: {plain(run['sentence'])}" if run["sentence"] else f"{run['cause']}{code}"
+    return f"{run['cause']}" + ("" if run["exit_code"] is None else f" (exit code {run['exit_code']})")
 
 
 def slots(names: Sequence[str]) -> str:

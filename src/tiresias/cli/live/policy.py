@@ -9,6 +9,7 @@ import typer
 
 from tiresias.cli.console import show
 from tiresias.cli.live import settings
+from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
@@ -61,7 +62,7 @@ def _tell(told: Mapping[str, Any], output: Output) -> None:
     for key, value in told.items():
         if value is not None:
             lines.add_row(LABELS.get(key, key), plain(_text(value)))
-    show(lines)
+    show(lines, UNCUT)
 
 
 def _text(value: Any) -> str:

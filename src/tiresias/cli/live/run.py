@@ -86,16 +86,15 @@ def wait(
 ) -> None:
     """Wait until jobs have ended; exit with the first failed one's code."""
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
-    say = (lambda text: None) if quiet else _say
     with talking() as client:
         ids = [int(client.job(ref)["summary"]["id"]) for ref in refs]
         with out_of_time(Deadline(patience_s, f"job {', '.join(map(str, ids))}")):
             ended = [Watched(client, id, lambda text: None).until_ended() for id in ids]
     if output is Output.JSON:
         print_json([each["summary"] for each in ended])
-    else:
+    elif not quiet:
         for each in ended:
-            say(_told(each))
+            typer.echo(_told(each))
     codes = [exit_code(each) for each in ended]
     raise typer.Exit(next((code for code in codes if code), 0))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiresias.cli import errors
-from tiresias.cli.console import notify, show
+from tiresias.cli.console import notify
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import words
 from tiresias.cli.live.commands import split
@@ -133,7 +133,7 @@ def _tell_trials(draft: Draft, told: Sequence[dict[str, Any]], output: Output) -
     for job, each in zip(draft.jobs, told, strict=True):
         of = f"each of {count(len(job['array']['indices']), 'job')}" if "array" in job else "it"
         name = f"{job['name']}: " if len(draft.jobs) > 1 else ""
-        show(f"{name}{_trial(each, of)}")
+        typer.echo(f"{name}{_trial(each, of)}")
 
 
 def _trial(told: dict[str, Any], of: str) -> str:

@@ -14,6 +14,7 @@ from tiresias.cli import errors
 from tiresias.cli.console import notify, show
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import process, settings
+from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.live.settings import Given, Settings
 from tiresias.cli.live.talking import HomeOption, home_of, is_remote, print_json, refused, talking
 from tiresias.cli.live.times import short
@@ -91,7 +92,7 @@ def up(
     if output is Output.JSON:
         print_json(status)
         return
-    show(_sentence(status, place))
+    typer.echo(_sentence(status, place))
     if home is not None and not os.environ.get("TIRESIAS_HOME"):
         notify([f"other commands find it with: export TIRESIAS_HOME={place}"])
 
@@ -118,7 +119,7 @@ def down(
                 f"no manager runs in {place}, so there is nobody to stop runs; start one with `tir up` first",
                 errors.UNREACHABLE,
             )
-        show("the manager is down" if running else f"no manager runs in {place}")
+        typer.echo("the manager is down" if running else f"no manager runs in {place}")
         return
     patience_s = timeout if timeout is not None else None if stop_jobs else DOWN_S
     if not process.wait_until_gone(record, patience_s):
@@ -130,7 +131,7 @@ def down(
     if stop_jobs:
         process.wait_until_runs_end(place, patience_s)
     left = "; no run is left" if stop_jobs else "; runs go on, and the next up takes them over"
-    show(f"the manager is down{left}")
+    typer.echo(f"the manager is down{left}")
 
 
 def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
@@ -145,7 +146,7 @@ def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
     lines = Table.grid(padding=(0, 2))
     for what, value in _status_lines(told, home_of(home)):
         lines.add_row(what, value)
-    show(lines)
+    show(lines, UNCUT)
 
 
 def _status(place: Path) -> dict[str, Any] | None:

@@ -212,7 +212,7 @@ class Simulation:
         store: MortalStore | None = None
         executor = self.parts.executor(self.world)
         try:
-            store = self.parts.store.open(self.home / "journal.db", synchronous="NORMAL")
+            store = self.parts.store.open(self.home / "journal.db", synchronous="OFF")
             store.effects = self.effects
             manager = self._open(store, MortalExecutor(executor, self.effects, self.witness))
         except (Killed, StoreError) as end:

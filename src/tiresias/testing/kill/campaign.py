@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from statistics import median
 from time import monotonic, sleep
 from typing import Self
 
@@ -46,11 +47,11 @@ class Report:
     again_s: list[float] = field(default_factory=list)  # from exec until the journal shows a new fact
 
     def __str__(self) -> str:
-        slowest = max(self.again_s, default=0.0)
+        usual, slowest = (median(self.again_s), max(self.again_s)) if self.again_s else (0.0, 0.0)
         return (
             f"{self.kills} kills ({self.by_itself} between two effects), {self.jobs} jobs, {self.runs} runs,"
-            f" {self.samples} looks at /proc; scheduling again after {slowest:.2f} s at most"
-            f" ({len(self.again_s)} restarts from nothing)"
+            f" {self.samples} looks at /proc; scheduling again after {usual:.2f} s"
+            f" (median of {len(self.again_s)} restarts from nothing; {slowest:.2f} s at most)"
         )
 
 

@@ -1,0 +1,91 @@
+"""Every verb of the program, where it is, and the heading of --help that it stands under.
+
+Rules: a verb's module is imported when the verb is needed. A command line that begins with one needs only
+that one, so `tir ls` does not pay for the others; --help needs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+
+JOBS, CLUSTER, SIMULATION = "Jobs", "Cluster", "Simulation"
+HEADINGS = (JOBS, CLUSTER, SIMULATION)
+
+
+@dataclass(slots=True, frozen=True)
+class Verb:
+    """`place` is MODULE:NAME below tiresias.cli; a Typer there is a group of verbs."""
+
+    heading: str
+    place: str
+    carries: bool = False  # another command follows `--`
+    takes_words: bool = False  # words that look like options are the verb's to judge
+
+    def load(self) -> Any:
+        module, _, name = self.place.partition(":")
+        return getattr(import_module(f"tiresias.cli.{module}"), name)
+
+
+VERBS = {
+    "submit": Verb(JOBS, "live.submit:submit", carries=True, takes_words=True),
+    "run": Verb(JOBS, "live.run:run", carries=True, takes_words=True),
+    "ls": Verb(JOBS, "live.jobs:ls"),
+    "show": Verb(JOBS, "live.jobs:show_job"),
+    "why": Verb(JOBS, "live.jobs:why"),
+    "logs": Verb(JOBS, "live.logs:logs"),
+    "wait": Verb(JOBS, "live.run:wait"),
+    "cancel": Verb(JOBS, "live.control:cancel"),
+    "hold": Verb(JOBS, "live.control:hold"),
+    "release": Verb(JOBS, "live.control:release"),
+    "requeue": Verb(JOBS, "live.control:requeue"),
+    "set": Verb(JOBS, "live.control:set_job"),
+    "up": Verb(CLUSTER, "live.up_down:up"),
+    "down": Verb(CLUSTER, "live.up_down:down"),
+    "status": Verb(CLUSTER, "live.up_down:status"),
+    "top": Verb(CLUSTER, "live.top:top"),
+    "nodes": Verb(CLUSTER, "live.nodes:nodes"),
+    "drain": Verb(CLUSTER, "live.nodes:drain"),
+    "undrain": Verb(CLUSTER, "live.nodes:undrain"),
+    "events": Verb(CLUSTER, "live.events:events"),
+    "usage": Verb(CLUSTER, "live.usage:usage"),
+    "report": Verb(CLUSTER, "live.report:report"),
+    "doctor": Verb(CLUSTER, "live.doctor:doctor"),
+    "policy": Verb(CLUSTER, "live.policy:app"),
+    "limits": Verb(CLUSTER, "live.limits:app"),
+    "token": Verb(CLUSTER, "live.token:app"),
+    "history": Verb(CLUSTER, "live.history:app"),
+    "demo": Verb(CLUSTER, "live.demo:demo"),
+    "simulate": Verb(SIMULATION, "simulate:simulate"),
+    "compare": Verb(SIMULATION, "compare:compare"),
+    "sweep": Verb(SIMULATION, "sweep:sweep"),
+    "policies": Verb(SIMULATION, "plugins:policies"),
+    "placers": Verb(SIMULATION, "plugins:placers"),
+    "profile": Verb(SIMULATION, "profile:profile", carries=True),
+    "trace": Verb(SIMULATION, "trace:app"),
+}
+
+
+def needed(words: list[str]) -> Iterable[str]:
+    """The verbs that a command line can need."""
+    return words[:1] if words and words[0] in VERBS else VERBS
+
+
+def register(app: typer.Typer, names: Iterable[str]) -> None:
+    """Give the program these verbs."""
+    for name in names:
+        verb = VERBS[name]
+        found = verb.load()
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, rich_help_panel=verb.heading)
+            continue
+        how: dict[str, Any] = {"rich_help_panel": verb.heading}
+        if verb.carries:
+            from tiresias.cli.live.commands import CONTEXT, Carrying
+
+            how |= {"cls": Carrying, "context_settings": CONTEXT if verb.takes_words else None}
+        app.command(name, **how)(found)

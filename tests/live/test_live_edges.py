@@ -1,0 +1,242 @@
+"""What must not go wrong when something else does: disks, GPUs that are gone, restarts, odd requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time
+
+import pytest
+
+from tiresias.core.model import JobId, Phase
+from tiresias.executors.gpus import Driver, Gpu
+from tiresias.live import keeper
+from tiresias.live.errors import Conflict, Invalid
+from tiresias.live.keeper import MOST_REMEMBERED
+from tiresias.live.manager import Manager
+from tiresias.live.start import Options, open_manager
+from tiresias.live.submission import Submission
+from tiresias.store import Store, StoreError
+from tiresias.testing.executors import until
+from tiresias.testing.live import ADMIN, LiveLab
+
+
+def test_a_start_whose_submission_cannot_be_read_now_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LiveLab(tmp_path, gpus=2) as lab:
+        jobs = lab.manager.submit(ADMIN, [Submission(("/bin/true",), str(tmp_path))] * 2)
+
+        def broken(store: Store, id: int) -> None:
+            raise StoreError("disk I/O error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "submission", broken)
+            with pytest.raises(StoreError):
+                lab.manager.flush()
+            assert lab.manager.status().problem == "disk I/O error"
+        ends = lab.until_ended(*jobs)
+        assert [end.phase for end in ends] == ["SUCCEEDED", "SUCCEEDED"]
+        assert lab.manager.status().is_ready
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../jobs", "x/../.."])
+def test_a_snapshot_that_is_none_takes_nothing_with_it(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    with LiveLab(home, gpus=1) as lab:
+        (home / "snapshots" / "x").mkdir(parents=True)
+        job = lab.submit("true", snapshot=f"{home}/snapshots/{name}")
+        lab.until_ended(job)
+        lab.turn()
+        assert (home / "journal.db").exists()
+        assert (home / "jobs" / str(job)).is_dir()
+        assert (home / "snapshots" / "x").is_dir()
+
+
+def test_a_snapshot_goes_with_the_last_job_that_runs_in_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with LiveLab(home, gpus=1) as lab:
+        snapshot = home / "snapshots" / "s1"
+        snapshot.mkdir(parents=True)
+        first, last = (lab.submit("true", cwd=str(snapshot), snapshot=str(snapshot)) for _ in range(2))
+        lab.manager.hold(ADMIN, last)
+        lab.until_ended(first)
+        lab.turn()
+        assert snapshot.is_dir(), "the other job needs it"
+        lab.restart()
+        lab.manager.release(ADMIN, last)
+        lab.until_ended(last)
+        lab.until(lambda: not snapshot.exists())
+
+
+def test_more_fake_gpus_stay_the_same_ones_over_restarts(tmp_path: Path) -> None:
+    lab = LiveLab(tmp_path, gpus=2)
+    try:
+        seen = []
+        for count in (4, 4, 2, 4):
+            lab.options.fake_gpus = count
+            lab.restart()
+            lab.manager.flush()
+            seen.append([[slot.state for slot in node.slots] for node in lab.manager.nodes()])
+        free, gone = ["free", "free"], ["out", "out"]
+        assert seen == [[free, free], [free, free], [free, gone], [free, free]]
+    finally:
+        lab.close()
+
+
+def test_a_slot_without_a_gpu_is_not_given_back(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=2) as lab:
+        slot = lab.manager.nodes()[0].slots[1].name
+        lab.manager.drain(ADMIN, slot, "to be repaired")
+        lab.manager.flush()
+        lab.options.fake_gpus = 1
+        lab.restart()
+        with pytest.raises(Conflict, match=f"{slot} has no GPU"):
+            lab.manager.undrain(ADMIN, slot)
+        assert lab.manager.status().free_slots == 1
+
+
+class Cards(Driver):
+    """Two GPUs, of which some may be ill, cannot be reached, or are gone."""
+
+    def __init__(self) -> None:
+        self.ill: dict[int, str] = {}
+        self.mute: set[int] = set()
+        self.gone: set[int] = set()
+
+    def gpus(self) -> list[Gpu]:
+        return [self._gpu(index) for index in range(2) if index not in self.gone]
+
+    def _gpu(self, index: int) -> Gpu:
+        if index in self.mute:
+            return Gpu(index, "", "unknown", 0, "the driver cannot reach it")
+        return Gpu(index, f"GPU-{index}", "a card", 2**30, self.ill.get(index, ""))
+
+    def processes(self, uuid: str) -> list[int]:
+        return []
+
+
+@contextmanager
+def opened(home: Path, cards: Cards) -> Iterator[Manager]:
+    options = Options(settings={"backoff_s": 0.2, "gpu_check_s": 0.0})
+    manager = open_manager(home, options, driver=cards)
+    try:
+        manager.flush()
+        yield manager
+    finally:
+        manager.executor.close()
+        manager.store.close()
+
+
+def states(manager: Manager) -> list[list[str]]:
+    return [[slot.state for slot in node.slots] for node in manager.nodes()]
+
+
+def test_a_gpu_that_was_ill_at_the_start_serves_again_when_it_is_well(tmp_path: Path) -> None:
+    cards = Cards()
+    cards.ill[1] = "memory rows wait to be remapped"
+    with opened(tmp_path, cards) as manager:
+        assert states(manager) == [["free", "out"]]
+        assert "memory rows" in manager.nodes()[0].slots[1].reason
+        cards.ill.clear()
+        manager.tick()
+        assert states(manager) == [["free", "free"]]
+
+
+def test_a_gpu_that_falls_off_the_bus_is_not_handed_out(tmp_path: Path) -> None:
+    cards = Cards()
+    with opened(tmp_path, cards) as manager:
+        cards.mute.add(0)
+        manager.tick()
+        assert states(manager) == [["out", "free"]]
+        cards.mute.clear()
+        cards.gone.add(1)
+        manager.tick()
+        assert states(manager) == [["free", "out"]]
+        assert "does not show it any more" in manager.nodes()[0].slots[1].reason
+
+
+def test_a_gpu_that_cannot_be_reached_for_a_while_is_the_same_one_later(tmp_path: Path) -> None:
+    cards = Cards()
+    for mute, wanted in (((), "free"), ((1,), "out"), ((), "free")):
+        cards.mute = set(mute)
+        with opened(tmp_path, cards) as manager:
+            manager.tick()
+            manager.flush()
+            assert states(manager) == [["free", wanted]]
+
+
+def test_a_gpu_that_could_not_be_reached_at_first_finds_its_slot(tmp_path: Path) -> None:
+    cards = Cards()
+    cards.mute.add(0)
+    with opened(tmp_path, cards) as manager:
+        manager.tick()
+        assert states(manager) == [["out", "free"]]
+        manager.flush()
+    cards.mute.clear()
+    with opened(tmp_path, cards) as manager:
+        assert states(manager) == [["free", "free"]]
+        assert [gpu.uuid for gpu in manager.machine.gpus.values()] == ["GPU-1", "GPU-0"]
+
+
+def test_nothing_starts_on_a_gpu_that_is_gone_when_a_manager_starts(tmp_path: Path) -> None:
+    cards = Cards()
+    with opened(tmp_path, cards) as manager:
+        asked = Submission(("/bin/sh", "-c", "exit 3"), str(tmp_path), gpus=1)
+        [job] = manager.submit(ADMIN, [asked])
+        manager.flush()
+        until(lambda: _turned(manager) and manager.state.jobs[job].deferred, "it is to be tried again")
+        again_at = manager.state.jobs[job].deferred_until
+    cards.gone.add(0)
+    until(lambda: time() > again_at, "its pause is over")
+    with opened(tmp_path, cards) as manager:
+        assert states(manager) == [["out", "busy"]]
+        manager.cancel(ADMIN, job)
+        until(lambda: _turned(manager) and not manager.state.runs, "nothing is left behind")
+
+
+def _turned(manager: Manager) -> bool:
+    manager.poll()
+    manager.tick()
+    manager.flush()
+    return True
+
+
+def test_a_journal_whose_policy_is_not_there_is_refused_in_words(tmp_path: Path) -> None:
+    lab = LiveLab(tmp_path)
+    lab.manager.store._write.execute("UPDATE policy SET name = 'mine'")
+    lab.close()
+    with pytest.raises(Invalid, match=r"journal.db: no policy 'mine'.*start the manager with what"):
+        open_manager(tmp_path, lab.options)
+
+
+def test_a_setting_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="the setting backoff_s is 'long'; give a number"):
+        open_manager(tmp_path, Options(fake_gpus=1, settings={"backoff_s": "long"}))  # type: ignore[dict-item]
+
+
+def test_of_commands_that_fail_only_so_many_are_remembered(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        kept = {"reason": "CodeError", "sentence": "so", "is_deterministic": True}
+        for n in range(MOST_REMEMBERED + 50):
+            lab.manager._remember(JobId(n), Phase.FAILED, kept | {"fingerprint": str(n)})
+        assert len(lab.manager._failed_alike) == MOST_REMEMBERED
+        assert "0" not in lab.manager._failed_alike
+        assert str(MOST_REMEMBERED + 49) in lab.manager._failed_alike
+
+
+def test_a_journal_catches_up_with_what_is_to_leave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "BITE", 3)
+    monkeypatch.setattr(keeper, "BITE_EVERY_S", 0.0)
+    with LiveLab(tmp_path, settings={"keep_facts_s": 0.5}) as lab:
+        jobs = [lab.submit("true") for _ in range(5)]
+        ends = lab.until_ended(*jobs)
+        lab.manager._compact()  # keeps a State to replay from
+        old_at = lab.manager.now() + 1.0
+        lab.until(lambda: lab.manager.now() > old_at)
+        lab.manager._compacted_at -= 3600.0  # an hour later
+        lab.until(lambda: not any(lab.manager.store.story(job) for job in jobs))
+        assert [lab.of(job) for job in jobs] == ends, "their history stays"
