@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, live, network, observe, placing, quality, speed
+from benchmarks import ladder, live, network, observe, placement, placing, quality, speed
 
 ALL = {
     "speed.philly": speed.philly,
     "speed.scale": speed.scale,
     "speed.network": network.network,
+    "speed.placement": placement.speed,
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
+    "quality.placement": placement.quality,
     "live.start": live.start,
     "live.decide": live.decide,
     "live.submit": live.submit,

@@ -25,6 +25,8 @@ def test_json_is_one_object_with_the_promised_keys_in_order(tiresias, two_jobs):
     assert figures == {
         "policy": "fifo",
         "placer": "packed",
+        "network": "none",
+        "models": "",
         "jobs": 2,
         "rejected_jobs": 0,
         "gpus": 4,
@@ -39,6 +41,11 @@ def test_json_is_one_object_with_the_promised_keys_in_order(tiresias, two_jobs):
         "preemptions": 0,
         "lost_gpu_s": 0.0,
         "gpu_utilization": pytest.approx(420 / 480),
+        "avg_slowdown": 1.0,
+        "work_slowdown": 1.0,
+        "avg_nodes_per_job": 1.0,
+        "fragmentation_wait_s": 0.0,
+        "migrations": 0,
         "events": 0,
         "wall_s": 0,
     }
@@ -79,8 +86,8 @@ def test_out_writes_a_row_a_job_the_timeline_the_summary_and_plots(tiresias, two
     out = tmp_path / "deep/o"
     assert (out / "jobs.csv").read_text().splitlines() == [
         ",".join(JOB_COLUMNS),
-        "long,4,0.0,0.0,100.0,100.0,0.0,1,0,400.0",
-        "short,1,10.0,100.0,120.0,110.0,90.0,1,0,20.0",
+        'long,4,0.0,0.0,100.0,100.0,0.0,1,0,400.0,"",1.0,1.0,0.0,0',
+        'short,1,10.0,100.0,120.0,110.0,90.0,1,0,20.0,"",1.0,1.0,0.0,0',
     ]
     assert (out / "timeline.csv").read_text().splitlines() == [
         "at,busy_gpus,running,waiting",
@@ -158,3 +165,37 @@ def test_a_full_disk_is_a_message(tiresias, two_jobs, tmp_path, monkeypatch):
     assert told.code == 2
     assert told.err == "Error: o/.jobs.csv.part: No space left on device\n"
     assert list((tmp_path / "o").iterdir()) == []
+
+
+def test_a_picture_of_the_cluster(tiresias, two_jobs, tmp_path):
+    told = tiresias("simulate", two_jobs, *FIFO, "--out", "o", "--at", "1m")
+    assert told.code == 0
+    assert (tmp_path / "o/cluster.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote o/cluster.png" in told.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--at", "1m"), "say where to write it: --out DIR"),
+        (("--at", "soon", "--out", "o"), "--at soon: give a span of time from 0 up"),
+        (("--at", "-3s", "--out", "o"), "--at -3s: give a span of time from 0 up"),
+        (("--network", "filly"), "no network 'filly'; did you mean 'philly'"),
+        (("--models", "none.yaml"), "--models none.yaml: no such file"),
+        (("--cluster", "phily"), "'phily' is no cluster. Did you mean 'philly'?"),
+    ],
+)
+def test_options_of_placement_that_are_wrong(tiresias, two_jobs, options, told):
+    answer = tiresias("simulate", two_jobs, *FIFO, *options)
+    assert answer.code == 2
+    assert told in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_the_network_and_the_models_are_told(tiresias, tmp_path):
+    (tmp_path / "gang.csv").write_text("id,submitted_at,gpus,duration_s\na,0,2,100\n")
+    asked = ("simulate", "gang.csv", "--cluster", "2x1", "--network", "consumer-10g", "--models", "3")
+    assert "consumer-10g" in tiresias(*asked).out
+    figures = tiresias(*asked, "--json").json
+    assert (figures["network"], figures["models"]) == ("consumer-10g", "drawn (the paper's ten, seed 3)")
+    assert figures["avg_nodes_per_job"] == 2

@@ -1,4 +1,4 @@
-"""`tiresias compare`: one trace, one cluster, several policies at once."""
+"""`tiresias compare`: one trace, one cluster, several policies or placers at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 def compare(
     trace: inputs.TraceName,
     cluster: inputs.ClusterName,
-    policies: inputs.PolicyNames,
+    policies: Annotated[
+        str | None,
+        typer.Option(
+            "--policies",
+            metavar="A,B,…",
+            help="Policies (see: tiresias policies; default with --placers: tiresias-l).",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -28,7 +35,13 @@ def compare(
             help="An option of one policy, or of all that have it; may be repeated.",
         ),
     ] = None,
-    placer: inputs.PlacerName = "packed",
+    placer: inputs.PlacerName = None,
+    placers: Annotated[
+        str | None,
+        typer.Option("--placers", metavar="A,B,…", help="Placers to compare, each under every policy."),
+    ] = None,
+    network: inputs.NetworkName = None,
+    models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
     as_json: inputs.Json = False,
     out: Annotated[
@@ -40,39 +53,65 @@ def compare(
     seed: inputs.Seed = None,
     workers: inputs.Workers = None,
 ) -> None:
-    """Replay a trace under several policies.
+    """Replay a trace under several policies or placers.
 
     In parallel; shows how far each is from the best and from the oracle.
     """
     from tiresias.sim import clusters, experiment, report
 
     inputs.require_finite(preemption_cost)
-    inputs.require_placer(placer)
-    names = names_in(policies, "--policies")
+    where = _placers(placer, placers)
+    inputs.require_network(network)
+    mix = inputs.read_models(models)
+    names = _policies(policies, placers)
     assigned = assign(parse_settings(settings or []), names)
     options = assigned.single()
-    machines = clusters.parse(cluster)
+    machines = clusters.read(cluster)
     jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
     if out is not None:
         report.make_directory(out)
     notify([*assigned.notes, *jobs.notes])
-    with bars(names, inputs.began_at(jobs)) as watch:
+    labels = [experiment.label(name, each, len(where) > 1) for name in names for each in where]
+    with bars(labels, inputs.began_at(jobs)) as watch:
         compared = experiment.compare(
             jobs,
             machines,
             names,
             options=options,
-            placer=placer,
+            placers=where,
+            network=network,
+            models=mix,
             preemption_cost_s=preemption_cost,
             workers=workers,
             progress=watch,
         )
-    _tell(compared, cluster, jobs.name, machines.gpus, as_json)
+    _tell(compared, cluster, jobs.name, machines.cluster.gpus, as_json)
     if out is not None and compared.results:
         report.write_comparison(compared.results, out)
-        notify([f"wrote {count(len(compared.results), 'directory', 'directories')} and jct-cdf.png to {out}"])
+        notify([f"wrote {count(len(compared.results), 'directory', 'directories')} and plots to {out}"])
     if compared.unfinished:
         raise typer.Exit(130)
+
+
+def _policies(names: str | None, placers: str | None) -> list[str]:
+    from tiresias.sim.errors import InputError
+
+    if names is not None:
+        return names_in(names, "--policies")
+    if placers is None:
+        raise InputError("name what to compare: --policies A,B,… or --placers A,B,… or both")
+    return ["tiresias-l"]
+
+
+def _placers(one: str | None, several: str | None) -> list[str | None]:
+    from tiresias.sim.errors import InputError
+
+    if one is not None and several is not None:
+        raise InputError("--placer and --placers exclude each other; give one of them")
+    names: list[str | None] = [one] if several is None else [*names_in(several, "--placers")]
+    for name in names:
+        inputs.require_placer(name)
+    return names
 
 
 def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bool) -> None:
@@ -83,6 +122,8 @@ def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bo
     rejected = results[0].rejected_jobs if results else 0
     if rejected:
         notify([f"{count(rejected, 'job')} rejected: larger than the cluster's {gpus:,} GPUs"])
+    if results:
+        notify(sorted({note for result in results for note in result.notes}))
     if compared.unfinished:
         notify([f"interrupted: not finished: {', '.join(compared.unfinished)}"])
     summaries = [result.summary() for result in results]

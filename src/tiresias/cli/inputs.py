@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from tiresias.sim.models import Mix
     from tiresias.sim.trace import Trace
 
 
@@ -29,7 +30,9 @@ TraceName = Annotated[
 ]
 ClusterName = Annotated[
     str,
-    typer.Option("--cluster", metavar="NxG", help="Nodes x GPUs a node (64x8), or a file that describes it."),
+    typer.Option(
+        "--cluster", metavar="NxG", help="Nodes x GPUs a node (64x8), a preset (philly), or a file."
+    ),
 ]
 PolicyNames = Annotated[
     str, typer.Option("--policies", metavar="A,B,…", help="Policies (see: tiresias policies).")
@@ -38,7 +41,28 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
 ]
-PlacerName = Annotated[str, typer.Option("--placer", help="Where gangs run (see: tiresias placers).")]
+PlacerName = Annotated[
+    str | None,
+    typer.Option(
+        "--placer", help="Where gangs run (see: tiresias placers; default: the cluster's, or packed)."
+    ),
+]
+NetworkName = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="NAME",
+        help="A preset's network on this cluster, so that spreading costs time; none: it costs nothing.",
+    ),
+]
+ModelsFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--models",
+        metavar="SEED|FILE",
+        help="Draw the models of jobs whose trace does not tell them: a seed, or a file with a mix.",
+    ),
+]
 PreemptionCost = Annotated[
     float,
     typer.Option(
@@ -103,8 +127,40 @@ def require_finite(seconds: float) -> None:
         raise InputError(f"--preemption-cost {seconds}: give a number of seconds, 0 or more")
 
 
-def require_placer(name: str) -> None:
+def seconds_in(text: str, option: str) -> float:
+    """A span of time: 90, 90s, 15m, 2h or 3d."""
+    from tiresias.sim.errors import InputError
+
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    number, unit_s = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit_s
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"{option} {text}: give a span of time from 0 up, such as 90s, 15m, 2h or 3d")
+    return seconds
+
+
+def read_models(text: str | None) -> Mix | None:
+    """The mix that models are drawn from, if one was asked for."""
+    from tiresias.sim.models import mix_of
+
+    return None if text is None else mix_of(text)
+
+
+def require_network(name: str | None) -> None:
     """Fail before time is spent."""
+    from tiresias.sim.fabric import fabric_of
+
+    if name is not None:
+        fabric_of(name)
+
+
+def require_placer(name: str | None) -> None:
+    """Fail before time is spent."""
+    if name is None:
+        return
     import tiresias.placers  # noqa: F401  (for what it registers)
     from tiresias.core.plugins import placers
 

@@ -14,6 +14,7 @@ from tiresias.cli.units import count
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
+    from tiresias.sim.picture import Moment
     from tiresias.sim.trace import Trace
 
 
@@ -24,12 +25,22 @@ def simulate(
         str, typer.Option("--policy", metavar="NAME", help="Who runs (see: tiresias policies).")
     ] = "tiresias-l",
     settings: inputs.Settings = None,
-    placer: inputs.PlacerName = "packed",
+    placer: inputs.PlacerName = None,
+    network: inputs.NetworkName = None,
+    models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
     as_json: inputs.Json = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write jobs.csv, timeline.csv, summary.json and plots."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="With --out: draw the cluster so long after the first submission (90s, 15m, 2h, 3d).",
+        ),
     ] = None,
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
@@ -47,13 +58,16 @@ def simulate(
 
     inputs.require_finite(preemption_cost)
     inputs.require_placer(placer)
+    inputs.require_network(network)
+    mix = inputs.read_models(models)
     options = assign(parse_settings(settings or []), [policy]).single()[policy]
-    machines = clusters.parse(cluster)
+    machines = clusters.read(cluster)
     if journal is not None:
         inputs.require_directory_of(journal, "--journal")
     jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
     if out is not None:
         report.make_directory(out)
+    moment = _moment(at, out, inputs.began_at(jobs))
     notify(jobs.notes)
     with one_bar(policy, inputs.began_at(jobs)) as watch:
         result = run(
@@ -62,9 +76,12 @@ def simulate(
             policy,
             options=options,
             placer=placer,
+            network=network,
+            models=mix,
             preemption_cost_s=preemption_cost,
             progress=watch,
             journal=journal,
+            moment=moment,
         )
     notify([*result.notes, *_warnings(result, jobs)])
     if as_json:
@@ -74,6 +91,23 @@ def simulate(
 
         show(one_result(result, cluster, jobs.skipped_rows))
     _keep(result, out)
+    if moment is not None and out is not None:
+        from tiresias.sim.report import write_picture
+
+        how = f"{result.policy}, {result.placer}; {moment.waiting:,} jobs wait"
+        title = f"{result.trace_name} after {at}, {how}"
+        notify([f"wrote {write_picture(moment, result.cluster, title, out)}"])
+
+
+def _moment(at: str | None, out: Path | None, began_at: float) -> Moment | None:
+    from tiresias.sim.errors import InputError
+    from tiresias.sim.picture import Moment
+
+    if at is None:
+        return None
+    if out is None:
+        raise InputError("--at draws a picture; say where to write it: --out DIR")
+    return Moment(began_at + inputs.seconds_in(at, "--at"))
 
 
 def _keep(result: Result, out: Path | None) -> None:

@@ -35,7 +35,9 @@ def sweep(
     seeds: Annotated[
         str | None, typer.Option("--seeds", metavar="N,…", help="Seeds of a builtin trace (default 0).")
     ] = None,
-    placer: inputs.PlacerName = "packed",
+    placer: inputs.PlacerName = None,
+    network: inputs.NetworkName = None,
+    models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE.csv", help="The grid's table; finished cells are kept.")
@@ -53,6 +55,7 @@ def sweep(
 
     inputs.require_finite(preemption_cost)
     inputs.require_placer(placer)
+    inputs.require_network(network)
     inputs.require_directory_of(out, "--out")
     names = names_in(policies, "--policies")
     assigned = assign(parse_settings(settings or []), names)
@@ -64,6 +67,8 @@ def sweep(
         options=assigned.spans,
         seeds=given or [None],
         placer=placer,
+        network=network,
+        models=inputs.read_models(models),
         preemption_cost_s=preemption_cost,
     )
     for cell in cells:

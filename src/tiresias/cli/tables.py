@@ -50,6 +50,13 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
     lost = f"{significant(of['lost_gpu_s'] / HOUR_S)} GPU-hours lost to them"
     lines.add_row("preemptions", f"{of['preemptions']:,}, {lost}" if of["preemptions"] else "none")
     lines.add_row("GPU utilisation", percent(of["gpu_utilization"]))
+    if result.network != "none":
+        slow = f"{_times(of['avg_slowdown'])} on average, {_times(of['work_slowdown'])} of the work"
+        lines.add_row("slowdown", f"{slow} (jobs of several GPUs; network {result.network})")
+        lines.add_row("models", result.models)
+    if of["fragmentation_wait_s"]:
+        waited = f"{duration(of['fragmentation_wait_s'])} of all jobs, though enough GPUs were free"
+        lines.add_row("waited for a place", waited)
     lines.add_row("simulated", f"{of['events']:,} events in {duration(of['wall_s'])}")
     return Group(title, Text(), times, Text(), lines)
 
@@ -57,15 +64,22 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
 def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableType:
     """Policies side by side, each with its ratio to the best and to the oracle."""
     size, unit = common_unit(each[name] for each in summaries for name in DURATIONS)
-    averages = {each["policy"]: each["avg_jct_s"] for each in summaries}
+    averages = {(each["policy"], each["placer"]): each["avg_jct_s"] for each in summaries}
+    oracles = [averages.get((ORACLE, each["placer"])) for each in summaries]
     best = min((value for value in averages.values() if value is not None), default=None)
+    several = len({each["placer"] for each in summaries}) > 1
+    networks = any(each["network"] != "none" for each in summaries)
+
+    slowdowns = [_times(each["avg_slowdown"]) for each in summaries]
 
     def time(name: str) -> list[str]:
         return [significant(None if each[name] is None else each[name] / size) for each in summaries]
 
     columns = [
-        Column("policy", [each["policy"] for each in summaries], 9),
+        Column("policy", [each["policy"] for each in summaries], 10),
+        *([Column("placer", [each["placer"] for each in summaries], 9)] if several else []),
         Column("avg\nJCT", time("avg_jct_s"), 9),
+        *([Column("slow-\ndown", slowdowns, 6)] if networks else []),
         Column("median\nJCT", time("p50_jct_s"), 5),
         Column("p95\nJCT", time("p95_jct_s"), 6),
         Column("avg\nwait", time("avg_wait_s"), 3),
@@ -73,20 +87,29 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
         Column("lost\nGPU-h", [significant(each["lost_gpu_s"] / HOUR_S) for each in summaries], 1),
         Column("utili-\nsation", [percent(each["gpu_utilization"]) for each in summaries], 2),
         Column("vs\nbest", [ratio(each["avg_jct_s"], best) for each in summaries], 8),
-        Column(f"vs\n{ORACLE}", [ratio(each["avg_jct_s"], averages.get(ORACLE)) for each in summaries], 7),
     ]
+    if any(oracles) or not several:
+        cells = [ratio(each["avg_jct_s"], oracle) for each, oracle in zip(summaries, oracles, strict=True)]
+        columns.append(Column(f"vs\n{ORACLE}", cells, 7))
     shown = fitting(columns, width)
-    table = plain_table(*(column.header for column in shown))
+    words = sum(column.header in ("policy", "placer") for column in shown)
+    table = plain_table(*(column.header for column in shown), left=words)
     for number, each in enumerate(summaries):
         is_best = best is not None and each["avg_jct_s"] == best
         table.add_row(*(column.cells[number] for column in shown), style="bold" if is_best else "")
     remarks = [f"Times are in {unit}; waiting includes the time between runs."]
-    if ORACLE not in averages:
+    if networks:
+        remarks.append("Slowdown is that of jobs of several GPUs, from where they ran.")
+    if not any(oracles) and not several:
         remarks.append(f"{ORACLE}, the oracle, is not among the policies: add it to see the distance to it.")
     if len(shown) < len(columns):
         left_out = count(len(columns) - len(shown), "column")
         remarks.append(f"{left_out} left out: the terminal is narrow.")
     return Group(table, Text(), *map(Text, remarks))
+
+
+def _times(slowdown: float | None) -> str:
+    return NOTHING if slowdown is None else f"{slowdown:.2f}x"
 
 
 @dataclass(slots=True)

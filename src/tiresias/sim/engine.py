@@ -16,6 +16,7 @@ from tiresias.core.controller import Controller, Step
 from tiresias.core.model import INFINITY, Job, RunId
 from tiresias.core.plugins import SpeedModel
 from tiresias.core.state import JobState
+from tiresias.sim.picture import Moment
 from tiresias.sim.world import World
 
 REPORT_EVERY = 4096  # instants between two calls of `watch`
@@ -37,6 +38,7 @@ class Engine:
         speed_model: SpeedModel | None = None,
         journal: Journal | None = None,
         on_instant: Callable[[float], None] | None = None,
+        moment: Moment | None = None,
     ):
         self.controller = controller
         self.world = world
@@ -48,6 +50,8 @@ class Engine:
         self._timer_at = INFINITY
         self._on_end = on_end
         self._on_instant = on_instant
+        self._moment = moment
+        self._look_at = INFINITY if moment is None else moment.at
         self._speed_model = speed_model
         self._journal = journal
         self._step = Step()
@@ -66,6 +70,8 @@ class Engine:
                 at = self._timer_at
             if at == INFINITY:
                 break
+            if at > self._look_at:
+                self._look()
             facts = self._answers
             self._answers = []
             quiet = len(facts)
@@ -89,6 +95,14 @@ class Engine:
                     watch(at)
         if self._answers:
             self._handle(self._answers, self.at)
+        if self._look_at != INFINITY:
+            self._look()
+
+    def _look(self) -> None:
+        """The moment asked for has come: nothing more happens until after it."""
+        assert self._moment is not None
+        self._look_at = INFINITY
+        self._moment.look(self.controller.state)
 
     def _arrivals(self, at: float, facts: list[f.Fact]) -> None:
         job = self._next_job

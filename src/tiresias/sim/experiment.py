@@ -27,13 +27,16 @@ import polars as pl
 
 import tiresias
 from tiresias.core.model import Cluster
-from tiresias.core.plugins import OptionError
-from tiresias.sim import Result, clusters, simulate, traces
+from tiresias.core.plugins import OptionError, policies
+from tiresias.sim import Result, simulate, traces
+from tiresias.sim.clusters import Machines
 from tiresias.sim.errors import InputError
+from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
 from tiresias.sim.plugins import load_plugins, plugin_digests
 from tiresias.sim.report import SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
+from tiresias.sim.simulate import chosen_fabric, machines_of, placer_name
 from tiresias.sim.trace import SCHEMA, Trace
 
 Value = str | int | float
@@ -53,21 +56,24 @@ class Cell:
     """Everything that determines one simulation, but for the trace's content."""
 
     policy: str
-    cluster: Cluster | str
+    cluster: Cluster | Machines | str
     options: tuple[tuple[str, Value], ...] = ()
     seed: int | None = None
-    placer: str = "packed"
+    placer: str | None = None
     preemption_cost_s: float = 60.0
+    network: str | None = None
+    models: Mix | None = None
 
     def __str__(self) -> str:
-        where = self.cluster if isinstance(self.cluster, str) else f"{self.cluster.gpus} GPUs"
+        machines = None if isinstance(self.cluster, str) else machines_of(self.cluster)
+        where = self.cluster if machines is None else f"{machines.cluster.gpus} GPUs"
         settings = "".join(f" {key}={value}" for key, value in self.options)
         return f"{self.policy}{settings} on {where}" + ("" if self.seed is None else f", seed {self.seed}")
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The results of the policies that finished, in the order asked for."""
+    """The results of the policies and placers that finished, in the order asked for."""
 
     results: list[Result] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
@@ -84,24 +90,30 @@ class Sweep:
 
 def compare(
     trace: Replayed | str | Path,
-    cluster: Cluster | str,
+    cluster: Cluster | Machines | str,
     names: Sequence[str],
     *,
     options: Mapping[str, Mapping[str, Value]] | None = None,
-    placer: str = "packed",
+    placers: Sequence[str | None] = (None,),
+    network: str | None = None,
+    models: Mix | None = None,
     preemption_cost_s: float = 60.0,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Replay one trace under each of the policies, in parallel; `options` maps a policy to its own.
 
-    An interrupt ends the workers and returns what has finished.
+    With several placers it is under each of the policies with each of the placers. An
+    interrupt ends the workers and returns what has finished.
     """
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
     cells = [
-        Cell(name, cluster, tuple(given.get(name, {}).items()), None, placer, preemption_cost_s)
+        Cell(
+            name, cluster, tuple(given.get(name, {}).items()), None, each, preemption_cost_s, network, models
+        )
         for name in names
+        for each in placers
     ]
     for cell in cells:
         check(cell)
@@ -114,8 +126,17 @@ def compare(
         pass
     return Comparison(
         [finished[number] for number in sorted(finished)],
-        [name for number, name in enumerate(names) if number not in finished],
+        [
+            label(cell.policy, cell.placer, len(placers) > 1)
+            for number, cell in enumerate(cells)
+            if number not in finished
+        ],
     )
+
+
+def label(policy: str, placer: str | None, told: bool) -> str:
+    """What a simulation is called beside others; the placer is told where there are several."""
+    return f"{policy}, {placer}" if told else policy
 
 
 def grid(
@@ -124,7 +145,9 @@ def grid(
     *,
     options: Mapping[str, Mapping[str, Sequence[Value]]] | None = None,
     seeds: Sequence[int | None] = (None,),
-    placer: str = "packed",
+    placer: str | None = None,
+    network: str | None = None,
+    models: Mix | None = None,
     preemption_cost_s: float = 60.0,
 ) -> list[Cell]:
     """Every combination of seed, cluster, policy and the values of the policy's options."""
@@ -133,7 +156,7 @@ def grid(
         spans = (options or {}).get(name, {})
         for values in itertools.product(*spans.values()):
             settings = tuple(zip(spans, values, strict=True))
-            cells.append(Cell(name, size, settings, seed, placer, preemption_cost_s))
+            cells.append(Cell(name, size, settings, seed, placer, preemption_cost_s, network, models))
     return cells
 
 
@@ -196,21 +219,24 @@ def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> Swee
 def check(cell: Cell) -> None:
     """Raise where the cell's policy, options or cluster cannot be used, before any time is spent."""
     make_policy(cell.policy, dict(cell.options))
-    if isinstance(cell.cluster, str):
-        clusters.parse(cell.cluster)
+    chosen_fabric(cell.network, machines_of(cell.cluster))
 
 
 def key(cell: Cell, digest: str) -> str:
     """What names a cell for ever: a digest of all that its figures depend on."""
-    cluster = clusters.parse(cell.cluster) if isinstance(cell.cluster, str) else cell.cluster
+    machines = machines_of(cell.cluster)
+    fabric = chosen_fabric(cell.network, machines)
+    mix = cell.models or (Mix() if fabric is not None else None)
     settings = read_options(cell.policy, dict(cell.options))
     parts = {
         "version": tiresias.__version__,
         "trace": digest,
         "policy": cell.policy,
         "options": {each.name: _spelt(getattr(settings, each.name)) for each in dataclasses.fields(settings)},
-        "nodes": [[node.name, node.gpus, node.rack] for node in cluster.nodes],
-        "placer": cell.placer,
+        "nodes": [dataclasses.astuple(node) for node in machines.cluster.nodes],
+        "network": None if fabric is None else [fabric.links, fabric.uplink_Bps],
+        "models": None if mix is None else [mix.seed, dict(mix.weights)],
+        "placer": placer_name(cell.placer, policies.get(cell.policy), machines),
         "plugins": plugin_digests(),
         "preemption_cost_s": float(cell.preemption_cost_s),
     }
@@ -374,6 +400,8 @@ def _simulated(
             cell.policy,
             options=dict(cell.options),
             placer=cell.placer,
+            network=cell.network,
+            models=cell.models,
             preemption_cost_s=cell.preemption_cost_s,
             progress=lambda done, total, at: pipe.send(("progress", done, total, at)),
         )

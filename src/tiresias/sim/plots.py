@@ -24,6 +24,8 @@ from matplotlib.ticker import (
 )
 from numpy.typing import NDArray
 
+from tiresias.sim.report import told_apart
+
 if TYPE_CHECKING:
     from tiresias.sim import Result
 
@@ -54,6 +56,7 @@ def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     longest = shortest = 0.0
+    names = told_apart([{"policy": result.policy, "placer": result.placer} for result in results])
     for number, result in enumerate(results):
         jct_s = np.sort(result.jobs["jct_s"].drop_nulls().drop_nans().to_numpy())
         if not jct_s.size:
@@ -62,7 +65,7 @@ def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
         axes.plot(
             x,
             y,
-            label=result.policy,
+            label=names[number],
             color=PALETTE[number % len(PALETTE)],
             linestyle=STYLES[number % len(STYLES)],
             linewidth=max(2.8 - 0.35 * number, 1.2),  # so that a curve under another is still seen
@@ -79,8 +82,8 @@ def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
     if longest:
         figure.legend(loc="outside upper right", ncols=min(len(results), 4), frameon=False, fontsize="small")
     if results:
-        axes.set_title(_title(results[0]), loc="left", fontsize="medium")
-    _finish(figure, [axes], path)
+        axes.set_title(title_of(results[0]), loc="left", fontsize="medium")
+    finish(figure, [axes], path)
 
 
 def draw_timeline(result: Result, path: Path) -> None:
@@ -107,8 +110,8 @@ def draw_timeline(result: Result, path: Path) -> None:
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     handles, labels = busy.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False, fontsize="small")
-    busy.set_title(f"{result.policy}: {_title(result)}", loc="left", fontsize="medium")
-    _finish(figure, [busy, queue], path)
+    busy.set_title(f"{result.policy}: {title_of(result)}", loc="left", fontsize="medium")
+    finish(figure, [busy, queue], path)
 
 
 def _draw_over_time(axes: Axes, at: Values, value: Values, unit_s: float, colour: str) -> None:
@@ -144,7 +147,8 @@ def _steps(ordered: Values) -> tuple[Values, Values]:
     return np.concatenate((ordered[:1], ordered[chosen])), np.concatenate(([0.0], share))
 
 
-def _title(result: Result) -> str:
+def title_of(result: Result) -> str:
+    """The trace and the size of the cluster."""
     name = result.trace_name.replace("$", r"\$")  # a dollar sign would begin a formula
     return f"{name}, {result.cluster.gpus:,} GPUs"
 
@@ -168,7 +172,8 @@ def _duration_axis(axes: Axes, low_s: float, high_s: float) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _finish(figure: Figure, every: Iterable[Axes], path: Path) -> None:
+def finish(figure: Figure, every: Iterable[Axes], path: Path) -> None:
+    """Take the frames off and write the picture."""
     for axes in every:
         axes.spines[["top", "right"]].set_visible(False)
     FigureCanvasAgg(figure)

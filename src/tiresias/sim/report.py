@@ -19,11 +19,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tiresias.sim.errors import InputError
+from tiresias.sim.fabric import OFF
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from tiresias.core.model import Cluster
     from tiresias.sim import Result
+    from tiresias.sim.picture import Moment
 
 Value = str | int | float | None
 
@@ -38,11 +41,18 @@ JOB_COLUMNS = (
     "runs",
     "preemptions",
     "service_gpu_s",
+    "model",
+    "nodes",
+    "slowdown",
+    "fragmented_s",
+    "migrations",
 )
 TIMELINE_COLUMNS = ("at", "busy_gpus", "running", "waiting")
 SUMMARY_KEYS = (
     "policy",
     "placer",
+    "network",
+    "models",
     "jobs",
     "rejected_jobs",
     "gpus",
@@ -57,9 +67,16 @@ SUMMARY_KEYS = (
     "preemptions",
     "lost_gpu_s",
     "gpu_utilization",
+    "avg_slowdown",
+    "work_slowdown",
+    "avg_nodes_per_job",
+    "fragmentation_wait_s",
+    "migrations",
     "events",
     "wall_s",
 )
+WORDS = ("policy", "placer", "network", "models")
+"""The figures that are no numbers."""
 SWEEP_KEYS = ("key", "version", "trace", "seed", "cluster", "policy", "options", "preemption_cost_s")
 SWEEP_COLUMNS = (*SWEEP_KEYS, *(name for name in SUMMARY_KEYS if name != "policy"))
 
@@ -101,14 +118,38 @@ def write_result(result: Result, directory: Path) -> list[Path]:
 
 
 def write_comparison(results: Sequence[Result], directory: Path) -> list[Path]:
-    """Write each result into a directory named like its policy, and one plot of them all."""
-    from tiresias.sim import plots
+    """Write each result into a directory named like what sets it apart, and plots of them all."""
+    from tiresias.sim import placement_plots, plots
 
-    written = [path for result in results for path in write_result(result, directory / result.policy)]
     summaries = [result.summary() for result in results]
+    written = [
+        path
+        for name, result in zip(told_apart(summaries), results, strict=True)
+        for path in write_result(result, directory / name)
+    ]
     written.append(_write(directory / "summary.json", _writes_text(to_json(summaries) + "\n")))
     written.append(_write(directory / "jct-cdf.png", lambda path: plots.draw_jct_cdf(results, path)))
+    if any(result.network != OFF for result in results):
+        slowdown = directory / "slowdown.png"
+        written.append(_write(slowdown, lambda path: placement_plots.draw_slowdown(results, path)))
     return written
+
+
+def write_picture(moment: Moment, cluster: Cluster, title: str, directory: Path) -> Path:
+    """Write cluster.png: who is where at a moment."""
+    from tiresias.sim import placement_plots
+
+    path = directory / "cluster.png"
+    return _write(path, lambda part: placement_plots.draw_cluster(moment, cluster, title, part))
+
+
+def told_apart(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A short name for each of several results: its policy, its placer, or both, whichever differ."""
+    if len({each["placer"] for each in summaries}) < 2:
+        return [each["policy"] for each in summaries]
+    if len({each["policy"] for each in summaries}) < 2:
+        return [each["placer"] for each in summaries]
+    return [f"{each['policy']}, {each['placer']}" for each in summaries]
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> Path:
@@ -229,7 +270,7 @@ def _parsed(cells: Sequence[str], place: str) -> SweepRow:
         named = dict(zip(SWEEP_COLUMNS, cells, strict=True))
         figures: dict[str, Value] = {name: named[name] for name in SWEEP_COLUMNS[len(SWEEP_KEYS) :]}
         for name in figures:
-            if name != "placer":
+            if name not in WORDS:
                 figures[name] = float(named[name] or "nan")
         return SweepRow(
             key=named["key"],
@@ -288,7 +329,7 @@ def frontier(rows: Iterable[SweepRow]) -> list[Point]:
     return points
 
 
-_NUMBERS = frozenset(SUMMARY_KEYS) - {"policy", "placer"}
+_NUMBERS = frozenset(SUMMARY_KEYS) - frozenset(WORDS)
 
 
 def _mean(rows: Sequence[SweepRow], name: str) -> float:

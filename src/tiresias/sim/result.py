@@ -9,19 +9,22 @@ from typing import Any
 
 import polars as pl
 
-from tiresias.core.model import INFINITY, Cluster
+from tiresias.core.model import INFINITY, Cluster, JobId
 from tiresias.core.state import JobState, State
+from tiresias.sim.fabric import OFF
+from tiresias.sim.world import Spent
 
 TIMELINE_ROWS = 1 << 20  # beyond this every second row is dropped
 
 
 class Recorder:
-    """Collects one row an ended job and one row a change of the cluster's use."""
+    """Collects one row an ended job and one row a change of the cluster's use; `spent` is the World's."""
 
-    def __init__(self) -> None:
+    def __init__(self, spent: dict[JobId, Spent]) -> None:
+        self._spent = spent
         self.rows = array("q")  # position of the job in the trace
-        self.counts = array("q")  # runs, preemptions by turns
-        self.times = array("d")  # first start, end, seconds held, service by turns
+        self.counts = array("q")  # runs, preemptions, migrations by turns
+        self.times = array("d")  # first start, end, seconds held, service, lost, nodes x seconds, refused
         self.at = array("d")
         self.use = array("q")  # busy GPUs, running, waiting by turns
         self._noted_at = -INFINITY
@@ -31,8 +34,19 @@ class Recorder:
 
     def end(self, job: JobState) -> None:
         self.rows.append(job.id)
-        self.counts.extend((job.runs, job.preemptions))
-        self.times.extend((job.first_started_at, job.ended_at, job.held_s, job.service_gpu_s))
+        spent = self._spent.pop(job.id)
+        self.counts.extend((job.runs, job.preemptions, spent.migrations))
+        self.times.extend(
+            (
+                job.first_started_at,
+                job.ended_at,
+                job.held_s,
+                job.service_gpu_s,
+                spent.lost_s,
+                spent.node_s,
+                job.fragmented_s,
+            )
+        )
 
     def watch(self, state: State) -> Callable[[float], None]:
         """A function that notes the cluster's use at an instant; at one instant the last word counts."""
@@ -73,22 +87,22 @@ class Recorder:
     def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:
         """A row a finished job, in the trace's order."""
         measured = pl.DataFrame(
-            {
-                "row": pl.Series(self.rows, dtype=pl.Int64),
-                "runs": pl.Series(self.counts[0::2], dtype=pl.Int64),
-                "preemptions": pl.Series(self.counts[1::2], dtype=pl.Int64),
-                "first_started_at": pl.Series(self.times[0::4], dtype=pl.Float64),
-                "finished_at": pl.Series(self.times[1::4], dtype=pl.Float64),
-                "held_s": pl.Series(self.times[2::4], dtype=pl.Float64),
-                "service_gpu_s": pl.Series(self.times[3::4], dtype=pl.Float64),
-            }
+            {"row": pl.Series(self.rows, dtype=pl.Int64)}
+            | _by_turns(self.counts, COUNTS, pl.Int64())
+            | _by_turns(self.times, TIMES, pl.Float64())
         )
         told = trace.select("id", "gpus", "submitted_at", "duration_s", "user", "tenant", "model")
         told = told.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
         joined = told.join(measured, on="row", how="inner", maintain_order="left")
         jct_s = pl.col("finished_at") - pl.col("submitted_at")
         joined = joined.with_columns(jct_s=jct_s)
-        joined = joined.with_columns(wait_s=(pl.col("jct_s") - pl.col("held_s")).clip(lower_bound=0.0))
+        worked_s = pl.col("held_s") - pl.col("lost_s")
+        joined = joined.with_columns(
+            wait_s=(pl.col("jct_s") - pl.col("held_s")).clip(lower_bound=0.0),
+            nodes=pl.col("node_s") / pl.col("held_s"),
+            # Rounded, for sums of seconds in different orders are not quite the same.
+            slowdown=(worked_s / pl.col("duration_s")).round(6).clip(lower_bound=1.0),
+        )
         return joined.select(JOB_COLUMNS)
 
     def timeline(self) -> pl.DataFrame:
@@ -108,6 +122,17 @@ class Recorder:
         )
 
 
+COUNTS = ("runs", "preemptions", "migrations")
+TIMES = ("first_started_at", "finished_at", "held_s", "service_gpu_s", "lost_s", "node_s", "fragmented_s")
+
+
+def _by_turns(values: array[Any], names: tuple[str, ...], kind: pl.DataType) -> dict[str, pl.Series]:
+    """The columns of an array that holds one value of each by turns."""
+    return {
+        name: pl.Series(values[number :: len(names)], dtype=kind) for number, name in enumerate(names)
+    }
+
+
 JOB_COLUMNS = [
     "id",
     "gpus",
@@ -119,6 +144,10 @@ JOB_COLUMNS = [
     "runs",
     "preemptions",
     "service_gpu_s",
+    "nodes",
+    "slowdown",
+    "fragmented_s",
+    "migrations",
     "duration_s",
     "user",
     "tenant",
@@ -147,6 +176,8 @@ class Result:
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
     notes: list[str] = field(default_factory=list)
+    network: str = OFF  # its name, or none: placement costs nothing
+    models: str = ""  # where the models of the jobs are from; empty: nobody asked
 
     def summary(self) -> dict[str, Any]:
         """The figures of `--json`, in its order; null where nothing finished."""
@@ -161,6 +192,8 @@ class Result:
         return {
             "policy": self.policy,
             "placer": self.placer,
+            "network": self.network,
+            "models": self.models,
             "jobs": jobs.height,
             "rejected_jobs": self.rejected_jobs,
             "gpus": gpus,
@@ -175,6 +208,21 @@ class Result:
             "preemptions": int(jobs["preemptions"].sum()),
             "lost_gpu_s": self.lost_gpu_s,
             "gpu_utilization": used,
+            **self._placement(),
             "events": self.events,
             "wall_s": self.wall_s,
+        }
+
+    def _placement(self) -> dict[str, Any]:
+        """What where the jobs ran did to them; slowdowns are those of jobs that can be spread."""
+        jobs = self.jobs
+        gangs = jobs.filter(pl.col("gpus") > 1)
+        work = (gangs["duration_s"] * gangs["gpus"]).to_numpy()
+        slowdowns = gangs["slowdown"].to_numpy()
+        return {
+            "avg_slowdown": gangs["slowdown"].mean(),
+            "work_slowdown": float(slowdowns @ work / work.sum()) if gangs.height else None,
+            "avg_nodes_per_job": jobs["nodes"].mean(),
+            "fragmentation_wait_s": float(jobs["fragmented_s"].sum()),
+            "migrations": int(jobs["migrations"].sum()),
         }

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,16 @@ from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
 from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, placers
 from tiresias.core.state import State
 from tiresias.sim import clusters, traces
+from tiresias.sim.clusters import Machines
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
+from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
 from tiresias.sim.frames import from_frame
 from tiresias.sim.journal import journal_to
+from tiresias.sim.models import Mix, with_models
+from tiresias.sim.network import NetworkSpeeds
 from tiresias.sim.options import make_policy
+from tiresias.sim.picture import Moment
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
@@ -32,35 +37,48 @@ __all__ = ["simulate"]
 
 Progress = Callable[[int, int, float], None]
 SECONDS_BETWEEN_REPORTS = 0.2
+DEFAULT_PLACER = "packed"
 
 
 def simulate(
     trace: Trace | str | Path | pl.DataFrame,
-    cluster: Cluster | str,
+    cluster: Cluster | Machines | str,
     policy: str | Policy | type[Policy] = "tiresias-l",
     *,
     options: Mapping[str, Any] | None = None,
-    placer: str | Placer = "packed",
+    placer: str | Placer | None = None,
+    network: str | Fabric | None = None,
+    models: Mix | None = None,
     preemption_cost_s: float = 60.0,
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
+    moment: Moment | None = None,
 ) -> Result:
     """Replay a trace on a cluster under a policy.
 
     `trace` is a path, a `builtin:` name, a Trace or a data frame with at least submitted_at, gpus and
-    duration_s; `cluster` a Cluster or a description such as "64x8". Interrupted by Ctrl-C it returns what
-    was measured so far.
+    duration_s; `cluster` a Cluster or a description such as "64x8". Without a placer it is the one that the
+    policy or the cluster names. With a network (the cluster's own, or the one named here) runs are slower
+    where they are spread; jobs whose model is not known get one from `models`. A `moment` is filled in when
+    its instant has come. Interrupted by Ctrl-C it returns what was measured so far.
     """
-    cluster = clusters.parse(cluster) if isinstance(cluster, str) else cluster
+    machines = machines_of(cluster)
+    cluster = machines.cluster
     trace = _trace(trace)
     who = _policy(policy, options)
-    where: Placer = placers.make(placer) if isinstance(placer, str) else placer
+    fabric = chosen_fabric(network, machines)
+    where = _placer(placer, who, machines, fabric)
+    told_models = ""
+    if fabric is not None or models is not None:
+        trace, told_models = with_models(trace, models or Mix())
     if not 0 <= preemption_cost_s < float("inf"):
         raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
     controller = Controller(State(cluster), who, where)
     world = World(preemption_cost_s)
-    recorder = Recorder()
+    if fabric is not None and speed_model is None:
+        speed_model = NetworkSpeeds(fabric, cluster, world.runs)
+    recorder = Recorder(world.spent)
     fits = trace.jobs["gpus"] <= cluster.gpus
     rejected = len(trace) - int(fits.sum())
     with ExitStack() as stack:
@@ -73,9 +91,41 @@ def simulate(
             speed_model=speed_model,
             journal=write,
             on_instant=recorder.watch(controller.state),
+            moment=moment,
         )
         wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
-    return _result(trace, cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
+    result = _result(trace, cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
+    result.network, result.models = fabric.name if fabric is not None else OFF, told_models
+    return result
+
+
+def machines_of(cluster: Cluster | Machines | str) -> Machines:
+    if isinstance(cluster, Cluster):
+        return Machines(cluster)
+    return cluster if isinstance(cluster, Machines) else clusters.read(cluster)
+
+
+def chosen_fabric(network: str | Fabric | None, machines: Machines) -> Fabric | None:
+    """The network asked for, else the cluster's own."""
+    if network is None:
+        return machines.fabric
+    return fabric_of(network) if isinstance(network, str) else network
+
+
+def placer_name(placer: str | None, policy: type[Policy], machines: Machines) -> str:
+    """The placer asked for, else the one that the policy names, else the one that the cluster names."""
+    return placer or getattr(policy, "placer", "") or machines.placer or DEFAULT_PLACER
+
+
+def _placer(placer: str | Placer | None, who: Policy, machines: Machines, fabric: Fabric | None) -> Placer:
+    """The placer, told of the network if it asks."""
+    if isinstance(placer, Placer):
+        return placer
+    name = placer_name(placer, type(who), machines)
+    known = {each.name for each in fields(placers.get(name).Options)}
+    given = {key: value for key, value in placer_options(fabric).items() if key in known}
+    made: Placer = placers.make(name, given)
+    return made
 
 
 def _trace(trace: Trace | str | Path | pl.DataFrame) -> Trace:

@@ -32,15 +32,19 @@ class WorldRun:
         "id",
         "job",
         "lost_s",
+        "nodes",
         "speed",
         "started_at",
         "works_from",
     )
 
-    def __init__(self, id: RunId, job: Job, started_at: float, works_from: float, done_s: float):
+    def __init__(
+        self, id: RunId, job: Job, nodes: tuple[int, ...], started_at: float, works_from: float, done_s: float
+    ):
         self.id = id
         self.job = job
         self.gpus = job.demand.gpus
+        self.nodes = nodes  # positions in the cluster
         self.started_at = started_at
         self.works_from = works_from
         self.done_s = done_s  # work of the whole job done at works_from
@@ -48,6 +52,18 @@ class WorldRun:
         self.exits_at = INFINITY
         self.cause = FINISHED
         self.lost_s = works_from - started_at  # seconds without progress
+
+
+class Spent:
+    """What the runs of a job that have exited took."""
+
+    __slots__ = ("lost_s", "migrations", "node_s", "nodes")
+
+    def __init__(self) -> None:
+        self.lost_s = 0.0  # seconds without progress
+        self.node_s = 0.0  # nodes x seconds
+        self.nodes: tuple[int, ...] = ()  # of the last run
+        self.migrations = 0  # how often a run was on other nodes than the one before
 
 
 class World:
@@ -59,6 +75,7 @@ class World:
         self.jobs: dict[JobId, Job] = {}
         self.saved_s: dict[JobId, float] = {}  # work saved by jobs that were stopped
         self.runs: dict[RunId, WorldRun] = {}
+        self.spent: dict[JobId, Spent] = {}  # of jobs that have run; whoever records their end takes it
         self.lost_gpu_s = 0.0
         self._sequence = 0
 
@@ -76,7 +93,8 @@ class World:
             load_s = self.cost_s(job) * (1 - SAVING)
             done_s = self.saved_s.pop(job.id)
         works_from = at + load_s
-        self.runs[run_id] = run = WorldRun(run_id, job, at, works_from, done_s)
+        nodes = tuple([node for node, _ in command.allocation])
+        self.runs[run_id] = run = WorldRun(run_id, job, nodes, at, works_from, done_s)
         assert job.duration_s is not None
         self._exit(run, works_from + (job.duration_s - done_s))
         if load_s:
@@ -123,6 +141,14 @@ class World:
         del self.runs[run.id]
         job = run.job
         self.lost_gpu_s += run.lost_s * run.gpus
+        spent = self.spent.get(job.id)
+        if spent is None:
+            spent = self.spent[job.id] = Spent()
+        elif spent.nodes != run.nodes:
+            spent.migrations += 1
+        spent.nodes = run.nodes
+        spent.lost_s += run.lost_s
+        spent.node_s += (at - run.started_at) * len(run.nodes)
         if run.cause is FINISHED:
             assert job.duration_s is not None
             del self.jobs[job.id]

@@ -1,0 +1,106 @@
+"""What placement is worth: every placer on the testbed mix and on Philly, with the network model on.
+
+`quality.placement` prints average JCT, wait and slowdown; `speed.placement` how many events a second the
+simulator does with `profile` and a network, beside `count` without one, by turns in the same run.
+"""
+
+from __future__ import annotations
+
+import os
+from statistics import fmean, median
+from typing import Any
+
+import tiresias.placers  # noqa: F401  (for what it registers)
+from benchmarks.common import data
+from tiresias.core.plugins import placers
+from tiresias.profiles.links import GBIT, PRESETS
+from tiresias.sim import Trace, simulate, traces
+from tiresias.sim.fabric import Fabric
+
+SEEDS = range(1, 6)
+RACKS = "4*16x8"
+ACROSS_GBPS = (10, 25)
+ROUNDS = 3
+KEYS = (
+    "avg_jct_s",
+    "avg_wait_s",
+    "avg_slowdown",
+    "work_slowdown",
+    "avg_nodes_per_job",
+    "fragmentation_wait_s",
+)
+TURNS = (("count", "none"), ("count", "philly"), ("profile", "none"), ("profile", "philly"))
+
+
+def philly_jobs() -> Trace | None:
+    """The trace, or as many of its first jobs as TIRESIAS_JOBS says."""
+    path = data("philly.csv.gz")
+    if path is None:
+        print("philly: left out, TIRESIAS_DATA names no folder with philly.csv.gz")
+        return None
+    whole = traces.load(path)
+    jobs = int(os.environ.get("TIRESIAS_JOBS", len(whole)))
+    return Trace(whole.name, whole.jobs.head(jobs), whole.format)
+
+
+def across(gbps: float) -> Fabric:
+    """Philly's network with another bandwidth between racks."""
+    links = PRESETS["philly"]
+    cross = links.cross._replace(bandwidth_Bps=gbps * GBIT)
+    return Fabric(f"philly, {gbps:g} Gb/s across racks", links._replace(cross=cross))
+
+
+def quality() -> None:
+    """All placers: the testbed mix over five seeds, then Philly in four racks."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in placers.names()}
+    for seed in SEEDS:
+        trace = traces.generate("builtin:testbed-480", seed=seed)
+        for name, measured in rows.items():
+            measured.append(simulate(trace, "tiresias-testbed", "tiresias-l", placer=name).summary())
+    best = min(_mean(measured, "avg_jct_s") for measured in rows.values())
+    print(f"testbed-480 on tiresias-testbed, tiresias-l, means over seeds {list(SEEDS)}")
+    for name, measured in sorted(rows.items(), key=lambda row: _mean(row[1], "avg_jct_s")):
+        _show(name, measured, best)
+    worst = [
+        ours["avg_jct_s"] / min(measured[n]["avg_jct_s"] for measured in rows.values())
+        for n, ours in enumerate(rows["profile"])
+    ]
+    print("profile over the best of each seed:", " ".join(f"{ratio:.3f}" for ratio in worst))
+    jobs = philly_jobs()
+    if jobs is None:
+        return
+    for gbps in ACROSS_GBPS:
+        print(f"{len(jobs):,} jobs of philly on {RACKS}, {gbps} Gb/s across racks, tiresias-l")
+        for name in placers.names():
+            result = simulate(jobs, RACKS, "tiresias-l", placer=name, network=across(gbps))
+            _show(name, [result.summary()], None)
+
+
+def _mean(measured: list[dict[str, Any]], key: str) -> float:
+    return fmean(each[key] for each in measured)
+
+
+def _show(name: str, measured: list[dict[str, Any]], best: float | None) -> None:
+    jct_s, wait_s, slow, work, nodes, refused_s = (_mean(measured, key) for key in KEYS)
+    beside = "" if best is None else f" ({jct_s / best:.3f}x the best)"
+    print(
+        f"{name:13} JCT {jct_s:>9,.0f} s{beside}  wait {wait_s:>9,.0f} s  slowdown {slow:.3f}, "
+        f"of the work {work:.3f}  {nodes:.2f} nodes a job  refused for {refused_s:>11,.0f} s",
+        flush=True,
+    )
+
+
+def speed() -> None:
+    """By turns, so that whatever else the machine does falls on both."""
+    trace = philly_jobs()
+    if trace is None:
+        return
+    rates: dict[str, list[float]] = {}
+    for _ in range(ROUNDS):
+        for name, network in TURNS:
+            figures = simulate(trace, RACKS, "tiresias-l", placer=name, network=network).summary()
+            rates.setdefault(f"{name}, network {network}", []).append(figures["events"] / figures["wall_s"])
+    plain = median(rates["count, network none"])
+    for what, measured in rates.items():
+        share = median(measured) / plain
+        print(f"{what:26} {median(measured):>8,.0f} events/s, {share:.2f} of count's (at least 0.5 wanted)")

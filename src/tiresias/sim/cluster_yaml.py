@@ -1,0 +1,197 @@
+"""A cluster file: racks, nodes, what is in them, and the network between them, in YAML.
+
+Rules: a key that is not known, and a value that cannot be, are errors that name the file and the key.
+Nodes here are patterns: without name and rack. docs/reference/clusters.md tells all keys.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tiresias.core.model import INFINITY, Node
+from tiresias.profiles.links import GBIT, Link, Links
+from tiresias.sim.errors import ClusterError, InputError
+from tiresias.sim.fabric import Fabric, fabric_of
+
+MOST = 1_000_000
+GIB = 1 << 30
+TOP = ("racks", "nodes", "network", "placer")
+RACK = ("nodes", "count")
+NODE = ("gpus", "count", "gpu_type", "cpus", "memory_gib", "sockets")
+NETWORK = ("like", "node", "rack", "cross", "uplink_gbps")
+LINK = ("gbps", "latency_us", "ports")
+LEVELS = ("node", "rack", "cross")
+
+Pattern = tuple[Node, int]
+"""A node, and how many are like it."""
+Racks = tuple[int, list[Pattern]]
+"""How many racks are alike, and the nodes of each."""
+
+
+@dataclass(slots=True)
+class Described:
+    """What a file or a preset says."""
+
+    racks: list[Racks]
+    fabric: Fabric | None = None
+    placer: str = ""  # the placer to use unless another is asked for; empty: none is named
+
+
+def whole(value: Any, place: str, accepted: str = "") -> int:
+    """A whole number from 1 up that fits in a cluster, from text or YAML."""
+    text = str(value).strip()
+    if isinstance(value, bool | float) or not re.fullmatch(r"\d+", text, re.ASCII):
+        raise ClusterError(f"{place}: {value!r} is not a whole number. {accepted}".rstrip())
+    digits = text.lstrip("0")
+    if not digits or len(digits) > 7 or int(digits) > MOST:
+        raise ClusterError(f"{place}: {text[:20]} must be from 1 to {MOST:,}. {accepted}".rstrip())
+    return int(digits)
+
+
+def read(name: str, text: str) -> Described:
+    """What the text of a file says; `name` is the file's, for errors."""
+    try:
+        tree = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that is none
+        raise ClusterError(f"{name}: not YAML: {' '.join(str(error).split())}.") from None
+    top = _mapping(tree, name, TOP, "the keys racks or nodes")
+    if ("racks" in top) == ("nodes" in top):
+        raise ClusterError(f"{name}: needs either racks or nodes. See docs/reference/clusters.md.")
+    racks: list[Racks] = []
+    if "nodes" in top:
+        racks.append((1, _nodes(top["nodes"], f"{name}: nodes")))
+    for index, item in enumerate(_list(top["racks"], f"{name}: racks") if "racks" in top else []):
+        place = f"{name}: racks[{index}]"
+        rack = _mapping(item, place, RACK)
+        nodes = _nodes(rack.get("nodes"), f"{place}.nodes")
+        racks.append((whole(rack.get("count", 1), f"{place}.count"), nodes))
+    fabric = _network(top["network"], name) if "network" in top else None
+    return Described(racks, fabric, _text(top.get("placer", ""), f"{name}: placer"))
+
+
+def _nodes(value: Any, place: str) -> list[Pattern]:
+    found = []
+    for index, item in enumerate(_list(value, place)):
+        here = f"{place}[{index}]"
+        node = _mapping(item, here, NODE)
+        if "gpus" not in node:
+            raise ClusterError(f"{here}: missing key gpus.")
+        found.append((_node(node, here), whole(node.get("count", 1), f"{here}.count")))
+    return found
+
+
+def _node(node: dict[str, Any], here: str) -> Node:
+    gpus = whole(node["gpus"], f"{here}.gpus")
+    memory_gib = _number(node.get("memory_gib", 0), f"{here}.memory_gib", "GiB")
+    return Node(
+        "",
+        gpus,
+        gpu_type=_text(node.get("gpu_type", ""), f"{here}.gpu_type"),
+        cpus=whole(node["cpus"], f"{here}.cpus") if "cpus" in node else 0,
+        memory_bytes=round(memory_gib * GIB),
+        sockets=sockets_of(node.get("sockets", 1), gpus, f"{here}.sockets"),
+    )
+
+
+def sockets_of(value: Any, gpus: int, place: str) -> tuple[tuple[int, ...], ...]:
+    """The slots of each socket: of so many equal ones, or as listed."""
+    if isinstance(value, list):
+        groups = [[_slot(each, place) for each in _list(group, place)] for group in value]
+        if sorted(slot for group in groups for slot in group) != list(range(gpus)):
+            raise ClusterError(f"{place}: {value!r} must name each slot from 0 to {gpus - 1} once.")
+        return tuple(tuple(group) for group in groups)
+    count = whole(value, place)
+    if gpus % count:
+        raise ClusterError(f"{place}: {gpus} GPUs are not {count} equal groups; list the slots of each.")
+    if count == 1:
+        return ()
+    each = gpus // count
+    return tuple(tuple(range(begin, begin + each)) for begin in range(0, gpus, each))
+
+
+def _slot(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ClusterError(f"{place}: {value!r} is not the number of a slot.")
+    return value
+
+
+def _network(value: Any, name: str) -> Fabric:
+    """A network by name, or its levels; `like` names one to take what is missing from."""
+    place = f"{name}: network"
+    if isinstance(value, str):
+        return _named(value, place)
+    given = _mapping(value, place, NETWORK)
+    base = _named(given["like"], f"{place}.like") if "like" in given else None
+    found = {}
+    for level in LEVELS:
+        if level in given:
+            found[level] = _link(given[level], f"{place}.{level}")
+        elif base is not None:
+            found[level] = getattr(base.links, level)
+        else:
+            raise ClusterError(f"{place}: missing key {level}; or take it from a network: like: philly.")
+    uplink = INFINITY if base is None else base.uplink_Bps
+    if "uplink_gbps" in given:
+        uplink = _above_0(given["uplink_gbps"], f"{place}.uplink_gbps", "Gb/s") * GBIT
+    return Fabric(name, Links(found["node"], found["rack"], found["cross"]), uplink)
+
+
+def _named(value: Any, place: str) -> Fabric:
+    try:
+        found = fabric_of(_text(value, place))
+    except ClusterError:
+        raise
+    except InputError as error:
+        raise ClusterError(f"{place}: {error}") from None
+    if found is None:
+        raise ClusterError(f"{place}: {value!r} is no network; leave the key out for no network.")
+    return found
+
+
+def _link(value: Any, place: str) -> Link:
+    link = _mapping(value, place, LINK)
+    if "gbps" not in link:
+        raise ClusterError(f"{place}: missing key gbps.")
+    bandwidth = _above_0(link["gbps"], f"{place}.gbps", "Gb/s") * GBIT
+    latency_us = _number(link.get("latency_us", 0), f"{place}.latency_us", "microseconds")
+    return Link(bandwidth, latency_us * 1e-6, whole(link.get("ports", 1), f"{place}.ports"))
+
+
+def _above_0(value: Any, place: str, unit: str) -> float:
+    number = _number(value, place, unit)
+    if not number:
+        raise ClusterError(f"{place}: {value!r} must be above 0 {unit}.")
+    return number
+
+
+def _number(value: Any, place: str, unit: str) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1e12:
+        raise ClusterError(f"{place}: {value!r} is not a number of {unit}, 0 or more.")
+    return float(value)
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise ClusterError(f"{place}: {value!r} is not a name.")
+    return value
+
+
+def _list(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise ClusterError(f"{place}: must be a list with at least one entry, not {value!r}.")
+    return value
+
+
+def _mapping(value: Any, place: str, known: tuple[str, ...], needs: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        needs = needs or f"the keys {', '.join(known[:-1])} or {known[-1]}"
+        raise ClusterError(f"{place}: must have {needs}, not {value!r}.")
+    for key in value:
+        if key not in known:
+            raise ClusterError(f"{place}: unknown key {key!r}; known keys: {', '.join(known)}.")
+    return value

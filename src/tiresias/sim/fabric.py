@@ -1,0 +1,56 @@
+"""The network of a cluster as the simulator sees it: links by level, and what a rack has towards the others.
+
+Networks have the names of the clusters they belong to. Bandwidths are bytes a second, one way.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from math import log2
+from typing import NamedTuple
+
+from tiresias.core.model import INFINITY
+from tiresias.profiles.links import PRESETS, Links
+from tiresias.sim.errors import InputError
+
+OFF = "none"
+
+
+class Fabric(NamedTuple):
+    """`uplink_Bps` is what all nodes of a rack have together towards other racks; infinite: no limit."""
+
+    name: str
+    links: Links
+    uplink_Bps: float = INFINITY
+
+
+FABRICS: dict[str, Fabric] = {
+    **{name: Fabric(name, links) for name, links in PRESETS.items()},
+    "consumer-10g": Fabric("consumer-10g", PRESETS["pcie-10g"]),
+    "consumer-25g": Fabric("consumer-25g", PRESETS["pcie-25g"]),
+}
+
+
+def fabric_of(name: str) -> Fabric | None:
+    """The network of that name; None for `none`, and InputError tells what names there are."""
+    if name == OFF:
+        return None
+    known = FABRICS.get(name)
+    if known is None:
+        close = get_close_matches(name, FABRICS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"no network {name!r}{hint} (known: {', '.join(FABRICS)}, and {OFF} for no network)")
+    return known
+
+
+def placer_options(fabric: Fabric | None) -> dict[str, str]:
+    """What a placer that asks for a network by name is told: this one, or the one that is most like it."""
+    if fabric is None:
+        return {}
+    return {"network": min(PRESETS, key=lambda name: _unlike(PRESETS[name], fabric.links))}
+
+
+def _unlike(one: Links, other: Links) -> float:
+    """By how many doublings the bandwidths differ, levels added up."""
+    pairs = ((one.node, other.node), (one.rack, other.rack), (one.cross, other.cross))
+    return sum(abs(log2(a.bandwidth_Bps / b.bandwidth_Bps)) for a, b in pairs)

@@ -1,0 +1,97 @@
+"""Which model each job trains, where the trace does not tell: drawn from a mix, by a seed.
+
+A job whose model the zoo knows keeps it. The draw of a job depends on the seed and its position only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import polars as pl
+import yaml
+
+from tiresias.profiles import zoo
+from tiresias.profiles.errors import ProfileError
+from tiresias.sim.errors import InputError
+from tiresias.sim.trace import Trace
+
+KEYS = ("seed", "models")
+
+
+def _equal() -> dict[str, float]:
+    return dict.fromkeys(zoo.CNNS, 1.0)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Models and their weights; equal parts of the paper's ten unless told otherwise."""
+
+    seed: int = 0
+    weights: Mapping[str, float] = field(default_factory=_equal)
+    name: str = ""  # the file it is from
+
+    def __str__(self) -> str:
+        told = self.name or "the paper's ten"
+        return f"{told}, seed {self.seed}"
+
+
+def mix_of(text: str) -> Mix:
+    """A seed, or a file with a mix."""
+    try:
+        return Mix(int(text))
+    except ValueError:
+        pass
+    path = Path(text)
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"--models {text}: no such file; give a seed or a YAML file with a mix") from None
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{text}: cannot be read: {' '.join(str(error).split())}") from None
+    return _checked(tree, text)
+
+
+def _checked(tree: Any, place: str) -> Mix:
+    if not isinstance(tree, dict) or not isinstance(tree.get("models"), dict) or not tree["models"]:
+        raise InputError(f"{place}: needs the key models, with a weight for each model, as in vgg16: 2")
+    for key in tree:
+        if key not in KEYS:
+            raise InputError(f"{place}: unknown key {key!r}; known keys: {', '.join(KEYS)}")
+    seed = tree.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputError(f"{place}: seed: {seed!r} is not a whole number")
+    weights: dict[str, float] = {}
+    for name, weight in tree["models"].items():
+        try:
+            known = zoo.find(str(name)).name
+        except ProfileError as error:
+            raise InputError(f"{place}: models: {error}") from None
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < 1e12:
+            raise InputError(f"{place}: models.{name}: {weight!r} is not a weight, 0 or more")
+        weights[known] = weights.get(known, 0.0) + float(weight)
+    if not any(weights.values()):
+        raise InputError(f"{place}: models: all weights are 0; give at least one model a weight")
+    return Mix(seed, weights, place)
+
+
+def with_models(trace: Trace, mix: Mix) -> tuple[Trace, str]:
+    """The trace with a model of the zoo for every job, and where the models are from."""
+    told = trace.jobs["model"]
+    known = {name: zoo.find(name).name for name in told.unique().to_list() if zoo.knows(name)}
+    if len(known) == told.n_unique():
+        jobs = trace.jobs.with_columns(model=told.replace_strict(known, return_dtype=pl.String))
+        return _with(trace, jobs), "trace"
+    draw = Random(mix.seed).choices(list(mix.weights), list(mix.weights.values()), k=len(trace))
+    models = [known.get(name) or drawn for name, drawn in zip(told, draw, strict=True)]
+    drawn_jobs = sum(name not in known for name in told)
+    where = "drawn" if drawn_jobs == len(trace) else f"drawn for {drawn_jobs:,} of {len(trace):,} jobs"
+    jobs = trace.jobs.with_columns(model=pl.Series(models, dtype=pl.String))
+    return _with(trace, jobs), f"{where} ({mix})"
+
+
+def _with(trace: Trace, jobs: pl.DataFrame) -> Trace:
+    return Trace(trace.name, jobs, trace.format, trace.skipped_rows, trace.notes)

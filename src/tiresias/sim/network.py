@@ -1,0 +1,136 @@
+"""How fast runs go where they are: the network model of `profiles`, with the links that runs share.
+
+Rules: a run on one node goes at full speed. A run on several uses its links out of each of its nodes from
+its grant to its exit, for the part of the time in which it would send if it were alone. So what a start or
+an end changes is confined to the runs that share a link with it, and only those are worked out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tiresias.core.facts import Allocation
+from tiresias.core.ledger import Ledger
+from tiresias.core.model import INFINITY, Cluster, RunId
+from tiresias.profiles import zoo
+from tiresias.profiles.links import Shape, Sharing, shape_of
+from tiresias.profiles.model import ModelProfile
+from tiresias.profiles.network import Network
+from tiresias.sim.fabric import Fabric
+from tiresias.sim.world import WorldRun
+
+STEPS = 16
+"""Loads are counted in these parts of a link: sums of whole numbers are exact, and answers come again."""
+
+
+class Spread:
+    """A run on several nodes."""
+
+    __slots__ = ("crosses", "load", "nodes", "profile", "racks", "shape")
+
+    def __init__(self, profile: ModelProfile, shape: Shape, nodes: tuple[int, ...], racks: dict[int, int]):
+        self.profile = profile
+        self.shape = shape
+        self.nodes = nodes
+        self.racks = racks  # its nodes in each rack
+        self.crosses = len(racks) > 1
+        self.load = 0  # of each of its links, in STEPS
+
+
+class Loads:
+    """Who uses which links of one level, and how much of each is in use."""
+
+    __slots__ = ("load", "users")
+
+    def __init__(self, links: int):
+        self.users: list[set[RunId]] = [set() for _ in range(links)]
+        self.load = [0] * links
+
+    def add(self, run_id: RunId, link: int, load: int) -> None:
+        self.users[link].add(run_id)
+        self.load[link] += load
+
+    def remove(self, run_id: RunId, link: int, load: int) -> None:
+        self.users[link].remove(run_id)
+        self.load[link] -= load
+
+
+class NetworkSpeeds:
+    """The SpeedModel of a cluster with this network; `runs` are the World's."""
+
+    def __init__(self, fabric: Fabric, cluster: Cluster, runs: Mapping[RunId, WorldRun]):
+        largest = max(node.gpus for node in cluster.nodes)
+        links = fabric.links._replace(node_gpus=largest)
+        self.network = Network(links)
+        self._runs = runs
+        self._cluster = cluster
+        names = {rack: number for number, rack in enumerate(dict.fromkeys(n.rack for n in cluster.nodes))}
+        self._rack_of = [names[node.rack] for node in cluster.nodes]
+        self._near = Loads(len(cluster.nodes))  # from nodes to their racks
+        self._far = Loads(len(cluster.nodes))  # from nodes to other racks
+        self._up = Loads(len(names))  # from racks to racks
+        self._nodes_up = fabric.uplink_Bps / links.cross.bandwidth_Bps  # that fill an uplink
+        # A node that is as fast to other racks as to its own has one card for both.
+        self._one_card = links.rack.bandwidth_Bps == links.cross.bandwidth_Bps
+        self._spread: dict[RunId, Spread] = {}
+
+    def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> dict[RunId, float]:
+        touched: set[RunId] = set()
+        for run_id in changed:
+            spread = self._spread.pop(run_id, None)
+            if spread is not None:
+                touched.discard(run_id)
+                for loads, link, load in self._links(spread):
+                    loads.remove(run_id, link, load)
+                    touched |= loads.users[link]
+                continue
+            allocation = ledger.held.get(run_id)
+            if allocation is None or len(allocation) == 1:
+                continue
+            self._spread[run_id] = spread = self._spread_of(run_id, allocation)
+            touched.add(run_id)
+            for loads, link, load in self._links(spread):
+                if load:
+                    touched |= loads.users[link]
+                loads.add(run_id, link, load)
+        return {run_id: self._speed(run_id) for run_id in sorted(touched)}
+
+    def _spread_of(self, run_id: RunId, allocation: Allocation) -> Spread:
+        nodes, rack_of = self._cluster.nodes, self._rack_of
+        where = ((nodes[node].rack, nodes[node].name, slots.bit_count()) for node, slots in allocation)
+        shape = shape_of(where)
+        racks: dict[int, int] = {}
+        for node, _ in allocation:
+            racks[rack_of[node]] = racks.get(rack_of[node], 0) + 1
+        profile = zoo.find(self._runs[run_id].job.model)
+        spread = Spread(profile, shape, tuple(node for node, _ in allocation), racks)
+        spread.load = round(STEPS * self.network.iteration(profile, shape).busy_share)
+        return spread
+
+    def _links(self, spread: Spread) -> Iterator[tuple[Loads, int, int]]:
+        """(level, link, load) of all links the run uses."""
+        load = spread.load
+        for node in spread.nodes:
+            yield self._near, node, load
+        if spread.crosses:
+            for node in spread.nodes:
+                yield self._far, node, load
+            if self._nodes_up != INFINITY:
+                for rack, nodes in spread.racks.items():
+                    yield self._up, rack, load * nodes
+
+    def _speed(self, run_id: RunId) -> float:
+        spread = self._spread[run_id]
+        near = self._fullest(self._near, spread)
+        far = near if self._one_card else self._fullest(self._far, spread) if spread.crosses else 1.0
+        if spread.crosses and self._nodes_up != INFINITY:
+            load, own = self._up.load, STEPS - spread.load
+            for rack, nodes in spread.racks.items():  # while it sends itself it has its full weight
+                far = max(far, (load[rack] + own * nodes) / STEPS / self._nodes_up)
+        sharing = Sharing(rack=near, cross=far)
+        return 1.0 / self.network.slowdown(spread.profile, spread.shape, sharing)
+
+    def _fullest(self, loads: Loads, spread: Spread) -> float:
+        """How many send on the fullest of its links while it does, itself included."""
+        load = loads.load
+        return 1.0 + (max([load[node] for node in spread.nodes]) - spread.load) / STEPS

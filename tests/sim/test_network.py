@@ -1,0 +1,193 @@
+"""Runs on several nodes are slower, those who share a link more so, and nobody else is touched."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tiresias.core.ledger import Ledger
+from tiresias.core.model import Cluster, JobId, RunId
+from tiresias.profiles import zoo
+from tiresias.profiles.links import PRESETS, Sharing
+from tiresias.profiles.network import Network
+from tiresias.sim import Result, simulate
+from tiresias.sim.fabric import FABRICS, Fabric, fabric_of, placer_options
+from tiresias.sim.network import STEPS, NetworkSpeeds
+from tiresias.sim.simulate import jobs_of
+from tiresias.sim.world import WorldRun
+from tiresias.testing import a_trace
+
+SLOW = fabric_of("consumer-10g")
+assert SLOW is not None
+
+
+class Scene:
+    """Runs that start and end on a cluster with a network."""
+
+    def __init__(self, cluster: Cluster, fabric: Fabric = SLOW):
+        self.ledger = Ledger(cluster)
+        self.runs: dict[RunId, WorldRun] = {}
+        self.model = NetworkSpeeds(fabric, cluster, self.runs)
+        self.network = Network(fabric.links._replace(node_gpus=max(n.gpus for n in cluster.nodes)))
+
+    def start(self, id: int, model: str, *parts: tuple[int, int]) -> dict[RunId, float]:
+        trace = a_trace([(0.0, sum(slots.bit_count() for _, slots in parts), 10.0)], model=[model])
+        (job,) = jobs_of(trace, 1000)
+        job.id = JobId(id)
+        run_id = RunId(id)
+        self.ledger.take(run_id, parts)
+        self.runs[run_id] = WorldRun(run_id, job, tuple(node for node, _ in parts), 0.0, 0.0, 0.0)
+        return self.model.speeds([run_id], self.ledger)
+
+    def end(self, *ids: int) -> dict[RunId, float]:
+        for id in ids:
+            self.ledger.release(RunId(id))
+            del self.runs[RunId(id)]
+        return self.model.speeds([RunId(id) for id in ids], self.ledger)
+
+    def alone(self, model: str, *shape: tuple[int, ...], near: float = 1.0, far: float = 1.0) -> float:
+        return 1 / self.network.slowdown(zoo.find(model), shape, Sharing(rack=near, cross=far))
+
+    def load(self, model: str, *shape: tuple[int, ...]) -> float:
+        return round(STEPS * self.network.iteration(zoo.find(model), shape).busy_share) / STEPS
+
+
+def test_on_one_node_nobody_is_slow():
+    scene = Scene(Cluster.of(2, 4))
+    assert scene.start(1, "vgg16", (0, 0b1111)) == {}
+    assert scene.end(1) == {}
+
+
+def test_a_spread_run_goes_as_fast_as_the_network_says():
+    scene = Scene(Cluster.of(2, 4))
+    assert scene.start(1, "vgg16", (0, 0b11), (1, 0b11)) == {1: scene.alone("vgg16", (2, 2))}
+    assert scene.alone("vgg16", (2, 2)) < 0.5
+
+
+def test_two_on_a_link_slow_each_other_down_until_one_ends():
+    scene = Scene(Cluster.of(3, 4))
+    first = scene.start(1, "vgg16", (0, 0b11), (1, 0b11))
+    both = scene.start(2, "resnet50", (1, 0b1100), (2, 0b11))
+    vgg, resnet = scene.load("vgg16", (2, 2)), scene.load("resnet50", (2, 2))
+    assert both == {
+        1: scene.alone("vgg16", (2, 2), near=1 + resnet, far=1 + resnet),
+        2: scene.alone("resnet50", (2, 2), near=1 + vgg, far=1 + vgg),
+    }
+    assert both[RunId(1)] < first[RunId(1)]
+    assert scene.end(2) == first
+
+
+def test_who_shares_no_link_is_not_worked_out_anew():
+    scene = Scene(Cluster.of(6, 4))
+    scene.start(1, "vgg16", (0, 0b11), (1, 0b11))
+    assert set(scene.start(2, "vgg16", (2, 0b11), (3, 0b11))) == {2}
+    assert set(scene.start(3, "vgg16", (3, 0b1100), (4, 0b11))) == {2, 3}
+    assert set(scene.end(3, 1)) == {2}
+
+
+def test_across_racks_the_slower_link_counts():
+    philly = fabric_of("philly")
+    assert philly is not None
+    scene = Scene(Cluster.of(2, 4, racks=2), philly)
+    inside = scene.start(1, "resnet50", (0, 0b11), (1, 0b11))
+    across = scene.start(2, "resnet50", (0, 0b1100), (2, 0b11))
+    assert across[RunId(2)] < inside[RunId(1)]
+    assert across[RunId(1)] <= inside[RunId(1)]  # it shares the link to the rack only
+
+
+def test_an_uplink_is_shared_by_all_nodes_of_a_rack():
+    links = PRESETS["philly"]
+    wide, narrow = Fabric("wide", links), Fabric("narrow", links, links.cross.bandwidth_Bps)
+    speeds = []
+    for fabric in (wide, narrow):
+        scene = Scene(Cluster.of(2, 4, racks=2), fabric)
+        scene.start(1, "vgg16", (0, 0b11), (2, 0b11))
+        speeds.append(scene.start(2, "vgg16", (1, 0b11), (3, 0b11)))
+    assert set(speeds[0]) == {2}
+    assert set(speeds[1]) == {1, 2}
+    assert speeds[1][RunId(2)] < speeds[0][RunId(2)]
+
+
+def test_whatever_comes_and_goes_speeds_are_those_a_fresh_model_gives_who_is_left():
+    rng = Random(3)
+    cluster = Cluster.of(3, 4, racks=2)
+    scene = Scene(cluster, Fabric("narrow", PRESETS["philly"], 2e9))
+    speeds: dict[RunId, float] = {}
+    held: dict[int, tuple[str, tuple[tuple[int, int], ...]]] = {}
+    for id in range(1, 200):
+        free = [(n, s) for n in range(6) for s in range(4) if scene.ledger.free_slots[n] >> s & 1]
+        if len(free) < 2 or (held and rng.random() < 0.45):
+            gone = rng.choice(list(held))
+            del held[gone]
+            speeds.pop(RunId(gone), None)
+            speeds |= scene.end(gone)
+            continue
+        parts: dict[int, int] = {}
+        for node, slot in rng.sample(free, rng.randint(2, min(6, len(free)))):
+            parts[node] = parts.get(node, 0) | 1 << slot
+        held[id] = (rng.choice(list(zoo.CNNS)), tuple(parts.items()))
+        speeds |= scene.start(id, held[id][0], *held[id][1])
+    fresh = Scene(cluster, Fabric("narrow", PRESETS["philly"], 2e9))
+    expected: dict[RunId, float] = {}
+    for id, (model, allocation) in held.items():
+        expected |= fresh.start(id, model, *allocation)
+    assert speeds == expected
+    scene.end(*held)
+    assert not any(scene.model._near.load + scene.model._far.load + scene.model._up.load)
+
+
+def spread_out(model: str = "vgg16", **more: object) -> Result:
+    trace = a_trace([(0.0, 2, 100.0), (0.0, 1, 50.0)], model=[model, model])
+    return simulate(trace, "2x2", "fifo", placer="spread", **more)  # type: ignore[arg-type]
+
+
+def test_the_result_tells_what_spreading_cost():
+    result = spread_out(network="consumer-10g")
+    assert SLOW is not None
+    slowdown = Network(SLOW.links._replace(node_gpus=2)).slowdown(zoo.find("vgg16"), ((1, 1),))
+    figures = result.summary()
+    assert figures["avg_slowdown"] == figures["work_slowdown"] == pytest.approx(slowdown, rel=1e-5)
+    assert result.jobs["jct_s"][0] == pytest.approx(100 * slowdown)
+    assert result.jobs["jct_s"][1] == 50
+    assert figures["avg_nodes_per_job"] == 1.5
+    assert (figures["network"], figures["models"]) == ("consumer-10g", "trace")
+    assert spread_out().summary()["avg_slowdown"] == 1.0
+    assert spread_out(network="none").summary()["network"] == "none"
+
+
+@pytest.mark.parametrize(("first_s", "migrations"), [(300.0, 2), (50.0, 0)])
+def test_a_job_that_goes_on_elsewhere_has_migrated(first_s, migrations):
+    """Two are preempted for a third; the shorter one then takes the first node."""
+    trace = a_trace([(0.0, 1, first_s), (1.0, 1, 100.0), (10.0, 2, 5.0)])
+    result = simulate(trace, "2x1", "srsf", preemption_cost_s=6.0)
+    assert result.summary()["preemptions"] == 2
+    assert result.summary()["migrations"] == migrations
+    assert result.jobs["migrations"].sum() == migrations
+
+
+def test_the_cluster_names_its_placer_and_its_network():
+    trace = a_trace([(0.0, 2, 100.0)])
+    figures = simulate(trace, "tiresias-testbed", "fifo").summary()
+    assert (figures["placer"], figures["network"]) == ("profile", "tiresias-testbed")
+    assert figures["models"] == "drawn (the paper's ten, seed 0)"
+    assert simulate(trace, "tiresias-testbed", "fifo", placer="count").summary()["placer"] == "count"
+    assert simulate(trace, "2x2", "fifo").summary()["placer"] == "packed"
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_every_network_can_be_simulated(name):
+    figures = simulate("builtin:testbed-480", "15x4", "fifo", network=name).summary()
+    assert figures["jobs"] == 480
+    assert figures["avg_slowdown"] >= 1.0
+
+
+def test_a_placer_is_told_of_the_network_or_of_the_one_most_like_it():
+    philly = PRESETS["philly"]
+    faster = philly._replace(cross=philly.cross._replace(bandwidth_Bps=25e9 / 8))
+    assert placer_options(Fabric("mine", faster)) == {"network": "philly"}
+    assert placer_options(FABRICS["consumer-25g"]) == {"network": "pcie-25g"}
+    for links in PRESETS.values():
+        told = PRESETS[placer_options(Fabric("mine", links))["network"]]
+        assert told[:3] == links[:3]
+    assert placer_options(None) == {}
