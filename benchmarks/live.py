@@ -6,6 +6,7 @@ Every figure is printed with its target and beside something measured in the sam
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -67,17 +68,37 @@ def decide(rounds: int = 400) -> None:
     on a small machine would measure that machine.
     """
     few = _decisions(100, rounds)
+    plain = _plain_commits(rounds)
     many = _decisions(PENDING, rounds)
     for what in many:
         p50, p99 = share(many[what], 0.5), share(many[what], 0.99)
         ratio = p50 / share(few[what], 0.5)
         print(
-            f"decide: {what}: p50 {ms(p50)}, p99 {ms(p99)} with {PENDING:,} waiting; "
-            f"p50 {ratio:.2f} times that with 100 waiting"
+            f"decide: {what}: p50 {ms(p50)}, p99 {ms(p99)}, most {ms(max(many[what]))} with {PENDING:,}"
+            f" waiting; p50 {ratio:.2f} times that with 100 waiting"
         )
+    bare = share(plain, 0.5)
+    print(f"decide: a bare commit of one row: p50 {ms(bare)}, p99 {ms(share(plain, 0.99))}")
+    whole = share(many["submit with commit"], 0.5)
+    print(f"decide: a submission with its commit takes {whole / bare:.1f} times as long as that")
     worst = max(share(values, 0.99) for what, values in many.items() if "commit" not in what)
-    whole = max(share(values, 0.99) for what, values in many.items() if "commit" in what)
-    print(f"decide: worst p99 {ms(worst)}, with its commit {ms(whole)} (less than 20 ms wanted)")
+    print(f"decide: worst p99 of a decision {ms(worst)} (less than 20 ms wanted)")
+
+
+def _plain_commits(count: int) -> list[float]:
+    """Seconds that SQLite takes to make one row durable."""
+    took = []
+    with tempfile.TemporaryDirectory() as folder:
+        connection = sqlite3.connect(Path(folder) / "plain.db", isolation_level=None)
+        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("CREATE TABLE t (body TEXT)")
+        for _ in range(count):
+            began = time.perf_counter()
+            connection.execute("INSERT INTO t VALUES (?)", (str(ENVIRONMENT),))
+            took.append(time.perf_counter() - began)
+        connection.close()
+    return took
 
 
 def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
@@ -163,18 +184,22 @@ def restart(times: int = 5) -> None:
         new = manager.memory_bytes()
         manager.fill(PENDING)
         grown = manager.memory_bytes()
-        took = []
+        took, cpu = [], []
         for _ in range(times):
             manager.kill()
             took.append(manager.start())
+            cpu.append(manager.cpu_s())
         list(manager.client.jobs())  # the largest answer there is
         again = manager.memory_bytes()
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import tiresias.api.serve"], check=True)
+    subprocess.run([sys.executable, "-c", "import tiresias.api.server"], check=True)
     imports = time.perf_counter() - began
-    worst = max(took)
+    worst, middle = max(took), share(took, 0.5)
     print(f"restart: {worst:.2f} s at worst of {times} until /readyz answers (less than 3 s wanted)")
-    print(f"restart: {worst / imports:.1f} times what importing the program takes ({imports:.2f} s)")
+    print(
+        f"restart: {middle:.2f} s as a rule, {share(cpu, 0.5):.2f} s of them on a processor; "
+        f"{middle / imports:.1f} times what importing the program takes ({imports:.2f} s)"
+    )
     print(
         f"restart: memory {again / 1e6:.0f} MB after it, {grown / 1e6:.0f} MB after the submissions "
         f"(less than 300 MB wanted), {again / new:.1f} times that of an empty manager"

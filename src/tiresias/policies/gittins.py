@@ -12,17 +12,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import log
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from tiresias.core.model import INFINITY
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 GRID_FROM_GPU_S = 1000.0  # where the largest service is larger than GRID_SPAN times this
 GRID_SPAN = 45_000.0  # from the first step to the largest service: about 48 steps
 GRID_RATIO = 1.25
-
-Floats = NDArray[np.float64]
 
 
 class IndexTable:
@@ -53,6 +55,19 @@ class IndexTable:
         return IndexTable(steps, indices)
 
 
+def sample(values: Sequence[float], weights: Sequence[float] | None = None) -> tuple[Floats, Floats]:
+    """Rising values, each with its weight, 1 by default.
+
+    NumPy is loaded here and not before: a manager whose policy needs no index is there the sooner.
+    """
+    import numpy as np
+
+    if weights is None:
+        rising = np.sort(np.asarray(values, dtype=np.float64))
+        return rising, np.ones_like(rising)
+    return np.asarray(values), np.asarray(weights)
+
+
 def sup_index(values: Floats, weights: Floats, attained: float) -> float:
     """The best quantum's index; `values` rise, each with its weight. Past all of them nothing is known: 0."""
     left = values - attained
@@ -60,10 +75,10 @@ def sup_index(values: Floats, weights: Floats, attained: float) -> float:
     if not keep.any():
         return 0.0
     left, weights = left[keep], weights[keep]
-    done = np.cumsum(weights)
+    done = weights.cumsum()
     # For the quantum left[i]: those up to i finish (and take left), all others take the whole quantum.
-    taken = np.cumsum(weights * left) + (done[-1] - done) * left
-    return float(np.max(done / taken))
+    taken = (weights * left).cumsum() + (done[-1] - done) * left
+    return float((done / taken).max())
 
 
 def quantum_index(values: Floats, weights: Floats, attained: float, quantum: float) -> float:
@@ -73,7 +88,7 @@ def quantum_index(values: Floats, weights: Floats, attained: float, quantum: flo
     if not keep.any():
         return 0.0
     left, weights = left[keep], weights[keep]
-    return float(weights[left <= quantum].sum() / (weights * np.minimum(left, quantum)).sum())
+    return float(weights[left <= quantum].sum() / (weights * left.clip(max=quantum)).sum())
 
 
 def grid(up_to: float) -> list[float]:

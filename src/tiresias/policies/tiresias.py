@@ -10,14 +10,12 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Rank
 from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState
-from tiresias.policies.gittins import IndexTable, queue_table, sup_table
+from tiresias.policies.gittins import IndexTable, queue_table, sample, sup_table
 from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
 from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds
 from tiresias.policies.orders import NEW, ORDERS, STOPPING
@@ -215,8 +213,7 @@ class TiresiasG(TiresiasL):
         return memory
 
     def _given(self) -> tuple[Any, Any]:
-        values = np.sort(np.asarray(self.options.distribution, dtype=np.float64))
-        return values, np.ones_like(values)
+        return sample(self.options.distribution)
 
     def _tabulate(self, values: Any, weights: Any, ladder: tuple[float, ...]) -> IndexTable:
         is_queue = self.options.index == "queue"
@@ -239,8 +236,7 @@ class TiresiasG(TiresiasL):
         if self.options.index == "table" or memory.seen.count < self.options.learn_after:
             return changed
         if self.options.distribution == "online":
-            values, weights = memory.seen.sample()
-            memory.table = self._tabulate(np.asarray(values), np.asarray(weights), memory.ladder)
+            memory.table = self._tabulate(*sample(*memory.seen.sample()), memory.ladder)
             return True
         if changed and self.options.index == "queue":
             memory.table = self._tabulate(*self._given(), memory.ladder)
