@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Failures of the contracts say what was compared. Here, before any test imports them.
+pytest.register_assert_rewrite("tiresias.testing.executors")
+
 # The same examples on every machine. HYPOTHESIS_PROFILE=search looks for new ones.
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(

@@ -62,6 +62,8 @@ ends = {0: [], 1: [], 2: []}
 for a, b in ((0, 1), (0, 2), (1, 2)):
     ends[a].append(socket.create_connection(listening.getsockname()))
     ends[b].append(listening.accept()[0])
+for end in sum(ends.values(), []):
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else every other step may wait for an answer
 for node in ends:
     if os.fork() == 0:
         for step in range(100_000):

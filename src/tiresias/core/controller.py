@@ -169,7 +169,7 @@ class Controller:
             return
         if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
             until = self._pinned_until(job, run)
-            if until > at:
+            if until > at + BLINK_S:  # one that ends in a blink has ended: we would wake for it for ever
                 self._pin(job)
                 self._wake_at(job, until)
                 return

@@ -1,0 +1,32 @@
+"""Instants that lie a blink apart are one: nothing that rounding makes may keep the Controller busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tiresias.core import facts as f
+from tiresias.core import invariants
+from tiresias.core.controller import BLINK_S, Controller, Step
+from tiresias.core.model import Cluster, JobId
+from tiresias.core.plugins import placers, policies
+from tiresias.core.state import State
+from tiresias.testing.builders import a_job
+
+
+@pytest.mark.parametrize(("before_s", "is_pinned"), [(0.0, False), (BLINK_S / 2, False), (3 * BLINK_S, True)])
+def test_a_pin_that_ends_in_a_blink_has_ended(
+    before_s: float, is_pinned: bool, within: Callable[[float], AbstractContextManager[None]]
+) -> None:
+    state = State(Cluster.of(1, 1))
+    controller = Controller(state, policies.make("las", {"min_run_s": 10}), placers.make("packed"))
+    step = Step()
+    controller.handle([f.JobSubmitted(0.0, a_job(1, gpus=1))], step)
+    controller.handle([f.JobSubmitted(1.0, a_job(2, gpus=1, submitted_at=1.0))], step)
+    assert state.jobs[JobId(1)].pinned
+    with within(5):
+        controller.handle([f.TimerFired(10.0 - before_s)], step)
+    invariants.check_plan(controller)
+    assert state.jobs[JobId(1)].pinned == is_pinned
