@@ -60,7 +60,7 @@ place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 
 def exchange(ends):
     for end in ends:
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else every other step may wait for an answer
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else steps wait for answers
     for step in range(int(sys.argv[1])):
         if worker == 0:
             print(time.monotonic(), flush=True)
