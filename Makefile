@@ -33,7 +33,7 @@ layers: install
 	$(BIN)/lint-imports
 
 unit: install
-	$(BIN)/pytest -n 4 -rs
+	$(BIN)/pytest -n 4 --dist worksteal -rs
 
 # PyTorch is large: the examples that need it have a target of their own.
 test-torch: install
