@@ -238,18 +238,30 @@ class CutOnce:
     def _pass_on(self, theirs: socket.socket) -> None:
         with socket.socket(socket.AF_UNIX) as far, theirs:
             far.connect(str(self.manager))
-            request = b""
-            while b"\r\n\r\n" not in request:
-                request += theirs.recv(65536)
-            head, _, body = request.partition(b"\r\n\r\n")
-            length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-            while length is not None and len(body) < int(length[1]):
-                body += theirs.recv(65536)
-            far.sendall(head + b"\r\n\r\n" + body)
-            answer = far.recv(65536)
+            far.sendall(_whole(theirs))
+            answer = _whole(far)
             if self.was_cut:
                 theirs.sendall(answer)
             self.was_cut = True
+
+
+def _whole(sender: socket.socket) -> bytes:
+    """One request or answer: its head and, as the head tells how long it is, its body."""
+    read = b""
+    while b"\r\n\r\n" not in read:
+        read += _some(sender)
+    head, _, body = read.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+    while length is not None and len(body) < int(length[1]):
+        body += _some(sender)
+    return head + b"\r\n\r\n" + body
+
+
+def _some(sender: socket.socket) -> bytes:
+    part = sender.recv(65536)
+    if not part:
+        raise ConnectionResetError("hung up")
+    return part
 
 
 def test_a_git_tree_is_copied_as_it_is(tir, client, tmp_path):
