@@ -1,12 +1,18 @@
-"""What the campaigns measured is shown at the end."""
+"""Homes of simulated managers: in memory where the machine has such a place, for there are thousands."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 
+MEMORY = "/dev/shm"
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for report in terminalreporter.getreports("passed"):
-        for name, value in report.user_properties:
-            if name == "measured":
-                terminalreporter.write_line(f"{report.nodeid}: {value}")
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as made:
+        yield Path(made)

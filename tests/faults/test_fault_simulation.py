@@ -15,9 +15,9 @@ CHUNK = 25
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_nothing_wrong_happens_and_then_everything_finishes(first: int, tmp_path: Path) -> None:
+def test_nothing_wrong_happens_and_then_everything_finishes(first: int, folder: Path) -> None:
     try:
-        tally = campaign(range(first, min(first + CHUNK, SEEDS)), tmp_path)
+        tally = campaign(range(first, min(first + CHUNK, SEEDS)), folder)
     except Failure as failure:
         pytest.fail(f"{failure}\nagain: {command(failure.seed)}")
     assert tally.lives > 2 * tally.seeds, ("hardly anybody was killed", str(tally))

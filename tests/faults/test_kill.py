@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -16,7 +17,8 @@ from tiresias.testing.kill.proc import Holder, clashes
 
 KILLS = int(os.environ.get("TIRESIAS_KILLS", "50"))
 CAMPAIGNS = 2
-AGAIN_WITHIN_S = 20.0  # the aim is 2 s on a machine that has nothing else to do
+USUALLY_AGAIN_WITHIN_S = 2.0
+AGAIN_WITHIN_S = 20.0  # a machine may have much else to do at a moment
 
 
 @pytest.mark.parametrize("seed", range(CAMPAIGNS))
@@ -30,6 +32,7 @@ def test_nothing_is_lost_and_nothing_runs_twice(
     assert report.kills >= kills
     assert report.by_itself > 0
     assert report.runs > report.jobs > 0
+    assert median(report.again_s) < USUALLY_AGAIN_WITHIN_S, report.again_s
     assert max(report.again_s) < AGAIN_WITHIN_S, report.again_s
 
 

@@ -127,8 +127,8 @@ BUGS = {
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_seeded_bug_is_found(bug: str, tmp_path: Path) -> None:
+def test_a_seeded_bug_is_found(bug: str, folder: Path) -> None:
     with pytest.raises(Failure) as found:
-        campaign(range(WITHIN_SEEDS), tmp_path, BUGS[bug])
+        campaign(range(WITHIN_SEEDS), folder, BUGS[bug])
     # A bug that no longer fits the manager's code would prove nothing.
     assert not isinstance(found.value.__cause__, AttributeError | TypeError | NameError), found.value
