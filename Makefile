@@ -35,18 +35,16 @@ layers: install
 unit: install
 	$(BIN)/pytest -n 4 --dist worksteal -rs
 
-# PyTorch is large: the examples that need it have a target of their own.
+# PyTorch is large: the tests that need it have a target of their own.
 test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
-	$(BIN)/pytest -rs tests/examples/test_train_torch.py
+	$(BIN)/pytest -n 2 -rs tests/examples/test_train_torch.py tests/observe/test_observe_torch.py tests/profiles/test_read_function.py
 
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
 	TIRESIAS_FAULT_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
 	TIRESIAS_KILLS=1000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
 	$(BIN)/pytest -n 2 -rs -m soak
-	$(BIN)/pip install -q '$(TORCH)'
-	$(BIN)/pytest -rs tests/observe/test_observe_torch.py tests/profiles/test_read_function.py
 	TIRESIAS_API_EXAMPLES=500 $(BIN)/pytest -rs tests/api/test_api_fuzz.py
 
 bench: install
