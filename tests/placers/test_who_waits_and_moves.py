@@ -43,13 +43,15 @@ def test_by_skew_who_waits_keeps_its_place() -> None:
     assert lab.finish("a").started == ["d", "late"]
 
 
-def test_by_skew_who_does_not_wait_keeps_nothing() -> None:
-    """Three are free and d needs four: those behind it may have them."""
-    lab = Harness("tiresias-l", gpus=4, placer="profile", placer_options={"rule": "skew", "limit": 0.9})
-    lab.running("a", preemptible=False)
-    lab.plan()
-    lab.submit("d", gpus=4, model="vgg16")
-    assert lab.submit("e", gpus=3).started == ["e"]
+@pytest.mark.parametrize(("limit", "started"), [(0.9, ["second"]), (0.5, [])])
+def test_by_skew_only_who_suffers_keeps_what_is_free(limit: float, started: list[str]) -> None:
+    options = {"rule": "skew", "limit": limit}
+    lab = Harness("srsf", nodes=2, gpus=4, placer="profile", placer_options=options)
+    lab.running("long", gpus=3, on={"n0": 3}, duration_s=9e5)
+    lab.running("b", gpus=4, on={"n1": 4}, duration_s=9e3)
+    lab.pending("first", gpus=4, duration_s=10.0, model="vgg16")
+    assert lab.plan().preempted == ["long"]
+    assert lab.submit("second", gpus=1, duration_s=5e4).started == started
 
 
 def test_what_placers_accept() -> None:
@@ -70,12 +72,13 @@ def with_a_mover(gpus: int, cost_s: float, placer: str, **options: object) -> Ha
     lab.running("a", gpus=gpus, on={"n0": gpus}, service_s=3600.0, preemption_cost_s=cost_s)
     lab.running("b", gpus=2, on={"n1": 2}, service_s=7200.0, preemptible=False)
     lab.plan()
+    lab.wait(50)
     return lab
 
 
 def test_all_gpus_of_a_mover_lose_what_a_move_costs() -> None:
     assert with_a_mover(2, 7_100, "consolidated").submit("d", gpus=4).preempted == ["a"]
-    assert with_a_mover(2, 7_300, "consolidated").submit("d", gpus=4).preempted == [], "2 x 7300 > 4 x 3600"
+    assert with_a_mover(2, 7_400, "consolidated").submit("d", gpus=4).preempted == [], "2 x 7400 > 4 x 3650"
 
 
 def test_nobody_moves_for_a_gang_that_would_not_wait_as_long() -> None:
