@@ -73,11 +73,11 @@ def test_nobody_passes_a_refused_head_in_strict_order() -> None:
 def test_a_job_behind_takes_no_slot_of_a_place_whose_victims_are_saving() -> None:
     lab = Harness("srsf", nodes=2, gpus=4, placer="consolidated")
     lab.running("long", gpus=3, on={"n0": 3}, duration_s=9e5)
-    lab.running("b", gpus=4, on={"n1": 4}, duration_s=9e3)
+    lab.running("b", gpus=3, on={"n1": 3}, duration_s=9e3)
     lab.pending("first", gpus=4, duration_s=10.0)
     assert lab.plan().preempted == ["long"]
-    # By count the single GPU of n0 is left over once long has gone.
-    assert lab.submit("second", gpus=1, duration_s=5e4).started == []
+    assert lab.submit("second", gpus=1, duration_s=5e4).started == ["second"]
+    assert lab.nodes_of("second") == {"n1": 1}, "the free one of n0 is for first"
     assert lab.exit("long").started == ["first"]
     assert lab.nodes_of("first") == {"n0": 4}
 

@@ -43,15 +43,16 @@ def test_by_skew_who_waits_keeps_its_place() -> None:
     assert lab.finish("a").started == ["d", "late"]
 
 
-@pytest.mark.parametrize(("limit", "started"), [(0.9, ["second"]), (0.5, [])])
-def test_by_skew_only_who_suffers_keeps_what_is_free(limit: float, started: list[str]) -> None:
+@pytest.mark.parametrize(("limit", "node"), [(0.9, "n0"), (0.5, "n1")])
+def test_by_skew_only_who_suffers_keeps_what_is_free(limit: float, node: str) -> None:
     options = {"rule": "skew", "limit": limit}
     lab = Harness("srsf", nodes=2, gpus=4, placer="profile", placer_options=options)
     lab.running("long", gpus=3, on={"n0": 3}, duration_s=9e5)
-    lab.running("b", gpus=4, on={"n1": 4}, duration_s=9e3)
+    lab.running("b", gpus=3, on={"n1": 3}, duration_s=9e3)
     lab.pending("first", gpus=4, duration_s=10.0, model="vgg16")
     assert lab.plan().preempted == ["long"]
-    assert lab.submit("second", gpus=1, duration_s=5e4).started == started
+    assert lab.submit("second", gpus=1, duration_s=5e4).started == ["second"]
+    assert lab.nodes_of("second") == {node: 1}
 
 
 def test_what_placers_accept() -> None:
