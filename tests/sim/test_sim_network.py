@@ -107,6 +107,8 @@ def test_an_uplink_is_shared_by_all_nodes_of_a_rack():
     assert set(speeds[0]) == {2}
     assert set(speeds[1]) == {1, 2}
     assert speeds[1][RunId(2)] < speeds[0][RunId(2)]
+    other = scene.load("vgg16", (2,), (2,))
+    assert speeds[1][RunId(2)] == scene.alone("vgg16", (2,), (2,), far=1 + other)
 
 
 def test_whatever_comes_and_goes_speeds_are_those_a_fresh_model_gives_who_is_left():
