@@ -307,8 +307,9 @@ class Controller:
 
         Nobody moves while somebody saves who is to start again: his leaving may be enough.
         """
-        if any(job.run is not None for job in self._ready.values()):
-            return
+        for job in self._ready.values():
+            if job.run is not None:
+                return
         for job, claim in self._refused:
             movers = moves_for(job, claim, self.state, self.placer, at)
             if movers:
@@ -335,26 +336,29 @@ class Controller:
         self._retry_at = INFINITY
         if self._refused:
             self._refused.clear()
-        refused = started = False
-        for job in sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values()):
+        refused = waiting = behind = False  # behind: somebody started behind one that waits
+        jobs = sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values())
+        last = jobs[-1]  # has nobody behind it to keep slots from
+        for job in jobs:
             if job.run is not None:
                 continue  # still saving
             if job.gpus > ledger.free:  # its victims are still saving
-                if waits or job.job.demand.is_choosy:
+                if job is not last and (waits or job.job.demand.is_choosy):
+                    waiting = True
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
                 continue
             holes = ledger.open_to(job.job.demand)
             allocation = place(job, holes, at)
             if allocation is None:
-                refused = True
-                self._refuse(job, holes, at, kept)
+                refused = waiting = True
+                self._refuse(job, holes, at, None if job is last else kept)
                 if self.policy.strict:
                     break
                 continue
             del ready[job.id]
             if job.refused_since != INFINITY:
                 _end_refusal(job, at)
-            started = True
+            behind = waiting
             run_id = RunId(state.next_run_id)
             resumes = job.runs > 0
             decision = f.RunGranted(at, run_id, job.id, allocation)
@@ -363,23 +367,25 @@ class Controller:
             step.commands.append(StartRun(run_id, job.id, allocation, resumes))
             if not ledger.free:
                 break
-        return refused and started
+        return refused and behind
 
-    def _refuse(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> None:
+    def _refuse(self, job: JobState, holes: Holes, at: float, kept: list[RunId] | None) -> None:
         """The placer has refused the job: note since when and until when, and let it keep slots."""
         if job.gpus <= holes.free:
             if job.refused_since == INFINITY:
                 job.refused_since = at
             again_at = max(self.placer.retry_at(job, holes, at), at + 2 * BLINK_S)
             self._retry_at = min(self._retry_at, again_at)
+        if kept is None and not self.placer.moves:
+            return
         claim = self._keep(job, holes, at, kept)
         if claim and self.placer.moves:
             self._refused.append((job, claim))
 
-    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> Allocation:
+    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[RunId] | None) -> Allocation:
         """Keep the slots that the job claims from those behind it, until this pass is over."""
         claim = self.placer.claim(job, holes, at)
-        if claim:
+        if claim and kept is not None:
             run_id = RunId(-1 - len(kept))
             self.state.ledger.take(run_id, claim)
             kept.append(run_id)

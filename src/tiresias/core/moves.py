@@ -36,7 +36,7 @@ def moves_for(
     if lacking > 0 or len(movers) > placer.moves or not movers:
         return []
     cost_gpu_s = sum(other.gpus * _cost_s(other) for other in movers)
-    if cost_gpu_s >= job.gpus * _left_s(movers, at):
+    if cost_gpu_s >= job.gpus * _left_s(movers, at) or not _may_have_places(movers, nodes, ledger):
         return []
     patience_s = placer.retry_at(job, ledger.open_to(job.job.demand), at) - at
     if cost_gpu_s >= job.gpus * patience_s or not _have_places(movers, nodes, ledger, placer, at):
@@ -46,15 +46,19 @@ def moves_for(
 
 def _in_the_way(nodes: set[int], state: State) -> list[tuple[JobState, int]]:
     """Who holds how many slots of these nodes and goes or may move: who goes first, then the smallest."""
+    runs, jobs = state.runs, state.jobs
     found = []
-    for run_id in {run_id for node in nodes for run_id in state.ledger.holders(node)}:
-        run = state.runs[run_id]
-        job = state.jobs[run.job_id]
+    for run_id in set().union(*map(state.ledger.holders, nodes)):
+        run = runs[run_id]
+        job = jobs[run.job_id]
         saves = job.phase is Phase.STOPPING
         if saves or (job.admitted and not job.pinned and run.started_at != INFINITY):
-            slots = sum(slots.bit_count() for node, slots in run.allocation if node in nodes)
+            slots = job.gpus
+            if len(run.allocation) > 1:
+                slots = sum([some.bit_count() for node, some in run.allocation if node in nodes])
             found.append((not saves, job.gpus, -run.granted_at, job.id, job, slots))
-    return [(job, slots) for *_, job, slots in sorted(found)]
+    found.sort()
+    return [(job, slots) for _, _, _, _, job, slots in found]
 
 
 def _left_s(movers: list[JobState], at: float) -> float:
@@ -64,6 +68,15 @@ def _left_s(movers: list[JobState], at: float) -> float:
 
 def _cost_s(job: JobState) -> float:
     return COST_S if job.job.preemption_cost_s is None else job.job.preemption_cost_s
+
+
+def _may_have_places(movers: list[JobState], nodes: set[int], ledger: Ledger) -> bool:
+    """Whether there is a hole elsewhere for the largest of them that is on one node: cheaper than to try."""
+    largest = max([other.gpus for other in movers if other.run and len(other.run.allocation) == 1], default=0)
+    taken = 0
+    for node in nodes:
+        taken |= 1 << node
+    return not largest or any(some & ~taken for some in ledger.buckets[largest:])
 
 
 def _have_places(movers: list[JobState], nodes: set[int], ledger: Ledger, placer: Placer, at: float) -> bool:

@@ -9,9 +9,12 @@ from tiresias.profiles.links import Shape
 
 def shape(allocation: Allocation, holes: Holes) -> Shape:
     """The shape of these slots."""
+    nodes = holes.nodes
     racks: dict[str, list[int]] = {}
     for node, slots in allocation:
-        racks.setdefault(holes.nodes[node].rack, []).append(slots.bit_count())
+        racks.setdefault(nodes[node].rack, []).append(slots.bit_count())
+    if len(racks) == 1:
+        return (tuple(sorted(*racks.values(), reverse=True)),)
     return tuple(sorted([tuple(sorted(counts, reverse=True)) for counts in racks.values()], reverse=True))
 
 
