@@ -138,6 +138,17 @@ class Ledger(Holes):
         if self._trials:
             self._undo.append(lambda: self._unrelease(run_id, allocation))
 
+    def hide(self, allocation: Allocation) -> None:
+        """Keep free slots from whoever looks, until `show`."""
+        for node, slots in allocation:
+            free = self.free_slots[node]
+            assert slots & free == slots, ("slots that are not free", self.nodes[node].name, slots, free)
+            self._set_free(node, free & ~slots)
+
+    def show(self, allocation: Allocation) -> None:
+        for node, slots in allocation:
+            self._set_free(node, self.free_slots[node] | slots)
+
     def _give_back(self, allocation: Allocation) -> None:
         for node, slots in allocation:
             offered = self.offered[node]

@@ -9,7 +9,6 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, first
 from tiresias.core.model import INFINITY
 
-
 EVERYWHERE = -1  # the bit mask of all nodes
 
 
@@ -30,12 +29,18 @@ def fewest_now(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
 
 def fewest_ever(need: int, holes: Holes) -> Allocation | None:
     """On as few nodes as its size allows, of one rack if one has them; None if there is no such hole now."""
+    nodes = nodes_for_fewest(need, holes)
+    return fewest_now(need, holes, nodes) if nodes else None
+
+
+def nodes_for_fewest(need: int, holes: Holes) -> int:
+    """Among which nodes there is now a place on as few as its size allows; 0: there is none."""
     fewest = holes.fewest_nodes(need)
     if fewest == 1:
-        return on_one_node(need, holes)
+        return EVERYWHERE if any(holes.buckets[need:]) else 0
     if not fewest or largest_holes(fewest, holes.buckets) < need:
-        return None
-    return fewest_now(need, holes, _tightest_rack(need, fewest, holes))
+        return 0
+    return _tightest_rack(need, fewest, holes)
 
 
 def too_scattered(gpus: int, holes: Holes) -> str:
@@ -57,13 +62,19 @@ def largest_holes(nodes: int, buckets: list[int]) -> int:
     return slots
 
 
-def one_rack_now(need: int, holes: Holes, *, emptiest: bool = False) -> Allocation | None:
-    """The fewest nodes of one rack that hold the gang now: of the fullest such rack, or of the emptiest."""
-    best: tuple[int, str] | None = None
+def one_rack_now(need: int, holes: Holes) -> Allocation | None:
+    """The fewest nodes of one rack that hold the gang now: of the fullest such rack."""
+    nodes = fullest_rack(need, holes)
+    return fewest_now(need, holes, nodes) if nodes else None
+
+
+def fullest_rack(need: int, holes: Holes) -> int:
+    """The nodes of the fullest rack that has room for the gang now; 0: none has."""
+    best_free, best = INFINITY, ""
     for rack, free in holes.free_by_rack().items():
-        if free >= need and (best is None or (free > best[0] if emptiest else free < best[0])):
-            best = free, rack
-    return None if best is None else fewest_now(need, holes, holes.racks[best[1]])
+        if need <= free < best_free:
+            best_free, best = free, rack
+    return holes.racks[best] if best_free < INFINITY else 0
 
 
 def emptiest_now(need: int, holes: Holes) -> Allocation:

@@ -16,8 +16,8 @@ from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import fewest_ever, fewest_now, on_one_node, one_rack_now, too_scattered
-from tiresias.placers.shapes import ideal, shape, worst
+from tiresias.placers.fits import EVERYWHERE, fewest_now, fullest_rack, nodes_for_fewest, on_one_node, too_scattered
+from tiresias.placers.shapes import ideal, shape_now, worst
 from tiresias.profiles import zoo
 from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
 from tiresias.profiles.model import ModelProfile
@@ -76,6 +76,8 @@ class Profile(Placer):
         self._network = Network(PRESETS[self.options.network])
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
+        self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
+        self._answer_s = 0.0
         self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
@@ -87,7 +89,7 @@ class Profile(Placer):
         patience_s = self._patience_s(job, holes, at)
         if at - min(job.refused_since, at) + BLINK_S < patience_s:
             return None
-        return self._best_now(known(job.job.model), job.gpus, holes)[0]
+        return fewest_now(job.gpus, holes, self._best_now(known(job.job.model), job.gpus, holes)[0])
 
     def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
@@ -113,19 +115,22 @@ class Profile(Placer):
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
 
-    def _best_now(self, profile: ModelProfile | None, need: int, holes: Holes) -> tuple[Allocation, Shape]:
-        """The fewest nodes its size allows, in one rack; or else of two places the one that slows it less."""
-        now = fewest_ever(need, holes) or fewest_now(need, holes)
-        here = shape(now, holes)
-        near = one_rack_now(need, holes) if len(here) > 1 else None
-        if near is None:
-            return now, here
-        near_here = shape(near, holes)
+    def _best_now(self, profile: ModelProfile | None, need: int, holes: Holes) -> tuple[int, Shape]:
+        """Among which nodes its best place of now is, and the shape of it.
+
+        The fewest nodes its size allows, in one rack; or else of two places the one that slows it less.
+        """
+        among = nodes_for_fewest(need, holes) or EVERYWHERE
+        here = shape_now(need, holes, among)
+        rack = fullest_rack(need, holes) if len(here) > 1 else 0
+        if not rack:
+            return among, here
+        near = shape_now(need, holes, rack)
         if profile is not None and profile.compute_s is not None:
             best = ideal(need, holes)
-            if self._slowdown(profile, near_here, best) > self._slowdown(profile, here, best):
-                return now, here
-        return near, near_here
+            if self._slowdown(profile, near, best) > self._slowdown(profile, here, best):
+                return among, here
+        return rack, near
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
         """Whether there are places so bad for it that it would rather wait."""
@@ -156,14 +161,20 @@ class Profile(Placer):
         return known
 
     def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
-        """What the best place of now would cost over the time that the job is expected to run."""
+        """What the best place of now would cost over the time that the job is expected to run.
+
+        A refusal is followed by the question for how long: the last answer is kept for it.
+        """
+        for_job, of_holes, changes, asked_at = self._asked
+        if for_job is job and of_holes is holes and changes == holes.changes and asked_at == at:
+            return self._answer_s
         profile = known(job.job.model) if job.gpus > 1 else None
-        if profile is None:
-            return 0.0  # nothing to go by
-        slowdown = self._slowdown_now(profile, job.gpus, holes)
-        if not slowdown:
-            return 0.0
-        return max(self._floor_s, (slowdown - 1) * max(job.executed_at(at), self._expected_s))
+        slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
+        patience_s = 0.0
+        if slowdown:
+            patience_s = max(self._floor_s, (slowdown - 1) * max(job.executed_at(at), self._expected_s))
+        self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
+        return patience_s
 
     def _slowdown_now(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         """The slowdown at the best place of now; 0 where it is not worth waiting for another one.
