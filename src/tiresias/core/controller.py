@@ -307,8 +307,9 @@ class Controller:
 
         Nobody moves while somebody saves who is to start again: his leaving may be enough.
         """
-        if any(job.run is not None for job in self._ready.values()):
-            return
+        for job in self._ready.values():
+            if job.run is not None:
+                return
         for job, claim in self._refused:
             movers = moves_for(job, claim, self.state, self.placer, at)
             if movers:
@@ -320,41 +321,48 @@ class Controller:
 
     def _start(self, at: float, step: Step) -> None:
         """Start whoever is in the target, in rank order, as far as slots are free and the placer agrees."""
-        kept: list[RunId] = []  # under which refused jobs keep slots from those behind them
-        while self._start_some(at, step, kept):
-            for run_id in kept:  # what the others left may change a placer's mind
-                self.state.ledger.release(run_id)
-            kept.clear()
-        for run_id in kept:
-            self.state.ledger.release(run_id)
+        again = True
+        while again:  # what the others left may change a placer's mind
+            kept: list[Allocation] = []  # what refused jobs keep from those behind them
+            again = self._start_some(at, step, kept)
+            for claim in kept:
+                self.state.ledger.show(claim)
 
-    def _start_some(self, at: float, step: Step, kept: list[RunId]) -> bool:
+    def _start_some(self, at: float, step: Step, kept: list[Allocation]) -> bool:
         """One pass over those who are ready; whether another one might start more."""
         state, ready = self.state, self._ready
-        ledger, place, waits = state.ledger, self.placer.place, self.placer.waits
+        ledger, place, waits, moves = state.ledger, self.placer.place, self.placer.waits, self.placer.moves
         self._retry_at = INFINITY
         if self._refused:
             self._refused.clear()
-        refused = started = False
-        for job in sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values()):
+        refused = waiting = saving = behind = False  # behind: somebody started behind one that waits
+        jobs = sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values())
+        last = jobs[-1]  # has nobody behind it to keep slots from
+        for job in jobs:
             if job.run is not None:
-                continue  # still saving
+                saving = True
+                continue
             if job.gpus > ledger.free:  # its victims are still saving
-                if waits or job.job.demand.is_choosy:
+                if job is not last and (waits or job.job.demand.is_choosy):
+                    waiting = True
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
                 continue
             holes = ledger.open_to(job.job.demand)
             allocation = place(job, holes, at)
             if allocation is None:
-                refused = True
-                self._refuse(job, holes, at, kept)
+                refused = waiting = True
+                self._refuse(job, holes, at)
+                if job is not last or (moves and not saving):
+                    claim = self._keep(job, holes, at, None if job is last else kept)
+                    if claim and moves:
+                        self._refused.append((job, claim))
                 if self.policy.strict:
                     break
                 continue
             del ready[job.id]
             if job.refused_since != INFINITY:
                 _end_refusal(job, at)
-            started = True
+            behind = waiting
             run_id = RunId(state.next_run_id)
             resumes = job.runs > 0
             decision = f.RunGranted(at, run_id, job.id, allocation)
@@ -363,26 +371,23 @@ class Controller:
             step.commands.append(StartRun(run_id, job.id, allocation, resumes))
             if not ledger.free:
                 break
-        return refused and started
+        return refused and behind
 
-    def _refuse(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> None:
-        """The placer has refused the job: note since when and until when, and let it keep slots."""
+    def _refuse(self, job: JobState, holes: Holes, at: float) -> None:
+        """The placer has refused the job: note since when and until when."""
         if job.gpus <= holes.free:
             if job.refused_since == INFINITY:
                 job.refused_since = at
-            again_at = max(self.placer.retry_at(job, holes, at), at + 2 * BLINK_S)
-            self._retry_at = min(self._retry_at, again_at)
-        claim = self._keep(job, holes, at, kept)
-        if claim and self.placer.moves:
-            self._refused.append((job, claim))
+            again_at = self.placer.retry_at(job, holes, at)
+            if again_at < self._retry_at:
+                self._retry_at = max(again_at, at + 2 * BLINK_S)
 
-    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[RunId]) -> Allocation:
-        """Keep the slots that the job claims from those behind it, until this pass is over."""
+    def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
+        """The slots that the job claims; `kept` from those behind it until this pass is over."""
         claim = self.placer.claim(job, holes, at)
-        if claim:
-            run_id = RunId(-1 - len(kept))
-            self.state.ledger.take(run_id, claim)
-            kept.append(run_id)
+        if claim and kept is not None:
+            self.state.ledger.hide(claim)
+            kept.append(claim)
         return claim
 
     def _set_timer(self, at: float, step: Step) -> None:

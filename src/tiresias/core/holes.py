@@ -50,6 +50,10 @@ class Holes:
                 slots += (buckets[free] & nodes).bit_count() * free
         return slots
 
+    def free_by_rack(self) -> dict[str, int]:
+        """How many slots are free in each rack."""
+        return {rack: self.free_in(nodes) for rack, nodes in self.racks.items()}
+
     def best_hole(self) -> int:
         """The largest number of free slots on one node."""
         buckets = self.buckets
@@ -117,7 +121,12 @@ class Holes:
     def _emptiest_alike(self, left: int, count: int, size: int) -> Allocation:
         parts: list[tuple[int, int]] = []
         for free in range(len(self.buckets) - 1, 0, -1):
-            for node in each(self.buckets[free]):
+            nodes = self.buckets[free]
+            if nodes and count == 1:  # the common case needs no walk
+                node = first(nodes)
+                parts.append((node, self.pick(node, min(left, free))))
+                return tuple(parts)
+            for node in each(nodes):
                 if not count:
                     return tuple(parts)
                 parts.append((node, self.pick(node, min(left, free))))

@@ -30,6 +30,8 @@ class Ledger(Holes):
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
         self._holders: list[set[RunId]] | None = None  # by node, once somebody has asked
+        self._rack_of: list[str] = []  # by node
+        self._rack_free: dict[str, int] = {}
         self._undo: list[Callable[[], None]] = []
         self._trials = 0
         for node in cluster.nodes:
@@ -51,6 +53,8 @@ class Ledger(Holes):
         while len(self.buckets) <= node.gpus:
             self.buckets.append(0)
         self.buckets[node.gpus] |= 1 << position
+        self._rack_of.append(node.rack)
+        self._rack_free[node.rack] = self._rack_free.get(node.rack, 0) + node.gpus
         self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
         self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
         self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
@@ -134,6 +138,17 @@ class Ledger(Holes):
         if self._trials:
             self._undo.append(lambda: self._unrelease(run_id, allocation))
 
+    def hide(self, allocation: Allocation) -> None:
+        """Keep free slots from whoever looks, until `show`."""
+        for node, slots in allocation:
+            free = self.free_slots[node]
+            assert slots & free == slots, ("slots that are not free", self.nodes[node].name, slots, free)
+            self._set_free(node, free & ~slots)
+
+    def show(self, allocation: Allocation) -> None:
+        for node, slots in allocation:
+            self._set_free(node, self.free_slots[node] | slots)
+
     def _give_back(self, allocation: Allocation) -> None:
         for node, slots in allocation:
             offered = self.offered[node]
@@ -152,6 +167,7 @@ class Ledger(Holes):
         buckets[before] ^= bit
         buckets[now] |= bit
         self.free += now - before
+        self._rack_free[self._rack_of[node]] += now - before
         self.changes += 1
 
     def _untake(self, run_id: RunId) -> None:
@@ -194,6 +210,9 @@ class Ledger(Holes):
         self._trials -= 1
 
     # --- looking ---------------------------------------------------------------------------------------
+
+    def free_by_rack(self) -> dict[str, int]:
+        return self._rack_free
 
     def slot_names(self, allocation: Allocation) -> Iterator[str]:
         """`node:index` of every slot, in order."""

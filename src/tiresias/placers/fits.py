@@ -7,25 +7,40 @@ from __future__ import annotations
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, first
+from tiresias.core.model import INFINITY
+
+EVERYWHERE = -1  # the bit mask of all nodes
 
 
-def fewest_now(need: int, holes: Holes) -> Allocation:
-    """The fewest nodes that hold the gang now, of which there is room for: best fit on one node."""
-    for nodes in holes.buckets[need:]:  # the fullest node that holds all of it, first by position
+def on_one_node(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation | None:
+    """The fullest node that holds all of the gang, first by position."""
+    for nodes in holes.buckets[need:]:
+        nodes &= among
         if nodes:
             node = (nodes & -nodes).bit_length() - 1
             return ((node, holes.pick(node, need)),)
-    return _several(need, holes)
+    return None
+
+
+def fewest_now(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
+    """The fewest of these nodes that hold the gang now, for which there is room: best fit on one node."""
+    return on_one_node(need, holes, among) or _several(need, holes, among)
 
 
 def fewest_ever(need: int, holes: Holes) -> Allocation | None:
     """On as few nodes as its size allows, of one rack if one has them; None if there is no such hole now."""
+    nodes = nodes_for_fewest(need, holes)
+    return fewest_now(need, holes, nodes) if nodes else None
+
+
+def nodes_for_fewest(need: int, holes: Holes) -> int:
+    """Among which nodes there is now a place on as few as its size allows; 0: there is none."""
     fewest = holes.fewest_nodes(need)
     if fewest == 1:
-        return fewest_now(need, holes) if holes.best_hole() >= need else None
+        return EVERYWHERE if any(holes.buckets[need:]) else 0
     if not fewest or largest_holes(fewest, holes.buckets) < need:
-        return None
-    return fewest_now(need, _tightest_rack(need, fewest, holes) or holes)
+        return 0
+    return _tightest_rack(need, fewest, holes)
 
 
 def too_scattered(gpus: int, holes: Holes) -> str:
@@ -47,14 +62,19 @@ def largest_holes(nodes: int, buckets: list[int]) -> int:
     return slots
 
 
-def one_rack_now(need: int, holes: Holes, *, emptiest: bool = False) -> Allocation | None:
-    """The fewest nodes of one rack that hold the gang now: of the fullest such rack, or of the emptiest."""
-    best: tuple[int, int] | None = None
-    for rack in holes.racks.values():
-        free = holes.free_in(rack)
-        if free >= need and (best is None or (free > best[0] if emptiest else free < best[0])):
-            best = free, rack
-    return None if best is None else fewest_now(need, holes.among(best[1]))
+def one_rack_now(need: int, holes: Holes) -> Allocation | None:
+    """The fewest nodes of one rack that hold the gang now: of the fullest such rack."""
+    nodes = fullest_rack(need, holes)
+    return fewest_now(need, holes, nodes) if nodes else None
+
+
+def fullest_rack(need: int, holes: Holes) -> int:
+    """The nodes of the fullest rack that has room for the gang now; 0: none has."""
+    best_free, best = INFINITY, ""
+    for rack, free in holes.free_by_rack().items():
+        if need <= free < best_free:
+            best_free, best = free, rack
+    return holes.racks[best] if best_free < INFINITY else 0
 
 
 def emptiest_now(need: int, holes: Holes) -> Allocation:
@@ -65,24 +85,23 @@ def emptiest_now(need: int, holes: Holes) -> Allocation:
     return _several(need, holes)
 
 
-def _tightest_rack(need: int, fewest: int, holes: Holes) -> Holes | None:
-    """The fullest rack that has so few nodes for the gang."""
-    best: tuple[int, int] | None = None
+def _tightest_rack(need: int, fewest: int, holes: Holes) -> int:
+    """The nodes of the fullest rack that has so few for the gang; all nodes where none has."""
+    best_free, best = INFINITY, EVERYWHERE
     if len(holes.racks) > 1:
-        for rack in holes.racks.values():
-            buckets = [nodes & rack for nodes in holes.buckets]
-            if largest_holes(fewest, buckets) >= need:
-                free = sum(nodes.bit_count() * count for count, nodes in enumerate(buckets))
-                if best is None or free < best[0]:
-                    best = free, rack
-    return None if best is None else holes.among(best[1])
+        for rack, free in holes.free_by_rack().items():
+            if need <= free < best_free:
+                nodes = holes.racks[rack]
+                if largest_holes(fewest, [some & nodes for some in holes.buckets]) >= need:
+                    best_free, best = free, nodes
+    return best
 
 
-def _several(need: int, holes: Holes) -> Allocation:
+def _several(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
     """The emptiest nodes first, so that they are fewest; the rest goes where it fits best."""
     parts: list[tuple[int, int]] = []
     for having in range(len(holes.buckets) - 1, 0, -1):
-        nodes = holes.buckets[having]
+        nodes = holes.buckets[having] & among
         while nodes and need >= having:
             bit = nodes & -nodes
             nodes ^= bit
@@ -90,8 +109,9 @@ def _several(need: int, holes: Holes) -> Allocation:
             parts.append((node, holes.free_slots[node]))
             need -= having
         if nodes and need:  # one more node is enough: take the best fit among those not used yet
-            used = sum(1 << node for node, _ in parts)
-            node = _best_fit(need, holes, used)
+            for node, _ in parts:
+                among &= ~(1 << node)
+            node = _best_fit(need, holes, among)
             parts.append((node, holes.pick(node, need)))
             need = 0
         if not need:
@@ -100,8 +120,8 @@ def _several(need: int, holes: Holes) -> Allocation:
     return tuple(parts)
 
 
-def _best_fit(need: int, holes: Holes, used: int) -> int:
+def _best_fit(need: int, holes: Holes, among: int) -> int:
     for nodes in holes.buckets[need:]:
-        if nodes & ~used:
-            return first(nodes & ~used)
+        if nodes & among:
+            return first(nodes & among)
     raise AssertionError(("no node holds the rest", need))

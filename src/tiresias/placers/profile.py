@@ -16,8 +16,8 @@ from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import fewest_ever, fewest_now, one_rack_now, too_scattered
-from tiresias.placers.shapes import ideal, shape, worst
+from tiresias.placers.fits import EVERYWHERE, fewest_now, fullest_rack, nodes_for_fewest, on_one_node, too_scattered
+from tiresias.placers.shapes import ideal, shape_now, worst
 from tiresias.profiles import zoo
 from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
 from tiresias.profiles.model import ModelProfile
@@ -26,6 +26,7 @@ from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
 
 BLINK_S = 1e-6  # an instant may be a hair early by rounding
 UNTIMED = 1.5  # the slowdown assumed of a skewed model whose compute time is not known
+MOST_REMEMBERED = 4096  # answers for states of the nodes
 
 
 def one_of(*names: str) -> Any:
@@ -74,21 +75,27 @@ class Profile(Placer):
         super().__init__(options)
         self._network = Network(PRESETS[self.options.network])
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
-        self._asked: tuple[JobState, Holes, int, float] | None = None
-        self._answer: tuple[Allocation, float] = (), 0.0
+        self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
+        self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
+        self._answer_s = 0.0
+        self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
-        now, patience_s = self._judge(job, holes, at)
-        waited_s = at - min(job.refused_since, at)
-        return now if waited_s + BLINK_S >= patience_s else None
+        together = on_one_node(job.gpus, holes)
+        if together is not None:
+            return together
+        patience_s = self._patience_s(job, holes, at)
+        if at - min(job.refused_since, at) + BLINK_S < patience_s:
+            return None
+        return fewest_now(job.gpus, holes, self._best_now(known(job.job.model), job.gpus, holes)[0])
 
     def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
     def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
-        return min(job.refused_since, at) + self._judge(job, holes, at)[1]
+        return min(job.refused_since, at) + self._patience_s(job, holes, at)
 
     def refusal(self, job: JobState, holes: Holes, at: float) -> str:
         waits_s = self.retry_at(job, holes, at) - at
@@ -108,34 +115,22 @@ class Profile(Placer):
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
 
-    def _judge(self, job: JobState, holes: Holes, at: float) -> tuple[Allocation, float]:
-        """(the best place of now, how long it is worth to wait for a better one).
+    def _best_now(self, profile: ModelProfile | None, need: int, holes: Holes) -> tuple[int, Shape]:
+        """Among which nodes its best place of now is, and the shape of it.
 
-        A refusal is followed by the question for how long: the last answer is kept for it.
+        The fewest nodes its size allows, in one rack; or else of two places the one that slows it less.
         """
-        asked = (job, holes, holes.changes, at)
-        if self._asked != asked:
-            now = self._best_now(job, holes)
-            patience_s = 0.0 if len(now) == 1 else self._patience_s(job, now, holes, at)
-            self._asked, self._answer = asked, (now, patience_s)
-        return self._answer
-
-    def _best_now(self, job: JobState, holes: Holes) -> Allocation:
-        """The fewest nodes its size allows, in one rack; or else of two places the one that slows it less."""
-        need = job.gpus
-        together = fewest_ever(need, holes)
-        if together is not None and (len(together) == 1 or len(holes.racks) == 1):
-            return together
-        now = fewest_now(need, holes) if together is None else together
-        near = one_rack_now(need, holes) if len(holes.racks) > 1 else None
-        if near is None or len(shape(now, holes)) == 1:
-            return now
-        profile = known(job.job.model)
-        if profile is None or profile.compute_s is None:
-            return near
-        best = ideal(need, holes)
-        loss, near_loss = (self._slowdown(profile, shape(each, holes), best) for each in (now, near))
-        return near if near_loss <= loss else now
+        among = nodes_for_fewest(need, holes) or EVERYWHERE
+        here = shape_now(need, holes, among)
+        rack = fullest_rack(need, holes) if len(here) > 1 else 0
+        if not rack:
+            return among, here
+        near = shape_now(need, holes, rack)
+        if profile is not None and profile.compute_s is not None:
+            best = ideal(need, holes)
+            if self._slowdown(profile, near, best) > self._slowdown(profile, here, best):
+                return among, here
+        return rack, near
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
         """Whether there are places so bad for it that it would rather wait."""
@@ -155,25 +150,54 @@ class Profile(Placer):
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
         """How many times as long as alone in the best place; a spread gang shares its links."""
-        if here == best:
-            return 1.0
-        iteration = self._network.iteration
-        return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
+        key = profile.name, here, best
+        known = self._slowdowns.get(key)
+        if known is None:
+            known = 1.0
+            if here != best:
+                iteration = self._network.iteration
+                known = iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
+            self._slowdowns[key] = known
+        return known
 
-    def _patience_s(self, job: JobState, now: Allocation, holes: Holes, at: float) -> float:
-        """What the best place of now would cost over the time that the job is expected to run."""
+    def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
+        """What the best place of now would cost over the time that the job is expected to run.
+
+        A refusal is followed by the question for how long: the last answer is kept for it.
+        """
+        for_job, of_holes, changes, asked_at = self._asked
+        if for_job is job and of_holes is holes and changes == holes.changes and asked_at == at:
+            return self._answer_s
         profile = known(job.job.model) if job.gpus > 1 else None
-        if profile is None or holes.free == holes.gpus:
-            return 0.0  # nothing to go by, or nobody to wait for
-        here, best = shape(now, holes), ideal(job.gpus, holes)
-        if here == best:
-            return 0.0
+        slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
+        patience_s = 0.0
+        if slowdown:
+            patience_s = max(self._floor_s, (slowdown - 1) * max(job.executed_at(at), self._expected_s))
+        self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
+        return patience_s
+
+    def _slowdown_now(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
+        """The slowdown at the best place of now; 0 where it is not worth waiting for another one.
+
+        Who waits is asked again and again while the nodes stay as full as they are: answers are remembered.
+        """
+        answers: dict[Any, float] = holes.memo.setdefault(self, {})
+        key = gpus, profile.name, *holes.buckets
+        known_slowdown = answers.get(key)
+        if known_slowdown is None:
+            if len(answers) >= MOST_REMEMBERED:
+                answers.clear()
+            known_slowdown = answers[key] = self._worked_out(profile, gpus, holes)
+        return known_slowdown
+
+    def _worked_out(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
+        if holes.free == holes.gpus:
+            return 0.0  # nobody to wait for
         by_skew = self.options.rule == "skew" or profile.compute_s is None
         if by_skew and (profile.skew or 0.0) <= self.options.limit:
             return 0.0
-        slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
-        if slowdown <= ACCEPTABLE and not by_skew:
+        here, best = self._best_now(profile, gpus, holes)[1], ideal(gpus, holes)
+        if here == best or here == ((gpus,),):
             return 0.0
-        run_s = max(job.executed_at(at), float(self.options.expected_s))
-        return max(float(self.options.floor_s), (slowdown - 1) * run_s)
-
+        slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
+        return slowdown if by_skew or slowdown > ACCEPTABLE else 0.0

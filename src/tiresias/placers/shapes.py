@@ -4,15 +4,38 @@ from __future__ import annotations
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
+from tiresias.placers.fits import EVERYWHERE, fewest_now
 from tiresias.profiles.links import Shape
 
 
 def shape(allocation: Allocation, holes: Holes) -> Shape:
     """The shape of these slots."""
+    nodes = holes.nodes
     racks: dict[str, list[int]] = {}
     for node, slots in allocation:
-        racks.setdefault(holes.nodes[node].rack, []).append(slots.bit_count())
+        racks.setdefault(nodes[node].rack, []).append(slots.bit_count())
+    if len(racks) == 1:
+        return (tuple(sorted(*racks.values(), reverse=True)),)
     return tuple(sorted([tuple(sorted(counts, reverse=True)) for counts in racks.values()], reverse=True))
+
+
+def shape_now(need: int, holes: Holes, among: int) -> Shape:
+    """The shape of `fewest_now` on several of these nodes, which are all or those of one rack; it builds none."""
+    if among == EVERYWHERE and len(holes.racks) > 1:
+        return shape(fewest_now(need, holes), holes)
+    counts: list[int] = []
+    for having in range(len(holes.buckets) - 1, 0, -1):
+        nodes = (holes.buckets[having] & among).bit_count()
+        if nodes:
+            whole = min(nodes, need // having)
+            counts += [having] * whole
+            need -= having * whole
+            if need and whole < nodes:
+                counts.append(need)
+                need = 0
+            if not need:
+                break
+    return (tuple(counts),)
 
 
 def ideal(gpus: int, holes: Holes) -> Shape:
