@@ -119,6 +119,8 @@ class Node:
         """Whether its GPUs are of the type asked for, and its share of cores and memory is large enough."""
         if demand.gpu_type is not None and demand.gpu_type != self.gpu_type:
             return False
+        if not self.gpus:
+            return False
         share = demand.gpus / self.gpus
         cores = demand.cpus is None or not self.cpus or demand.cpus <= self.cpus * share
         memory = demand.memory_bytes is None or not self.memory_bytes

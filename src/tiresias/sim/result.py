@@ -176,6 +176,7 @@ class Result:
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
     notes: list[str] = field(default_factory=list)
+    rejections: list[str] = field(default_factory=list)  # why jobs were rejected, for people
     network: str = OFF  # its name, or none: placement costs nothing
     models: str = ""  # where the models of the jobs are from; empty: nobody asked
 
