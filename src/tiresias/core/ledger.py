@@ -52,6 +52,8 @@ class Ledger(Holes):
             self.buckets.append(0)
         self.buckets[node.gpus] |= 1 << position
         self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
+        kind = node.gpu_type, node.speed
+        self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
         self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
         self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
         self._suited.clear()

@@ -15,7 +15,7 @@ def fewest_now(need: int, holes: Holes) -> Allocation:
         if nodes:
             node = (nodes & -nodes).bit_length() - 1
             return ((node, holes.pick(node, need)),)
-    return _several(need, holes)
+    return _several(need, _one_kind(need, holes) or holes)
 
 
 def fewest_ever(need: int, holes: Holes) -> Allocation | None:
@@ -76,6 +76,35 @@ def _tightest_rack(need: int, fewest: int, holes: Holes) -> Holes | None:
                 if best is None or free < best[0]:
                     best = free, rack
     return None if best is None else holes.among(best[1])
+
+
+def _one_kind(need: int, holes: Holes) -> Holes | None:
+    """The nodes of one type that hold the gang now, if that takes no more of them than all types together.
+
+    A gang goes as fast as its slowest node, so the fastest such type; of equal ones that with least free.
+    """
+    if len(holes.kinds) < 2:
+        return None
+    fewest = _number_of_nodes(need, holes.buckets)
+    best: tuple[float, int, int] | None = None
+    for (_, speed), nodes in holes.kinds.items():
+        buckets = [some & nodes for some in holes.buckets]
+        if largest_holes(fewest, buckets) >= need:
+            found = -speed, holes.free_in(nodes), nodes
+            best = found if best is None else min(best, found)
+    return None if best is None else holes.among(best[2])
+
+
+def _number_of_nodes(need: int, buckets: list[int]) -> int:
+    """How many of the nodes with most free slots hold the gang."""
+    count = 0
+    for free in range(len(buckets) - 1, 0, -1):
+        nodes = buckets[free].bit_count()
+        if need <= nodes * free:
+            return count + -(-need // free)
+        need -= nodes * free
+        count += nodes
+    raise AssertionError(("the ledger's free count is wrong", need))
 
 
 def _several(need: int, holes: Holes) -> Allocation:

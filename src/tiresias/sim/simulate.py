@@ -31,6 +31,7 @@ from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
 from tiresias.sim.rejections import WISHES, Rejections, demand_of, rejections
 from tiresias.sim.result import Recorder, Result
+from tiresias.sim.speeds import NodeSpeeds, differ
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
 
@@ -61,8 +62,9 @@ def simulate(
     `trace` is a path, a `builtin:` name, a Trace or a data frame with at least submitted_at, gpus and
     duration_s; `cluster` a Cluster or a description such as "64x8". Without a placer it is the one that the
     policy or the cluster names. With a network (the cluster's own, or the one named here) runs are slower
-    where they are spread; jobs whose model is not known get one from `models`. A `moment` is filled in when
-    its instant has come. Interrupted by Ctrl-C it returns what was measured so far.
+    where they are spread, and jobs whose model is not known get one from `models`; on nodes that differ they
+    go at the speed of the slowest. A `moment` is filled in when its instant has come. Interrupted by Ctrl-C
+    it returns what was measured so far.
     """
     machines = machines_of(cluster)
     cluster = machines.cluster
@@ -79,6 +81,8 @@ def simulate(
     world = World(preemption_cost_s)
     if fabric is not None and speed_model is None:
         speed_model = NetworkSpeeds(fabric, cluster, world.runs)
+    if differ(cluster):
+        speed_model = NodeSpeeds(cluster, world.runs, speed_model)
     recorder = Recorder(world.spent)
     rejected = rejections(trace, cluster)
     with ExitStack() as stack:
