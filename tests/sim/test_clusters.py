@@ -22,6 +22,8 @@ HEADER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\
         ("2*28x8", 2, 56, 448),
         (" 15 X 4 ", 1, 15, 60),
         ("2 * 3×4", 2, 6, 24),
+        ("4x16x8", 4, 64, 512),
+        ("2×3 x 4", 2, 6, 24),
         ("100000x1", 1, 100_000, 100_000),
     ],
 )
@@ -39,7 +41,7 @@ def test_names_are_stable():
         Node("n2", 4, "r1"),
         Node("n3", 4, "r1"),
     ]
-    assert parse("2*28x8") == Cluster.of(28, 8, racks=2)
+    assert parse("2*28x8") == parse("2x28x8") == Cluster.of(28, 8, racks=2)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,8 @@ def test_names_are_stable():
         ("8", "'8' is no cluster"),
         ("", "'' is no cluster"),
         ("1.5x8", "is no cluster"),
-        ("8x8x8", "is no cluster"),
+        ("8x8x8x8", "is no cluster"),
+        ("8*8*8", "is no cluster"),
         ("big", "'big' is no cluster"),
         ("none.yaml", "none.yaml: no such file"),
     ],

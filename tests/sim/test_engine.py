@@ -16,6 +16,7 @@ from tiresias.core.model import Cluster, Job
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.sim.engine import Engine
+from tiresias.sim.rejections import rejections
 from tiresias.sim.simulate import jobs_of, simulate
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
@@ -103,7 +104,7 @@ class Stepper:
         self.engine = Engine(
             self.controller,
             World(60.0),
-            jobs_of(trace, cluster.gpus),
+            jobs_of(trace, rejections(trace, cluster).rows),
             lambda job: self.ended.append(job.id),
             on_instant=self.check,
         )
@@ -140,7 +141,7 @@ def test_jobs_are_made_only_when_they_are_submitted() -> None:
     asked: list[float] = []
 
     def jobs() -> Any:
-        for job in jobs_of(trace, 1):
+        for job in jobs_of(trace):
             asked.append(job.submitted_at)
             yield job
 
@@ -151,7 +152,7 @@ def test_jobs_are_made_only_when_they_are_submitted() -> None:
     )
     engine.run()
     assert max(lead) <= 1
-    assert isinstance(next(jobs_of(trace, 1)), Job)
+    assert isinstance(next(jobs_of(trace)), Job)
 
 
 def test_events_are_the_instants_that_were_planned() -> None:

@@ -33,7 +33,7 @@ class Scene:
 
     def start(self, id: int, model: str, *parts: tuple[int, int]) -> dict[RunId, float]:
         trace = a_trace([(0.0, sum(slots.bit_count() for _, slots in parts), 10.0)], model=[model])
-        (job,) = jobs_of(trace, 1000)
+        (job,) = jobs_of(trace)
         job.id = JobId(id)
         run_id = RunId(id)
         self.ledger.take(run_id, parts)

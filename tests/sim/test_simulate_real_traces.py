@@ -14,6 +14,7 @@ from tiresias.core.model import Cluster
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.sim.engine import Engine
+from tiresias.sim.rejections import rejections
 from tiresias.sim.simulate import jobs_of, simulate
 from tiresias.sim.trace import Trace
 from tiresias.sim.traces import load
@@ -65,7 +66,8 @@ def test_the_books_are_in_order_on_a_crowded_philly(
         if instants % 199 == 0:
             invariants.check_plan(controller)
 
-    engine = Engine(controller, World(60.0), jobs_of(trace, cluster.gpus), ended.append, on_instant=look)
+    jobs = jobs_of(trace, rejections(trace, cluster).rows)
+    engine = Engine(controller, World(60.0), jobs, ended.append, on_instant=look)
     engine.run()
     assert most > 300
     assert not controller.state.jobs

@@ -119,10 +119,8 @@ def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bo
     from tiresias.sim import report
 
     results = compared.results
-    rejected = results[0].rejected_jobs if results else 0
-    if rejected:
-        notify([f"{count(rejected, 'job')} rejected: larger than the cluster's {gpus:,} GPUs"])
     if results:
+        notify(results[0].rejections)
         notify(sorted({note for result in results for note in result.notes}))
     if compared.unfinished:
         notify([f"interrupted: not finished: {', '.join(compared.unfinished)}"])

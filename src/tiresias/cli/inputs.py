@@ -31,7 +31,9 @@ TraceName = Annotated[
 ClusterName = Annotated[
     str,
     typer.Option(
-        "--cluster", metavar="NxG", help="Nodes x GPUs a node (64x8), a preset (philly), or a file."
+        "--cluster",
+        metavar="NxG",
+        help="Nodes x GPUs a node (64x8), racks x nodes x GPUs, a preset (philly), or a file.",
     ),
 ]
 PolicyNames = Annotated[

@@ -10,7 +10,6 @@ import typer
 from tiresias.cli import inputs
 from tiresias.cli.console import notify, one_bar, show
 from tiresias.cli.settings import assign, parse_settings
-from tiresias.cli.units import count
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
@@ -129,9 +128,4 @@ def _warnings(result: Result, trace: Trace) -> list[str]:
     if result.interrupted:
         done = result.jobs.height
         warnings.append(f"interrupted: {done:,} of {len(trace) - result.rejected_jobs:,} jobs had finished")
-    if result.rejected_jobs:
-        warnings.append(
-            f"{count(result.rejected_jobs, 'job')} rejected: "
-            f"larger than the cluster's {result.cluster.gpus:,} GPUs"
-        )
-    return warnings
+    return warnings + result.rejections

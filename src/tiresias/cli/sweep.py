@@ -101,7 +101,8 @@ def _caveats(points: list[Point]) -> list[str]:
         return []
     sizes = sorted({point.cluster for point in points if point.means["rejected_jobs"] > min(rejected)})
     return [
-        f"{', '.join(sizes)} rejected more jobs than the other clusters (larger than all their GPUs): "
+        f"{', '.join(sizes)} rejected more jobs than the other clusters (larger than all their GPUs, "
+        "or of a kind they lack): "
         "their figures are in the table on disk, but not compared here"
     ]
 

@@ -24,6 +24,7 @@ class Holes:
         self.sockets: list[tuple[int, ...]] = []  # by node: bit masks of slots that are near each other
         self.buckets: list[int] = [0]  # by number of free slots: bit mask of nodes
         self.racks: dict[str, int] = {}  # by name: bit mask of nodes
+        self.kinds: dict[tuple[str, float], int] = {}  # by type and speed: bit mask of nodes
         self.layouts: dict[int, int] = {}  # by bit mask of the slots in service: bit mask of nodes
         self.memo: dict[Any, Any] = {}  # what follows from the layouts alone; emptied when they change
         self.changes = 0  # grows whenever a slot is taken or given back
@@ -34,6 +35,7 @@ class Holes:
         """The same, of these nodes only."""
         part = Holes()
         part.nodes, part.sockets, part.changes = self.nodes, self.sockets, self.changes
+        part.kinds = self.kinds
         part.free_slots, part.free_counts, part.offered = self.free_slots, self.free_counts, self.offered
         part.buckets = [some & nodes for some in self.buckets]
         part.racks = {rack: some & nodes for rack, some in self.racks.items() if some & nodes}

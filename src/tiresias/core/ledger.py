@@ -56,6 +56,8 @@ class Ledger(Holes):
         self._rack_of.append(node.rack)
         self._rack_free[node.rack] = self._rack_free.get(node.rack, 0) + node.gpus
         self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
+        kind = node.gpu_type, node.speed
+        self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
         self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
         self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
         self._suited.clear()

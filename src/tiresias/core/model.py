@@ -104,7 +104,8 @@ class Node:
     """A machine with `gpus` slots, indexed from 0; 0 cpus or bytes: not known.
 
     `sockets` are the groups of slots that are near each other (a CPU socket, a PCIe switch). CPU cores and
-    memory are given out in proportion to GPUs.
+    memory are given out in proportion to GPUs. `speed` is how fast its GPUs compute, where 1 is what the
+    durations of jobs are told for.
     """
 
     name: str
@@ -114,10 +115,13 @@ class Node:
     cpus: int = 0
     memory_bytes: int = 0
     sockets: tuple[tuple[int, ...], ...] = ()
+    speed: float = 1.0
 
     def suits(self, demand: Demand) -> bool:
         """Whether its GPUs are of the type asked for, and its share of cores and memory is large enough."""
         if demand.gpu_type is not None and demand.gpu_type != self.gpu_type:
+            return False
+        if not self.gpus:
             return False
         share = demand.gpus / self.gpus
         cores = demand.cpus is None or not self.cpus or demand.cpus <= self.cpus * share

@@ -9,6 +9,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
+from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
 from tiresias.core.state import JobState
@@ -118,9 +119,8 @@ class Desk(Keeper):
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self.state.ledger.nodes
-        slots = sum(node.gpus for node in nodes)
-        if asked.gpus > slots:
-            raise Impossible(f"it asks for {asked.gpus} GPUs, and there are {slots} in all; ask for fewer")
+        if why := never_met(asked.to_job(JobId(0), 0.0).demand, nodes):
+            raise Impossible(f"it {why}")
         if asked.nodes is not None and asked.nodes > len(nodes):
             raise Impossible(f"it asks for {asked.nodes} nodes, and there are {len(nodes)}; ask for fewer")
         limit = self.gates.limit_of(asked.user)

@@ -24,7 +24,8 @@ def on_one_node(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation 
 
 def fewest_now(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
     """The fewest of these nodes that hold the gang now, for which there is room: best fit on one node."""
-    return on_one_node(need, holes, among) or _several(need, holes, among)
+    found = on_one_node(need, holes, among)
+    return _several(need, holes, _one_kind(need, holes, among)) if found is None else found
 
 
 def fewest_ever(need: int, holes: Holes) -> Allocation | None:
@@ -95,6 +96,35 @@ def _tightest_rack(need: int, fewest: int, holes: Holes) -> int:
                 if largest_holes(fewest, [some & nodes for some in holes.buckets]) >= need:
                     best_free, best = free, nodes
     return best
+
+
+def _one_kind(need: int, holes: Holes, among: int) -> int:
+    """Of these nodes those of one type, if the gang needs no more of them than of all types together.
+
+    A gang goes as fast as its slowest node, so the fastest such type; of equal ones that with least free.
+    """
+    if len(holes.kinds) < 2:
+        return among
+    fewest = _number_of_nodes(need, [some & among for some in holes.buckets])
+    best: tuple[float, int, int] | None = None
+    for (_, speed), kind in holes.kinds.items():
+        nodes = kind & among
+        if largest_holes(fewest, [some & nodes for some in holes.buckets]) >= need:
+            found = -speed, holes.free_in(nodes), nodes
+            best = found if best is None else min(best, found)
+    return among if best is None else best[2]
+
+
+def _number_of_nodes(need: int, buckets: list[int]) -> int:
+    """How many of the nodes with most free slots hold the gang."""
+    count = 0
+    for free in range(len(buckets) - 1, 0, -1):
+        nodes = buckets[free].bit_count()
+        if need <= nodes * free:
+            return count + -(-need // free)
+        need -= nodes * free
+        count += nodes
+    raise AssertionError(("the ledger's free count is wrong", need))
 
 
 def _several(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:

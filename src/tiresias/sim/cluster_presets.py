@@ -41,11 +41,13 @@ PRESETS: dict[str, Preset] = {
         ((4, [(_node(8, "P100", 64, 512, sockets=2), 14), (_node(2, "P100", 16, 128), 8)]),),
     ),
     "gandiva": Preset(
-        "45 nodes of 4 P100 or P40, twice 40 Gb/s (Gandiva's testbed; how many of each is assumed)",
+        "45 nodes of 4 P100 or P40, twice 40 Gb/s (Gandiva's testbed; how many of each is assumed, "
+        "and that both are as fast)",
         ((1, [(_node(4, "P100", 24, 448, sockets=2), 23), (_node(4, "P40", 24, 448, sockets=2), 22)]),),
     ),
     "themis": Preset(
-        "20 nodes with 50 K80 and M60 in all, 10 Gb/s (Themis' testbed; sizes of nodes and network assumed)",
+        "20 nodes with 50 K80 and M60 in all, 10 Gb/s (Themis' testbed; sizes of nodes and network are "
+        "assumed, and that both types are as fast)",
         ((1, [(_node(4, "K80", 24, 224, sockets=2), 10), (_node(1, "M60", 12, 112), 10)]),),
     ),
     "a100-nvlink": Preset(

@@ -21,7 +21,7 @@ MOST = 1_000_000
 GIB = 1 << 30
 TOP = ("racks", "nodes", "network", "placer")
 RACK = ("nodes", "count")
-NODE = ("gpus", "count", "gpu_type", "cpus", "memory_gib", "sockets")
+NODE = ("gpus", "count", "gpu_type", "cpus", "memory_gib", "speed", "sockets")
 NETWORK = ("like", "node", "rack", "cross", "uplink_gbps")
 LINK = ("gbps", "latency_us", "ports")
 LEVELS = ("node", "rack", "cross")
@@ -94,6 +94,7 @@ def _node(node: dict[str, Any], here: str) -> Node:
         cpus=whole(node["cpus"], f"{here}.cpus") if "cpus" in node else 0,
         memory_bytes=round(memory_gib * GIB),
         sockets=sockets_of(node.get("sockets", 1), gpus, f"{here}.sockets"),
+        speed=_above_0(node.get("speed", 1.0), f"{here}.speed", "times the usual speed"),
     )
 
 

@@ -1,4 +1,4 @@
-"""A cluster as people write it: `64x8`, `2*28x8`, a name, a YAML file, or the Tiresias simulator's CSV.
+"""A cluster as people write it: `64x8`, `2x28x8`, a name, a YAML file, or the Tiresias simulator's CSV.
 
 Nodes are named n0, n1, … and racks r0, r1, … in the order they are written.
 """
@@ -21,10 +21,10 @@ from tiresias.sim.errors import ClusterError
 from tiresias.sim.fabric import Fabric
 
 ACCEPTED = (
-    "Write NODESxGPUS (64x8), RACKS*NODESxGPUS (2*28x8: nodes per rack), "
+    "Write NODESxGPUS (64x8), RACKSxNODESxGPUS (2x28x8, also 2*28x8: nodes per rack), "
     "a preset (philly, a100-nvlink …), or name a .yaml or .csv file that describes the cluster."
 )
-SHAPE = re.compile(r"(?:(\d+)\s*\*\s*)?(\d+)\s*[xX×]\s*(\d+)", re.ASCII)
+SHAPE = re.compile(r"(?:(\d+)\s*[*xX×]\s*)?(\d+)\s*[xX×]\s*(\d+)", re.ASCII)
 CSV_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 CSV_OTHERS = ("num_cpu_p_node", "mem_p_node")  # read by the authors' simulator, not used here
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from tiresias.core.model import INFINITY
 from tiresias.sim.errors import InputError
 from tiresias.sim.trace import SCHEMA, Trace
 
 REQUIRED = ("submitted_at", "gpus", "duration_s")
-DEFAULTS: dict[str, str | None] = {"priority": "normal", "preemption_cost_s": None, "preemptible": None}
+DEFAULTS: dict[str, str | None] = {"priority": "normal"}
 
 
 def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
@@ -22,7 +23,8 @@ def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
     if "id" not in frame.columns:
         frame = frame.with_columns(id=pl.int_range(pl.len()).cast(pl.String))
     missing = [column for column in SCHEMA if column not in frame.columns]
-    frame = frame.with_columns(pl.lit(DEFAULTS.get(column, "")).alias(column) for column in missing)
+    blank = {column: "" if SCHEMA[column] == pl.String else None for column in missing} | DEFAULTS
+    frame = frame.with_columns(pl.lit(blank[column]).alias(column) for column in missing)
     if frame.schema["gpus"].is_float() and not (frame["gpus"] == frame["gpus"].floor()).all():
         raise InputError(f"{name}: gpus holds numbers that are not whole")
     try:
@@ -37,6 +39,8 @@ def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
         | ~pl.col("submitted_at").is_finite()
         | pl.any_horizontal(pl.col(*REQUIRED).is_null())
         | ~pl.col("priority").is_in(["high", "normal", "low"])
+        | (pl.col("cpus") < 1).fill_null(False)
+        | ~(pl.col("memory_gib").fill_null(1.0).is_between(0.0, INFINITY, closed="none"))
     )
     if wrong.height:
         raise InputError(f"{name}: job {wrong['id'][0]!r} is not a job: {wrong.row(0, named=True)}")

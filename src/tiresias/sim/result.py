@@ -176,6 +176,7 @@ class Result:
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
     notes: list[str] = field(default_factory=list)
+    rejections: list[str] = field(default_factory=list)  # why jobs were rejected, for people
     network: str = OFF  # its name, or none: placement costs nothing
     models: str = ""  # where the models of the jobs are from; empty: nobody asked
 
@@ -188,7 +189,8 @@ class Result:
             makespan_s = float(jobs["finished_at"].max() - jobs["submitted_at"].min())  # type: ignore[operator,arg-type]
         gpus = self.cluster.gpus
         span_s = self.simulated_s if self.unfinished_jobs else makespan_s
-        used = self.progress_gpu_s / (gpus * span_s) if span_s else None
+        speed = sum(node.gpus * node.speed for node in self.cluster.nodes)  # of all GPUs together
+        used = self.progress_gpu_s / (speed * span_s) if span_s else None
         return {
             "policy": self.policy,
             "placer": self.placer,

@@ -29,7 +29,9 @@ from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds
 from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
+from tiresias.sim.rejections import WISHES, Rejections, demand_of, rejections
 from tiresias.sim.result import Recorder, Result
+from tiresias.sim.speeds import NodeSpeeds, differ
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
 
@@ -60,8 +62,9 @@ def simulate(
     `trace` is a path, a `builtin:` name, a Trace or a data frame with at least submitted_at, gpus and
     duration_s; `cluster` a Cluster or a description such as "64x8". Without a placer it is the one that the
     policy or the cluster names. With a network (the cluster's own, or the one named here) runs are slower
-    where they are spread; jobs whose model is not known get one from `models`. A `moment` is filled in when
-    its instant has come. Interrupted by Ctrl-C it returns what was measured so far.
+    where they are spread, and jobs whose model is not known get one from `models`; on nodes that differ they
+    go at the speed of the slowest. A `moment` is filled in when its instant has come. Interrupted by Ctrl-C
+    it returns what was measured so far.
     """
     machines = machines_of(cluster)
     cluster = machines.cluster
@@ -78,22 +81,23 @@ def simulate(
     world = World(preemption_cost_s)
     if fabric is not None and speed_model is None:
         speed_model = NetworkSpeeds(fabric, cluster, world.runs)
+    if differ(cluster):
+        speed_model = NodeSpeeds(cluster, world.runs, speed_model)
     recorder = Recorder(world.spent)
-    fits = trace.jobs["gpus"] <= cluster.gpus
-    rejected = len(trace) - int(fits.sum())
+    rejected = rejections(trace, cluster)
     with ExitStack() as stack:
         write = stack.enter_context(journal_to(journal)) if journal is not None else None
         engine = Engine(
             controller,
             world,
-            jobs_of(trace, cluster.gpus),
+            jobs_of(trace, rejected.rows),
             recorder.end,
             speed_model=speed_model,
             journal=write,
             on_instant=recorder.watch(controller.state),
             moment=moment,
         )
-        wall_s, interrupted = _run(engine, recorder, len(trace) - rejected, progress)
+        wall_s, interrupted = _run(engine, recorder, len(trace) - len(rejected.rows), progress)
     result = _result(trace, cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
     result.network, result.models = fabric.name if fabric is not None else OFF, told_models
     return result
@@ -139,7 +143,7 @@ def _result(
     cluster: Cluster,
     engine: Engine,
     recorder: Recorder,
-    rejected: int,
+    rejected: Rejections,
     wall_s: float,
     *,
     interrupted: bool,
@@ -147,7 +151,7 @@ def _result(
     controller, world = engine.controller, engine.world
     who, where = controller.policy, controller.placer
     jobs = recorder.jobs(trace.jobs)
-    unfinished = len(trace) - rejected - jobs.height
+    unfinished = len(trace) - len(rejected.rows) - jobs.height
     notes = []
     if unfinished and not interrupted:
         notes.append(f"{unfinished} jobs never got to the end: the placer {where.name} went on refusing them")
@@ -160,7 +164,8 @@ def _result(
         trace_name=trace.name,
         jobs=jobs,
         timeline=recorder.timeline(),
-        rejected_jobs=rejected,
+        rejected_jobs=len(rejected.rows),
+        rejections=rejected.notes,
         events=engine.events,
         wall_s=wall_s,
         lost_gpu_s=world.lost_gpu_s,
@@ -213,26 +218,31 @@ def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
     return float(done) + sum(job.progress_at(state.at) * job.gpus for job in state.jobs.values())
 
 
-def jobs_of(trace: Trace, max_gpus: int) -> Iterator[Job]:
+def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Job]:
     """The trace's jobs in order of submission, made as they are needed; ids are positions in the trace."""
-    columns = ("submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model")
-    rows = trace.jobs.select(*columns, "preemption_cost_s", pl.col("preemptible").fill_null(True)).iter_rows()
+    columns = ("submitted_at", "duration_s", "user", "tenant", "name", "group", "priority", "model")
+    told = pl.col("preemption_cost_s"), pl.col("preemptible").fill_null(True)
+    rows = trace.jobs.select(*columns, *told, "gpus", *WISHES).iter_rows()
     priorities = {str(p): p for p in Priority}
-    demands = {gpus: Demand(gpus) for gpus in trace.jobs["gpus"].unique()}
+    demands: dict[tuple[Any, ...], Demand] = {}
     for id, row in enumerate(rows):
-        at, gpus, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible = row
-        if gpus <= max_gpus:
-            yield Job(
-                JobId(id),
-                demands[gpus],
-                at,
-                user,
-                tenant,
-                name,
-                group,
-                priorities[priority],
-                is_preemptible,
-                model,
-                duration_s,
-                cost_s,
-            )
+        if id in rejected:
+            continue
+        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible, *wishes = row
+        demand = demands.get(asked := tuple(wishes))
+        if demand is None:
+            demand = demands[asked] = demand_of(*wishes)
+        yield Job(
+            JobId(id),
+            demand,
+            at,
+            user,
+            tenant,
+            name,
+            group,
+            priorities[priority],
+            is_preemptible,
+            model,
+            duration_s,
+            cost_s,
+        )

@@ -19,7 +19,14 @@ SCHEMA: dict[str, pl.DataType] = {
     "model": pl.String(),
     "preemption_cost_s": pl.Float64(),  # null: the simulation's --preemption-cost
     "preemptible": pl.Boolean(),  # null: yes
+    "gpu_type": pl.String(),  # "": any
+    "cpus": pl.Int64(),  # cores for the whole gang; null: its share
+    "memory_gib": pl.Float64(),  # for the whole gang; null: its share
 }
+
+
+OPTIONAL = ("preemption_cost_s", "preemptible", "cpus", "memory_gib")
+"""The columns that may hold nulls."""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import hashlib
 import polars as pl
 import pytest
 
-from tiresias.sim.trace import SCHEMA
+from tiresias.sim.trace import OPTIONAL, SCHEMA
 from tiresias.sim.traces import BUILTINS, TraceError, describe, generate, load, write
 
 
@@ -24,7 +24,7 @@ def test_every_builtin_loads_in_order_and_whole(name):
     assert trace.jobs["submitted_at"].is_sorted()
     assert trace.jobs["submitted_at"][0] == 0.0
     assert trace.jobs["id"].is_unique().all()
-    assert trace.jobs.drop("preemption_cost_s", "preemptible").null_count().sum_horizontal().item() == 0
+    assert trace.jobs.drop(OPTIONAL).null_count().sum_horizontal().item() == 0
 
 
 def test_the_example_is_the_papers():

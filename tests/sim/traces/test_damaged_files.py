@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from tiresias.sim.trace import OPTIONAL
 from tiresias.sim.traces import FORMATS, TraceError, describe, load
 
 ATTEMPT = {
@@ -87,7 +88,7 @@ def test_a_damaged_file_is_told_in_words(tmp_path: Path, data: bytes, skip: bool
         return
     assert describe(trace)["duration_s"]["min"] > 0
     assert trace.jobs["submitted_at"].is_sorted()
-    assert trace.jobs.drop("preemption_cost_s", "preemptible").null_count().sum_horizontal().item() == 0
+    assert trace.jobs.drop(OPTIONAL).null_count().sum_horizontal().item() == 0
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -14,6 +14,8 @@ from tiresias.sim.traces.source import Source
 
 REQUIRED = ("submitted_at", "gpus", "duration_s")
 TEXTS = ("user", "tenant", "name", "group", "model")
+MOST_CORES = 100_000_000
+MOST_GIB = 1e9
 
 
 def read(source: Source) -> Draft:
@@ -31,6 +33,9 @@ def read(source: Source) -> Draft:
         priority=_priority(sheet),
         preemption_cost_s=_cost(sheet),
         preemptible=_preemptible(sheet),
+        gpu_type=sheet.trimmed("gpu_type"),
+        cpus=_cores(sheet),
+        memory_gib=sheet.number("memory_gib", above=0.0, most=MOST_GIB, optional=True),
         **{name: sheet.text(name) for name in TEXTS},
     )
 
@@ -50,6 +55,12 @@ def _priority(sheet: Sheet) -> pl.Series:
 
 def _cost(sheet: Sheet) -> pl.Series:
     return sheet.number("preemption_cost_s", least=0.0, optional=True)
+
+
+def _cores(sheet: Sheet) -> pl.Series:
+    values = sheet.number("cpus", least=1.0, most=MOST_CORES, optional=True)
+    sheet.refuse(values.is_not_null() & (values != values.floor()), "cpus", "is not a whole number")
+    return values.cast(pl.Int64)
 
 
 def _preemptible(sheet: Sheet) -> pl.Series:

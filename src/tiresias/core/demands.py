@@ -1,0 +1,72 @@
+"""Demands that no node can ever meet, and why: said before a job waits for what will not come.
+
+Nodes count whether they are in service or not: what is drained may come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tiresias.core.model import Demand, Node
+
+GIB = 1 << 30
+
+
+def unmet(demand: Demand, nodes: Sequence[Node]) -> str:
+    """What it asks for, what there is, and what to do, as in "asks for …"; empty if it can be met."""
+    there = _gpus(nodes)
+    if demand.gpus > there:
+        return f"asks for {demand.gpus} GPUs, and there are {there} in all; ask for fewer"
+    for part, wish, what_is_there in (
+        (Demand(demand.gpus, gpu_type=demand.gpu_type), _type_wish, _types),
+        (replace(demand, memory_bytes=None), _cores_wish, _most_cores),
+        (demand, _memory_wish, _most_memory),
+    ):
+        if not part.is_choosy:
+            continue
+        suiting = [node for node in nodes if node.suits(part)]
+        there = _gpus(suiting)
+        if not there:
+            return f"asks for {wish(demand)}, and {what_is_there(nodes)}; ask for what there is"
+        if demand.gpus > there:
+            return f"asks for {demand.gpus} {wish(demand)}, and there are {there} such; ask for fewer"
+        nodes = suiting
+    return ""
+
+
+def _gpus(nodes: Sequence[Node]) -> int:
+    return sum(node.gpus for node in nodes)
+
+
+def _type_wish(demand: Demand) -> str:
+    return f"GPUs of type {demand.gpu_type}"
+
+
+def _types(nodes: Sequence[Node]) -> str:
+    """What types there are, and how many GPUs of each."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        if node.gpu_type and node.gpus:
+            counts[node.gpu_type] = counts.get(node.gpu_type, 0) + node.gpus
+    if not counts:
+        return "no node tells a type"
+    return f"there are {', '.join(f'{count} {name}' for name, count in counts.items())}"
+
+
+def _cores_wish(demand: Demand) -> str:
+    return f"GPUs with {(demand.cpus or 0) / demand.gpus:g} cores each"
+
+
+def _most_cores(nodes: Sequence[Node]) -> str:
+    most = max((node.cpus / node.gpus for node in nodes if node.gpus), default=0.0)
+    return f"no node has more than {most:g} cores a GPU"
+
+
+def _memory_wish(demand: Demand) -> str:
+    return f"GPUs with {(demand.memory_bytes or 0) / demand.gpus / GIB:g} GiB of memory each"
+
+
+def _most_memory(nodes: Sequence[Node]) -> str:
+    most = max((node.memory_bytes / node.gpus for node in nodes if node.gpus), default=0.0)
+    return f"no node has more than {most / GIB:g} GiB a GPU"

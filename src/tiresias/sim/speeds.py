@@ -1,0 +1,41 @@
+"""How fast runs go on nodes that differ: at the speed of the slowest node, times what the network leaves.
+
+A SpeedModel around another one (or none). The other's answers are those for nodes of speed 1; that a faster
+GPU waits for the network for a larger part of its time is not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tiresias.core.ledger import Ledger
+from tiresias.core.model import Cluster, RunId
+from tiresias.core.plugins import SpeedModel
+from tiresias.sim.world import WorldRun
+
+
+class NodeSpeeds:
+    """The SpeedModel of a cluster whose nodes differ in speed; `runs` are the World's."""
+
+    def __init__(self, cluster: Cluster, runs: Mapping[RunId, WorldRun], others: SpeedModel | None = None):
+        self._nodes = cluster.nodes
+        self._runs = runs
+        self._others = others
+        self._slowest: dict[RunId, float] = {}
+
+    def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> dict[RunId, float]:
+        changed = list(changed)
+        found = {} if self._others is None else dict(self._others.speeds(changed, ledger))
+        for run_id in changed:
+            run = self._runs.get(run_id)
+            if run is None:  # it has exited
+                self._slowest.pop(run_id, None)
+            elif run_id not in self._slowest:
+                self._slowest[run_id] = min(self._nodes[node].speed for node in run.nodes)
+                found.setdefault(run_id, 1.0)
+        return {run_id: speed * self._slowest[run_id] for run_id, speed in found.items()}
+
+
+def differ(cluster: Cluster) -> bool:
+    """Whether any node is faster or slower than a job's duration is told for."""
+    return any(node.speed != 1.0 for node in cluster.nodes)

@@ -1,0 +1,63 @@
+"""Demands that can never be met: named with what there is, before anybody waits for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiresias.core.demands import GIB, unmet
+from tiresias.core.model import Demand, Node
+
+LAB = [
+    Node("a", 4, gpu_type="P100", cpus=20, memory_bytes=64 * GIB),
+    Node("b", 4, gpu_type="P100", cpus=20, memory_bytes=64 * GIB),
+    Node("c", 8, gpu_type="K80", cpus=16),
+]
+
+
+@pytest.mark.parametrize(
+    ("demand", "told"),
+    [
+        (Demand(17), "asks for 17 GPUs, and there are 16 in all; ask for fewer"),
+        (
+            Demand(1, gpu_type="H100"),
+            "asks for GPUs of type H100, and there are 8 P100, 8 K80; ask for what there is",
+        ),
+        (Demand(9, gpu_type="P100"), "asks for 9 GPUs of type P100, and there are 8 such; ask for fewer"),
+        (
+            Demand(2, cpus=24),
+            "asks for GPUs with 12 cores each, and no node has more than 5 cores a GPU; "
+            "ask for what there is",
+        ),
+        (
+            Demand(1, gpu_type="K80", cpus=3),
+            "asks for GPUs with 3 cores each, and no node has more than 2 cores a GPU; ask for what there is",
+        ),
+        (Demand(9, cpus=27), "asks for 9 GPUs with 3 cores each, and there are 8 such; ask for fewer"),
+        (
+            Demand(1, gpu_type="P100", memory_bytes=17 * GIB),
+            "asks for GPUs with 17 GiB of memory each, and no node has more than 16 GiB a GPU; "
+            "ask for what there is",
+        ),
+    ],
+)
+def test_what_nobody_has(demand: Demand, told: str) -> None:
+    assert unmet(demand, LAB) == told
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        Demand(16),
+        Demand(8, gpu_type="P100"),
+        Demand(2, cpus=10),
+        Demand(16, cpus=32),
+        Demand(8, gpu_type="K80", memory_bytes=900 * GIB),  # how much it has is not told
+    ],
+)
+def test_what_can_be_met(demand: Demand) -> None:
+    assert unmet(demand, LAB) == ""
+
+
+def test_where_no_node_tells_its_type() -> None:
+    told = unmet(Demand(1, gpu_type="H100"), [Node("a", 4)])
+    assert told == "asks for GPUs of type H100, and no node tells a type; ask for what there is"
