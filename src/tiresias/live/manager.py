@@ -88,9 +88,10 @@ class Manager(Window):
 
     def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
         """What would become of it now; nothing changes."""
-        asked = self._checked(caller, submission)
-        at = self.now()
-        barred = self.gates.would_bar(asked, at)
-        if barred:
-            return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
-        return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)
+        with self.models.trying():
+            asked = self._checked(caller, submission)
+            at = self.now()
+            barred = self.gates.would_bar(asked, at)
+            if barred:
+                return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
+            return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)

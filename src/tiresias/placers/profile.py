@@ -8,7 +8,6 @@ durations, a job is expected to run for about as long as it has run so far, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from tiresias.core.facts import Allocation
@@ -18,7 +17,7 @@ from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, fewest_now, one_rack_now, too_scattered
 from tiresias.placers.shapes import ideal, shape, worst
-from tiresias.profiles import zoo
+from tiresias.profiles.known import find as known
 from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
@@ -35,12 +34,6 @@ def one_of(*names: str) -> Any:
         return text
 
     return parse
-
-
-@lru_cache(maxsize=4096)
-def known(model: str) -> ModelProfile | None:
-    """The profile of a model of this name, if there is one."""
-    return zoo.find(model) if zoo.knows(model) else None
 
 
 @placers.register
