@@ -36,7 +36,7 @@ def test_a_model_of_the_zoo_gets_its_one_name(tmp_path: Path) -> None:
 
 def test_a_name_that_nobody_knows_is_refused_with_those_near_and_what_to_do(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
-        with pytest.raises(Invalid, match="no model 'resnet51'; near are resnet.*profile --list.*--profile"):
+        with pytest.raises(Invalid, match=r"no model 'resnet51'; near are resnet.*profile --list.*--profile"):
             lab.submit("true", model="resnet51")
         assert not lab.manager.state.jobs
 

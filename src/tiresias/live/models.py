@@ -1,8 +1,8 @@
 """The models that jobs train: their names made one, and the profiles that jobs bring along kept.
 
-Rules: a job carries the name of a model and nothing else of it. A profile that comes with a submission is kept
-in the journal, once, under the name that is its own (profiles/known.py), in the transaction that makes its job
-durable; from there every later manager, and whoever replays the journal, knows it.
+Rules: a job carries the name of a model and nothing else of it. A profile that comes with a submission is
+kept in the journal, once, under the name that is its own (profiles/known.py), in the transaction that makes
+its job durable; from there every later manager, and whoever replays the journal, knows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Profiles by name: those of the zoo, and those that jobs brought along.
 
-Rules: the name of a profile that was brought along ends in a digest of all that it says (`mine@3f2a9c1b04d7`),
-so the same name is the same profile in every process and for ever, and whoever decides by a name decides the
+Rules: the name of a profile that was brought along ends in a digest of all it says (`mine@3f2a9c1b04d7`), so
+the same name is the same profile in every process and for ever, and whoever decides by a name decides the
 same again. A plain name (`mine`) stands for the one that was brought along last.
 """
 
