@@ -286,7 +286,8 @@ class Desk(Keeper):
         """Go on under another policy or other options, with all jobs as they are."""
         self._admin(caller, "change the policy")
         if placer is None:
-            placer, placer_options = self.chosen.placer, self.chosen.placer_options
+            placer = self.chosen.placer
+            placer_options = self.chosen.placer_options if placer_options is None else placer_options
         try:
             chosen = Chosen(policy, dict(options), placer, dict(placer_options or {}))
             made = policies.make(policy, chosen.options)

@@ -32,7 +32,7 @@ from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store
 
 DEFAULT_POLICY = "tiresias-l"
-DEFAULT_PLACER = "packed"
+DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
 GPUS = "gpus"  # the setting: which slot is which GPU
 
 
@@ -45,6 +45,7 @@ class Options:
     policy: str = DEFAULT_POLICY
     set: dict[str, Any] = field(default_factory=dict)
     placer: str = DEFAULT_PLACER
+    placer_set: dict[str, Any] = field(default_factory=dict)
     listen: str | None = None
     group: str | None = None
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
@@ -121,10 +122,10 @@ def _survey(options: Options, driver: Driver) -> Survey:
 
 
 def _chosen(options: Options) -> Chosen:
-    chosen = Chosen(options.policy, dict(options.set), options.placer)
+    chosen = Chosen(options.policy, dict(options.set), options.placer, dict(options.placer_set))
     try:
         policies.make(chosen.policy, chosen.options)
-        placers.make(chosen.placer)
+        placers.make(chosen.placer, chosen.placer_options)
     except OptionError as error:
         raise Invalid(str(error)) from None
     return chosen

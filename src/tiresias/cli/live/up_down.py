@@ -41,7 +41,11 @@ def up(
         typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
     ] = None,
     placer: Annotated[
-        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: packed).")
+        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: profile).")
+    ] = None,
+    placer_set: Annotated[
+        list[str] | None,
+        typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
     ] = None,
     listen: Annotated[
         str | None,
@@ -69,6 +73,7 @@ def up(
         policy,
         settings.policy_options(options or [], chosen),
         placer,
+        settings.placer_options(placer_set or [], placer or (before or Settings()).placer),
         listen,
         group,
         settings.plugins(),
@@ -181,11 +186,13 @@ def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
         name = given.policy or now["name"]
         options = {**(now["options"] if name == now["name"] else {}), **given.set}
         placer = given.placer or now["placer"]
-        if (name, options, placer) != (now["name"], now["options"], now["placer"]):
-            client.set_policy(name, options, placer=placer)
+        there = {**(now["placer_options"] if placer == now["placer"] else {}), **given.placer_set}
+        has = (now["name"], now["options"], now["placer"], now["placer_options"])
+        if (name, options, placer, there) != has:
+            client.set_policy(name, options, placer=placer, placer_options=there)
             notify([f"the manager goes on under {name}"])
         told = dict(client.status())
-    settings.write(place, replace(wanted, policy=name, set=options, placer=placer))
+    settings.write(place, replace(wanted, policy=name, set=options, placer=placer, placer_set=there))
     return told
 
 
