@@ -23,6 +23,7 @@ LIVE = frozenset({"policy", "set", "placer", "placer_set"})  # what a running ma
 @dataclass(slots=True, frozen=True)
 class Settings:
     fake_gpus: int | None = None
+    fake_groups: int = 1
     gpus: str | None = None  # None: all that there are
     policy: str = "tiresias-l"
     set: dict[str, str] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Given:
     """What stands on the command line of `up`; None is "not given"."""
 
     fake_gpus: int | None = None
+    fake_groups: int | None = None
     gpus: str | None = None
     policy: str | None = None
     set: Mapping[str, str] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class Given:
         kept_there = stored.placer_set if placer == stored.placer else {}
         merged = replace(
             stored,
+            fake_groups=self.fake_groups or stored.fake_groups,
             policy=policy,
             set={**kept, **self.set},
             placer=placer,
@@ -85,9 +88,11 @@ class Given:
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
         if self.fake_gpus is not None:
-            return replace(merged, fake_gpus=self.fake_gpus or None, gpus=None)
+            groups = self.fake_groups or (stored.fake_groups if self.fake_gpus == stored.fake_gpus else 1)
+            return replace(merged, fake_gpus=self.fake_gpus or None, fake_groups=groups, gpus=None)
         if self.gpus is not None:
-            return replace(merged, gpus=None if self.gpus == "all" else self.gpus, fake_gpus=None)
+            real = None if self.gpus == "all" else self.gpus
+            return replace(merged, gpus=real, fake_gpus=None, fake_groups=1)
         return merged
 
 
@@ -153,7 +158,7 @@ def placer_options(texts: Sequence[str], placer: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise Stop(f"--placer-set {text!r} is not understood; write key=value (tir placers lists the keys)")
+            raise Stop(f"--placer-set {text!r} is not understood; write key=value (tir placers lists keys)")
         chosen[key.strip()] = _text(key.strip(), value.strip())
     parse_options(placers.get(placer), chosen)
     return chosen
@@ -178,6 +183,8 @@ def check(settings: Settings) -> None:
 
     parse_options(policies.get(settings.policy), settings.set)
     parse_options(placers.get(settings.placer), settings.placer_set)
+    if settings.fake_groups > max(1, settings.fake_gpus or 0):
+        raise Stop(f"--fake-groups {settings.fake_groups}: there are {settings.fake_gpus or 0} fake GPUs")
     if settings.gpus is not None:
         try:
             parse_selection(settings.gpus)

@@ -30,6 +30,10 @@ def up(
         int | None,
         typer.Option("--fake-gpus", metavar="N", min=0, help="N slots without GPUs; 0: real GPUs again."),
     ] = None,
+    fake_groups: Annotated[
+        int | None,
+        typer.Option("--fake-groups", metavar="N", min=1, help="Fake GPUs in N groups of neighbours."),
+    ] = None,
     gpus: Annotated[
         str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
     ] = None,
@@ -69,6 +73,7 @@ def up(
     settings.use_plugins(before)
     given = Given(
         fake_gpus,
+        fake_groups,
         gpus,
         policy,
         settings.policy_options(options or [], chosen),
