@@ -16,9 +16,11 @@ from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, fewest_now, one_rack_now, too_scattered
+from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, shape, worst
 from tiresias.profiles.known import find as known
-from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
+from tiresias.profiles.links import PRESETS, Shape, Sharing, gpus_of, packed_shape, spread_shape
+from tiresias.profiles.measured import Place, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
@@ -56,16 +58,24 @@ class Profile(Placer):
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
         moves: int = option(3, "runs that may be moved at once to make a place for a gang that waits")
+        near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
+        far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
+        measured: str = option("", "slowdowns that runs have shown: model:gpus:NODESxGROUPS=1.45,…", checked)
 
         def __post_init__(self) -> None:
             if not (0 <= self.limit <= 1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
                 raise ValueError("limit must be from 0 to 1, sharing 1 or more, floor_s 0 or more")
             if not 0 <= self.expected_s < INFINITY or self.moves < 0:
                 raise ValueError("expected_s and moves must be 0 or more")
+            if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
+                raise ValueError("near and far must be 0 or more")
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._network = Network(PRESETS[self.options.network])
+        near = with_node_link(PRESETS[self.options.network], self.options.near)
+        self._network = Network(near)
+        self._measured = parse(self.options.measured)
+        self._groups = Groups(near, with_node_link(near, self.options.far), self._measured)
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
         self._asked: tuple[JobState, Holes, int, float] | None = None
         self._answer: tuple[Allocation, float] = (), 0.0
@@ -78,6 +88,9 @@ class Profile(Placer):
         return now if waited_s + BLINK_S >= patience_s else None
 
     def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+        profile = known(job.job.model)
+        if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
+            return near
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
     def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
@@ -85,6 +98,14 @@ class Profile(Placer):
 
     def refusal(self, job: JobState, holes: Holes, at: float) -> str:
         waits_s = self.retry_at(job, holes, at) - at
+        now, _ = self._judge(job, holes, at)
+        profile = known(job.job.model)
+        if len(now) == 1 and profile is not None:
+            most = most_in_one(now, holes)
+            text = f"{holes.free} free, at most {most} in one group, needs {job.gpus} in one"
+            loss = self._groups.loss(profile, now, holes)
+            why = f"{profile.name} would take {loss:.2f}x as long across groups"
+            return f"{text} ({why}), for another {waits_s:.0f} s at most"
         return f"{too_scattered(job.gpus, holes)} ({self.verdict(job)}), for another {waits_s:.0f} s at most"
 
     def verdict(self, job: JobState) -> str:
@@ -109,7 +130,7 @@ class Profile(Placer):
         asked = (job, holes, holes.changes, at)
         if self._asked != asked:
             now = self._best_now(job, holes)
-            patience_s = 0.0 if len(now) == 1 else self._patience_s(job, now, holes, at)
+            patience_s = self._patience_s(job, now, holes, at)
             self._asked, self._answer = asked, (now, patience_s)
         return self._answer
 
@@ -132,7 +153,7 @@ class Profile(Placer):
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
         """Whether there are places so bad for it that it would rather wait."""
-        profile = known(job.job.model) if job.gpus > 1 and holes.gpus else None
+        profile = known(job.job.model) if job.gpus > 1 and holes.gpus and len(holes.nodes) > 1 else None
         if profile is None:
             return False
         key = self, profile.name, job.gpus
@@ -147,17 +168,30 @@ class Profile(Placer):
         return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
-        """How many times as long as alone in the best place; a spread gang shares its links."""
+        """How many times as long as alone in the best place, as runs have shown, or as predicted.
+
+        A spread gang shares its links.
+        """
         if here == best:
             return 1.0
+        if self._measured:
+            places = (Place(profile.name, gpus_of(here), _word(each)) for each in (here, best))
+            shown, base = map(self._measured.get, places)
+            if shown is not None:
+                return shown / (base or 1.0)
         iteration = self._network.iteration
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, now: Allocation, holes: Holes, at: float) -> float:
         """What the best place of now would cost over the time that the job is expected to run."""
+        if len(now) == 1 and not holes.sockets[now[0][0]]:
+            return 0.0  # no place is better
         profile = known(job.job.model) if job.gpus > 1 else None
         if profile is None or holes.free == holes.gpus:
             return 0.0  # nothing to go by, or nobody to wait for
+        if len(now) == 1:
+            loss = self._groups.loss(profile, now, holes)
+            return self._worth_s(job, loss, at) if loss > ACCEPTABLE else 0.0
         here, best = shape(now, holes), ideal(job.gpus, holes)
         if here == best:
             return 0.0
@@ -167,6 +201,14 @@ class Profile(Placer):
         slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
         if slowdown <= ACCEPTABLE and not by_skew:
             return 0.0
+        return self._worth_s(job, slowdown, at)
+
+    def _worth_s(self, job: JobState, slowdown: float, at: float) -> float:
+        """How long to wait for a place without this slowdown."""
         run_s = max(job.executed_at(at), float(self.options.expected_s))
         return max(float(self.options.floor_s), (slowdown - 1) * run_s)
+
+
+def _word(shape: Shape) -> str:
+    return shape_word(sum(map(len, shape)))
 
