@@ -211,3 +211,15 @@ def test_doctor_names_each_problem_and_the_next_step(fresh):
     assert {"home", "options", "manager", "socket", "journal"} <= wrong
     assert all(found[what]["next_step"] for what in wrong)
     assert "-> chmod o-w" in fresh("doctor").out
+
+
+def test_fake_gpus_in_groups(fresh):
+    started = fresh("up", "--fake-gpus", "4", "--fake-groups", "2")
+    assert started.code == 0, started.err
+    assert fresh("nodes", "-o", "json").json[0]["groups"] == [[0, 1], [2, 3]]
+    table = fresh("nodes").out.splitlines()
+    assert "GROUPS" in table[0]
+    assert "0-1 2-3" in table[2]
+    assert fresh("up", "--fake-gpus", "4").code == 0, "nothing else is asked for"
+    refused = fresh("up", "--fake-gpus", "2", "--fake-groups", "3")
+    assert (refused.code, "--fake-groups 3: there are 2 fake GPUs" in refused.err) == (2, True)

@@ -45,7 +45,7 @@ def test_a_file_says_everything_that_the_command_line_can(tmp_path):
         nodes=2,
         ckpt_dir="runs/bert",
         grace="90s",
-        model="bert-base",
+        profile="bert-base",
         time="24h",
         retries=0,
         priority="low",

@@ -55,6 +55,17 @@ def test_what_is_asked_for_is_what_the_manager_knows(tir, client, tmp_path):
     assert of["reason"] == "Dependency"
 
 
+def test_a_profile_goes_with_the_job_and_its_file_is_not_needed_again(tir, client, tmp_path):
+    assert tir("profile", "vgg16", "--compute", "0.2", "--save", "mine.json").code == 0
+    (tmp_path / "job.yaml").write_text("command: 'true'\nplacement: {profile: mine.json}\n")
+    ids = [tir("submit", "--profile", "mine.json", "--", "true").id, tir("submit", "job.yaml").id]
+    (tmp_path / "mine.json").unlink()
+    [model] = {client.job(id)["model"] for id in ids}
+    assert model.startswith("vgg16@")
+    assert model in tir("show", ids[0]).out
+    assert client.job(tir("submit", "--model", model, "--", "true").id)["model"] == model
+
+
 def test_a_job_may_come_after_another_by_name(tir, client):
     first = tir("submit", "-n", "the-first", "--", "sleep", "100").id
     second = tir("submit", "--after", "the-first", "--", "true").id
@@ -123,6 +134,10 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--", "my-script"], "write ./my-script"),
         (["--", "./my-script"], "chmod +x"),
         (["--workdir", "nowhere", "--", "true"], "nowhere: there is no such directory"),
+        (["--model", "resnet51", "--", "true"], "no model 'resnet51'; near are resnet"),
+        (["--profile", "none.json", "--", "true"], "--profile none.json: there is no such file"),
+        (["--profile", "odd.json", "--", "true"], "odd.json: missing key 'parallelism'"),
+        (["--profile", "my-script", "--model", "vgg16", "--", "true"], "contradict each other"),
         (["--workdir", "my-script", "--", "true"], "is not a directory"),
         (["--time", "8", "--", "true"], "--time '8' is not a duration"),
         (["--begin", "soon", "--", "true"], "--begin 'soon' is not an instant"),
@@ -141,6 +156,7 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
 def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complaint):
     (tmp_path / "my-script").write_text("no first line")
     (tmp_path / "train.py").write_text("")
+    (tmp_path / "odd.json").write_text('{"format": 1, "name": "odd", "unseen_bytes": 9}')
     done = tir("submit", *words)
     assert done.code == 2
     assert complaint in done.err

@@ -45,6 +45,18 @@ def test_up_starts_a_manager_once_and_a_later_up_uses_the_same_options(fresh):
     assert (again["slots"], again["policy_options"]) == (3, {"queues": "100,200"})
 
 
+def test_the_placer_and_its_options_are_kept_and_may_change_while_it_runs(fresh):
+    assert up(fresh, "--fake-gpus", "2", "--placer-set", "floor_s=5")["placer"] == "profile"
+    assert "floor_s=5" in fresh("policy", "show").out
+    up(fresh, "--placer-set", "expected_s=60")
+    assert kept(fresh)["placer_set"] == {"floor_s": "5", "expected_s": "60"}
+    told = fresh("policy", "set", "tiresias-l", "--placer-set", "floor_s=7", "-o", "json").json
+    assert (told["placer"], told["placer_options"]) == ("profile", {"floor_s": "7"})
+    assert fresh("down").code == 0
+    assert up(fresh, "--placer", "packed")["placer"] == "packed"
+    assert kept(fresh)["placer_set"] == {}
+
+
 def test_a_policy_is_given_to_the_running_manager_and_other_options_need_a_new_one(fresh):
     pid = up(fresh, "--fake-gpus", "2")["pid"]
     changed = fresh("up", "--policy", "fifo", "-o", "json")
@@ -151,6 +163,8 @@ def test_mistakes_are_found_before_anything_is_started(fresh):
         (["--fake-gpus", "2", "--policy", "lifo"], "lifo"),
         (["--fake-gpus", "2", "--set", "quues=3"], "queues"),
         (["--fake-gpus", "2", "--placer", "nowhere"], "nowhere"),
+        (["--fake-gpus", "2", "--placer-set", "floors=1"], "profile has no option 'floors'"),
+        (["--fake-gpus", "2", "--placer-set", "floor_s"], "write key=value"),
         (["--gpus", "3-1"], "ends before it begins"),
     ):
         done = fresh("up", *options)

@@ -11,6 +11,7 @@ import pytest
 from tiresias.executors.base import Slot
 from tiresias.executors.gpus import Gpu, GpuProcesses, NoDriver, Nvml, fake, find, parse_selection
 from tiresias.executors.local import LocalExecutor
+from tiresias.executors.topology import Topology
 from tiresias.testing.executors import Bench
 
 GIB = 2**30
@@ -35,6 +36,9 @@ class Recorded:
             raise NoDriver(self._error)
         answer = self.used.get(uuid, [])
         return answer.pop(0) if answer and isinstance(answer[0], list) else answer
+
+    def topology(self):
+        return Topology()
 
 
 def test_all_gpus_are_found():

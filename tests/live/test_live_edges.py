@@ -10,14 +10,17 @@ from time import time
 import pytest
 
 from tiresias.core.model import JobId, Phase
+from tiresias.core.state import JobState
 from tiresias.executors.gpus import Driver, Gpu
+from tiresias.executors.topology import Topology
 from tiresias.live import keeper
 from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.keeper import MOST_REMEMBERED
 from tiresias.live.manager import Manager
 from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Caller, Submission
-from tiresias.store import Store, StoreError
+from tiresias.store import Store, StoreError, redecide, replay
+from tiresias.testing.builders import a_job
 from tiresias.testing.executors import until
 from tiresias.testing.live import ADMIN, LiveLab
 
@@ -115,6 +118,18 @@ class Cards(Driver):
 
     def processes(self, uuid: str) -> list[int]:
         return []
+
+
+class Neighbours(Cards):
+    """Four GPUs, two and two."""
+
+    groups: tuple[tuple[int, ...], ...] = ((0, 1), (2, 3))
+
+    def gpus(self) -> list[Gpu]:
+        return [self._gpu(index) for index in range(4) if index not in self.gone]
+
+    def topology(self) -> Topology:
+        return Topology(self.groups, "NVLink", 300.0, 24.0)
 
 
 @contextmanager
@@ -280,3 +295,28 @@ def test_what_a_training_measures_is_for_its_owner(tmp_path: Path) -> None:
             if job in lab.manager.state.jobs:
                 lab.manager.cancel(ADMIN, job)
                 lab.until_ended(job)
+
+
+def test_groups_of_gpus_are_known_by_slot_and_told_anew_when_they_differ(tmp_path: Path) -> None:
+    cards = Neighbours()
+    cards.groups = ()
+    with opened(tmp_path, cards) as manager:
+        assert manager.nodes()[0].groups == []
+    cards.groups = ((0, 2), (1, 3))
+    with opened(tmp_path, cards) as manager:
+        assert manager.nodes()[0].groups == [[0, 2], [1, 3]]
+        allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0)
+        assert allocation == ((0, 0b0101),), "two that are near each other"
+    cards.gone, cards.groups = {3}, ((0, 2),)
+    with opened(tmp_path, cards) as manager:
+        assert manager.nodes()[0].groups == [[0, 2], [1, 3]], "who is missing comes back"
+        assert redecide(replay(manager.store)) is None
+
+
+def test_groups_count_among_the_gpus_that_were_chosen(tmp_path: Path) -> None:
+    manager = open_manager(tmp_path, Options(gpus="1-3"), driver=Neighbours())
+    try:
+        assert manager.nodes()[0].groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
+    finally:
+        manager.executor.close()
+        manager.store.close()

@@ -104,3 +104,16 @@ def test_a_gang_larger_than_a_node_is_spread_rather_than_kept_waiting() -> None:
     lab.plan()
     assert lab.submit("c", gpus=4).started == ["c"]
     assert lab.submit("d", gpus=1).started == []
+
+
+def test_without_a_model_profile_places_as_packed_does() -> None:
+    """So it may be the placer of a machine whose users tell nothing of their models."""
+    rng = Random(3)
+    for _ in range(300):
+        free = [rng.randrange(9) for _ in range(rng.randrange(1, 5))]
+        ledger = ledger_with(*free)
+        gpus = rng.randrange(1, max(sum(free), 1) + 1)
+        job = JobState(a_job(1, gpus))
+        packed, profile = (placers.make(name).place(job, ledger, 0.0) for name in ("packed", "profile"))
+        assert packed == profile, (free, gpus)
+        assert placers.make("profile").claim(job, ledger, 0.0) == ()

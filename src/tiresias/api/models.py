@@ -91,6 +91,7 @@ class JobBody(Body):
     name: Name = ""
     tenant: Line = ""
     model: Line = ""
+    profile: dict[str, Any] | None = None
     priority: Priority = Priority.NORMAL
     preemptible: bool = True
     checkpoint_dir: Directory | Literal[""] = ""
@@ -199,6 +200,7 @@ def _at_index(body: JobBody, index: int) -> JobBody:
 
 
 def _submission(body: JobBody, **array: Any) -> Submission:
-    same = body.model_dump(exclude={"command", "after", "array", "env"})
+    same = body.model_dump(exclude={"command", "after", "array", "env", "profile"})
     after = tuple(JobId(id) for id in body.after)
-    return Submission(command=tuple(body.command), env=body.env, after=after, **same, **array)
+    own: dict[str, Any] = {"env": body.env, "profile": body.profile}  # the jobs of an array share them
+    return Submission(command=tuple(body.command), after=after, **own, **same, **array)

@@ -187,6 +187,15 @@ class SlotRestored:
 
 
 @dataclass(slots=True)
+class NodeRegrouped:
+    """These are the node's groups of slots that are near each other (Node.sockets)."""
+
+    at: float
+    node: str
+    sockets: tuple[tuple[int, ...], ...]
+
+
+@dataclass(slots=True)
 class TimerFired:
     at: float
 
@@ -212,5 +221,6 @@ Fact = (
     | NodeRestored
     | SlotDrained
     | SlotRestored
+    | NodeRegrouped
     | TimerFired
 )

@@ -10,6 +10,7 @@ What placers see of it is in holes.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, lowest
@@ -67,6 +68,14 @@ class Ledger(Holes):
         self.free += node.gpus
         self.gpus += node.gpus
         self.capacity += node.gpus
+
+    def regroup(self, node: str, sockets: tuple[tuple[int, ...], ...]) -> None:
+        """Which of its slots are near each other is known now, or known better."""
+        position = self._position[node]
+        assert all(slot < self.nodes[position].gpus for group in sockets for slot in group), (node, sockets)
+        self.nodes[position] = replace(self.nodes[position], sockets=sockets)
+        self.sockets[position] = tuple(sum(1 << slot for slot in group) for group in sockets)
+        self.memo.clear()
 
     def position(self, node: str) -> int:
         return self._position[node]

@@ -333,6 +333,10 @@ def _slot_restored(state: State, fact: f.SlotRestored) -> None:
     state.ledger.restore_slot(fact.node, fact.index)
 
 
+def _node_regrouped(state: State, fact: f.NodeRegrouped) -> None:
+    state.ledger.regroup(fact.node, fact.sockets)
+
+
 def _nothing(state: State, fact: f.TimerFired) -> None:
     return None
 
@@ -358,6 +362,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.NodeRestored: _node_restored,
     f.SlotDrained: _slot_drained,
     f.SlotRestored: _slot_restored,
+    f.NodeRegrouped: _node_regrouped,
     f.TimerFired: _nothing,
 }
 

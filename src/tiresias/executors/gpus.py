@@ -10,7 +10,11 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, Protocol
+
+from tiresias.executors import topology
+from tiresias.executors.topology import Topology
 
 FAKE_NAME = "fake"
 
@@ -32,6 +36,7 @@ class Survey:
 
     gpus: tuple[Gpu, ...]
     problem: str = ""
+    topology: Topology = Topology()  # of all GPUs of the machine, chosen or not
 
 
 class Driver(Protocol):
@@ -42,6 +47,10 @@ class Driver(Protocol):
 
     def processes(self, uuid: str) -> list[int]:
         """Pids that compute or draw on this GPU."""
+
+    def topology(self) -> Topology:
+        """Which GPUs are near each other; raises NoDriver in words."""
+        return Topology()
 
 
 class NoDriver(Exception):
@@ -70,6 +79,13 @@ class Nvml:
         except nvml.NVMLError as error:
             raise NoDriver(f"the NVIDIA driver does not answer for {uuid}: {error}") from None
         return sorted({each.pid for each in [*running, *drawing]})
+
+    def topology(self) -> Topology:
+        nvml = self._open()
+        try:
+            return topology.read(nvml)
+        except nvml.NVMLError as error:
+            raise NoDriver(f"the NVIDIA driver does not answer: {error}") from None
 
     def _open(self) -> Any:
         if self._library is None:
@@ -122,24 +138,29 @@ def _pending_rows(nvml: Any, handle: Any) -> bool:
 def find(driver: Driver, only: Iterable[int] | None = None) -> Survey:
     """The GPUs of this machine, or only those with these indices."""
     try:
-        gpus = driver.gpus()
+        gpus, near = driver.gpus(), driver.topology()
     except NoDriver as error:
         return Survey((), f"no GPUs found: {error}; --fake-gpus N makes slots without GPUs")
     if not gpus:
         return Survey((), "no GPUs found: the driver knows none; --fake-gpus N makes slots without GPUs")
     if only is None:
-        return Survey(tuple(gpus))
+        return Survey(tuple(gpus), topology=near)
     wanted = sorted(set(only))
     known = {gpu.index: gpu for gpu in gpus}
     if missing := [index for index in wanted if index not in known]:
         have = f"this machine has 0-{max(known)}"
         return Survey((), f"no GPU {', '.join(map(str, missing))}: {have}")
-    return Survey(tuple(known[index] for index in wanted))
+    return Survey(tuple(known[index] for index in wanted), topology=near)
 
 
-def fake(count: int) -> Survey:
-    """Slots without GPUs, for tests, laptops and training on CPUs."""
-    return Survey(tuple(Gpu(index, "", FAKE_NAME, 0) for index in range(count)))
+def fake(count: int, groups: int = 1) -> Survey:
+    """Slots without GPUs, for tests, laptops and training on CPUs; in so many groups of neighbours."""
+    gpus = tuple(Gpu(index, "", FAKE_NAME, 0) for index in range(count))
+    if groups == 1:
+        return Survey(gpus)
+    edges = [count * nth // groups for nth in range(groups + 1)]
+    parts = tuple(tuple(range(low, high)) for low, high in pairwise(edges))
+    return Survey(gpus, topology=Topology(parts, "wish"))
 
 
 def parse_selection(text: str) -> tuple[int, ...]:

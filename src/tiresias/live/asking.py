@@ -42,8 +42,10 @@ class Desk(Keeper):
         self.check_ready()
         if not 0 < len(submissions) <= MOST_AT_ONCE:
             raise Invalid(f"{len(submissions)} jobs at once: give between 1 and {MOST_AT_ONCE}")
-        asked = [self._checked(caller, submission) for submission in submissions]
-        self._check_count(caller, asked)
+        with self.models.trying():
+            asked = [self._checked(caller, submission) for submission in submissions]
+            self._check_count(caller, asked)
+            self._batch.settings |= self.models.keep()
         at = self.now()
         ids: list[JobId] = []
         facts: list[f.Fact] = []
@@ -134,7 +136,7 @@ class Desk(Keeper):
             if phase is not Phase.SUCCEEDED:
                 raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
         self._check_history(asked)
-        return asked
+        return self.models.named(asked)
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""
@@ -284,7 +286,8 @@ class Desk(Keeper):
         """Go on under another policy or other options, with all jobs as they are."""
         self._admin(caller, "change the policy")
         if placer is None:
-            placer, placer_options = self.chosen.placer, self.chosen.placer_options
+            placer = self.chosen.placer
+            placer_options = self.chosen.placer_options if placer_options is None else placer_options
         try:
             chosen = Chosen(policy, dict(options), placer, dict(placer_options or {}))
             made = policies.make(policy, chosen.options)

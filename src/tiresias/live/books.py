@@ -26,6 +26,7 @@ from tiresias.live.clock import Clock
 from tiresias.live.errors import Unavailable
 from tiresias.live.gates import Gates
 from tiresias.live.machine import Machine
+from tiresias.live.models import Models
 from tiresias.live.notes import Note, Notes
 from tiresias.live.places import Places
 from tiresias.live.progress import ProgressBook
@@ -61,6 +62,7 @@ class Books:
         limits: dict[str, Any] = store.setting(LIMITS, {})
         self.gates.limits = {user: Limits(**what) for user, what in limits.items()}
         self.progress = ProgressBook()
+        self.models = Models()
         self.timer_at = INFINITY
         self.problem = ""  # what keeps us from going on
         self.next_job_id = store.next_job_id

@@ -46,5 +46,6 @@ WORDS: dict[type, str] = {
     f.NodeRestored: "node {node} back in service",
     f.SlotDrained: "slot {node}:{index} out of service",
     f.SlotRestored: "slot {node}:{index} back in service",
+    f.NodeRegrouped: "the GPUs of node {node} are near each other in groups {sockets}",
     f.TimerFired: "timer",
 }

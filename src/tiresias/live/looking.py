@@ -284,7 +284,8 @@ class Window(Desk):
             slots = [self._slot(name, holders.get(name), is_drained=not is_in) for name in names]
             reason = self.out_of_service.get(node.name, "")
             free = ledger.free_counts[position]
-            found.append(NodeReport(node.name, node.gpus, free, not is_in, reason, slots))
+            groups = [list(group) for group in node.sockets]
+            found.append(NodeReport(node.name, node.gpus, free, not is_in, reason, slots, groups))
         return found
 
     def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotReport:

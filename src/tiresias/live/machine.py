@@ -11,6 +11,7 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.model import Node
 from tiresias.executors.base import Slot
 from tiresias.executors.gpus import Gpu
+from tiresias.executors.topology import Topology
 
 MISSING = "not found when the manager started"
 
@@ -32,6 +33,7 @@ class Machine:
     nodes: list[Node]
     gpus: dict[str, Gpu] = field(default_factory=dict)
     watch: GpuWatch | None = None  # None: fake GPUs, nothing can become of them
+    topology: Topology = Topology()  # what joins the GPUs; the nodes have its groups by slot
 
     @classmethod
     def fake(cls, count: int, node: str = "box") -> Machine:

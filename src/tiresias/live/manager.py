@@ -7,12 +7,13 @@ scheduling here: who runs and where is decided by the same core as in the simula
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
-from tiresias.core.model import Cluster, JobId
+from tiresias.core.model import Cluster, JobId, Node
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.executors.base import Executor
@@ -84,13 +85,24 @@ class Manager(Window):
                     facts.append(f.SlotRestored(at, node.name, index))
         if facts:
             self._keep_reasons()
-        return facts
+        return [*facts, *self._regrouped(at, known)]
+
+    def _regrouped(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
+        """Groups that differ from those known; a node of which GPUs are missing keeps the ones it has."""
+        found: list[f.Fact] = []
+        for node in self.machine.nodes:
+            slots = [self.machine.gpus.get(f"{node.name}:{index}") for index in range(node.gpus)]
+            is_whole = all(gpu is not None and (gpu.uuid or self.machine.watch is None) for gpu in slots)
+            if node.name in known and is_whole and known[node.name].sockets != node.sockets:
+                found.append(f.NodeRegrouped(at, node.name, node.sockets))
+        return found
 
     def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
         """What would become of it now; nothing changes."""
-        asked = self._checked(caller, submission)
-        at = self.now()
-        barred = self.gates.would_bar(asked, at)
-        if barred:
-            return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
-        return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)
+        with self.models.trying():
+            asked = self._checked(caller, submission)
+            at = self.now()
+            barred = self.gates.would_bar(asked, at)
+            if barred:
+                return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
+            return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)

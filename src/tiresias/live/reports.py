@@ -127,6 +127,7 @@ class NodeReport:
     is_drained: bool
     reason: str
     slots: list[SlotReport]
+    groups: list[list[int]] = field(default_factory=list)  # GPUs by index that are near each other
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store
 
 DEFAULT_POLICY = "tiresias-l"
-DEFAULT_PLACER = "packed"
+DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
 GPUS = "gpus"  # the setting: which slot is which GPU
 
 
@@ -41,10 +41,12 @@ class Options:
     """What `tir up` was given; kept in the home."""
 
     fake_gpus: int | None = None
+    fake_groups: int = 1  # of neighbours among them
     gpus: str | None = None
     policy: str = DEFAULT_POLICY
     set: dict[str, Any] = field(default_factory=dict)
     placer: str = DEFAULT_PLACER
+    placer_set: dict[str, Any] = field(default_factory=dict)
     listen: str | None = None
     group: str | None = None
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
@@ -109,7 +111,10 @@ def _survey(options: Options, driver: Driver) -> Survey:
             raise Invalid("give --gpus or --fake-gpus, not both")
         if not 1 <= options.fake_gpus <= 1024:
             raise Invalid(f"--fake-gpus {options.fake_gpus}: give a number from 1 to 1024")
-        return fake(options.fake_gpus)
+        if not 1 <= options.fake_groups <= options.fake_gpus:
+            most = options.fake_gpus
+            raise Invalid(f"--fake-groups {options.fake_groups}: give a number from 1 to {most}, the GPUs")
+        return fake(options.fake_gpus, options.fake_groups)
     try:
         only = None if options.gpus is None else parse_selection(options.gpus)
     except ValueError as error:
@@ -121,10 +126,10 @@ def _survey(options: Options, driver: Driver) -> Survey:
 
 
 def _chosen(options: Options) -> Chosen:
-    chosen = Chosen(options.policy, dict(options.set), options.placer)
+    chosen = Chosen(options.policy, dict(options.set), options.placer, dict(options.placer_set))
     try:
         policies.make(chosen.policy, chosen.options)
-        placers.make(chosen.placer)
+        placers.make(chosen.placer, chosen.placer_options)
     except OptionError as error:
         raise Invalid(str(error)) from None
     return chosen
@@ -158,7 +163,20 @@ def _machine(survey: Survey, store: Store) -> Machine:
     if everything != kept:
         store.set_setting(GPUS, everything)
     counts = {name: sum(slot.rpartition(":")[0] == name for slot in everything) for name in sorted(nodes)}
-    return Machine([Node(name, count) for name, count in counts.items()], gpus)
+    made = [Node(name, count, sockets=_near(name, gpus, survey)) for name, count in counts.items()]
+    return Machine(made, gpus, topology=survey.topology)
+
+
+def _near(node: str, gpus: Mapping[str, Gpu], survey: Survey) -> tuple[tuple[int, ...], ...]:
+    """The groups of GPUs as slots of this node; one group of all says nothing."""
+    slots = {
+        gpu.index: int(slot.rpartition(":")[2])
+        for slot, gpu in gpus.items()
+        if slot.rpartition(":")[0] == node
+    }
+    groups = [sorted(slots[index] for index in group if index in slots) for group in survey.topology.groups]
+    found = tuple(tuple(group) for group in groups if len(group) > 1)
+    return () if found and len(found[0]) == len(slots) else found
 
 
 def _places(survey: Survey, kept: Mapping[str, str], node: str) -> dict[str, Gpu]:

@@ -41,6 +41,7 @@ class Submission:
     name: str = ""
     tenant: str = ""
     model: str = ""
+    profile: Mapping[str, Any] | None = None  # as stored; once accepted only its name is left, in `model`
     priority: Priority = Priority.NORMAL
     preemptible: bool = True
     checkpoint_dir: str = ""  # empty: one of its own in the manager's home

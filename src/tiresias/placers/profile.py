@@ -8,7 +8,6 @@ durations, a job is expected to run for about as long as it has run so far, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from tiresias.core.facts import Allocation
@@ -16,10 +15,19 @@ from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import EVERYWHERE, fewest_now, fullest_rack, nodes_for_fewest, on_one_node, too_scattered
+from tiresias.placers.fits import (
+    EVERYWHERE,
+    fewest_now,
+    fullest_rack,
+    nodes_for_fewest,
+    on_one_node,
+    too_scattered,
+)
+from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, shape_now, worst
-from tiresias.profiles import zoo
-from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
+from tiresias.profiles.known import find as known
+from tiresias.profiles.links import PRESETS, Shape, Sharing, gpus_of, packed_shape, spread_shape
+from tiresias.profiles.measured import Place, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
@@ -36,12 +44,6 @@ def one_of(*names: str) -> Any:
         return text
 
     return parse
-
-
-@lru_cache(maxsize=4096)
-def known(model: str) -> ModelProfile | None:
-    """The profile of a model of this name, if there is one."""
-    return zoo.find(model) if zoo.knows(model) else None
 
 
 @placers.register
@@ -64,16 +66,24 @@ class Profile(Placer):
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
         moves: int = option(3, "runs that may be moved at once to make a place for a gang that waits")
+        near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
+        far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
+        measured: str = option("", "slowdowns that runs have shown: model:gpus:NODESxGROUPS=1.45,…", checked)
 
         def __post_init__(self) -> None:
             if not (0 <= self.limit <= 1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
                 raise ValueError("limit must be from 0 to 1, sharing 1 or more, floor_s 0 or more")
             if not 0 <= self.expected_s < INFINITY or self.moves < 0:
                 raise ValueError("expected_s and moves must be 0 or more")
+            if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
+                raise ValueError("near and far must be 0 or more")
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._network = Network(PRESETS[self.options.network])
+        near = with_node_link(PRESETS[self.options.network], self.options.near)
+        self._network = Network(near)
+        self._measured = parse(self.options.measured)
+        self._groups = Groups(near, with_node_link(near, self.options.far), self._measured)
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
         self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
@@ -84,14 +94,20 @@ class Profile(Placer):
         if job.gpus > holes.free:
             return None
         together = on_one_node(job.gpus, holes)
-        if together is not None:
+        if together is not None and not self._groups.matter:
             return together
         patience_s = self._patience_s(job, holes, at)
         if at - min(job.refused_since, at) + BLINK_S < patience_s:
             return None
+        if together is not None:
+            return together
         return fewest_now(job.gpus, holes, self._best_now(known(job.job.model), job.gpus, holes)[0])
 
     def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+        if self._groups.matter:
+            profile = known(job.job.model)
+            if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
+                return near
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
     def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
@@ -99,6 +115,14 @@ class Profile(Placer):
 
     def refusal(self, job: JobState, holes: Holes, at: float) -> str:
         waits_s = self.retry_at(job, holes, at) - at
+        now = on_one_node(job.gpus, holes)
+        profile = known(job.job.model)
+        if now is not None and profile is not None:
+            most = most_in_one(now, holes)
+            text = f"{holes.free} free, at most {most} in one group, needs {job.gpus} in one"
+            loss = self._groups.loss(profile, now, holes)
+            why = f"{profile.name} would take {loss:.2f}x as long across groups"
+            return f"{text} ({why}), for another {waits_s:.0f} s at most"
         return f"{too_scattered(job.gpus, holes)} ({self.verdict(job)}), for another {waits_s:.0f} s at most"
 
     def verdict(self, job: JobState) -> str:
@@ -134,7 +158,7 @@ class Profile(Placer):
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
         """Whether there are places so bad for it that it would rather wait."""
-        profile = known(job.job.model) if job.gpus > 1 and holes.gpus else None
+        profile = known(job.job.model) if job.gpus > 1 and holes.gpus and len(holes.nodes) > 1 else None
         if profile is None:
             return False
         key = self, profile.name, job.gpus
@@ -149,16 +173,25 @@ class Profile(Placer):
         return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
-        """How many times as long as alone in the best place; a spread gang shares its links."""
+        """How many times as long as alone in the best place, as runs have shown, or as predicted.
+
+        A spread gang shares its links.
+        """
         key = profile.name, here, best
         known = self._slowdowns.get(key)
         if known is None:
-            known = 1.0
-            if here != best:
-                iteration = self._network.iteration
-                known = iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
+            known = 1.0 if here == best else self._shown_or_predicted(profile, here, best)
             self._slowdowns[key] = known
         return known
+
+    def _shown_or_predicted(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
+        if self._measured:
+            places = (Place(profile.name, gpus_of(here), _word(each)) for each in (here, best))
+            shown, base = map(self._measured.get, places)
+            if shown is not None:
+                return shown / (base or 1.0)
+        iteration = self._network.iteration
+        return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
         """What the best place of now would cost over the time that the job is expected to run.
@@ -170,17 +203,22 @@ class Profile(Placer):
             return self._answer_s
         profile = known(job.job.model) if job.gpus > 1 else None
         slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
-        patience_s = 0.0
-        if slowdown:
-            patience_s = max(self._floor_s, (slowdown - 1) * max(job.executed_at(at), self._expected_s))
+        patience_s = self._worth_s(job, slowdown, at) if slowdown else 0.0
         self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
         return patience_s
+
+    def _worth_s(self, job: JobState, slowdown: float, at: float) -> float:
+        """How long to wait for a place without this slowdown."""
+        return max(self._floor_s, (slowdown - 1) * max(job.executed_at(at), self._expected_s))
 
     def _slowdown_now(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         """The slowdown at the best place of now; 0 where it is not worth waiting for another one.
 
         Who waits is asked again and again while the nodes stay as full as they are: answers are remembered.
         """
+        if self._groups.matter and (now := on_one_node(gpus, holes)) is not None:
+            loss = self._groups.loss(profile, now, holes)
+            return loss if loss > ACCEPTABLE and holes.free < holes.gpus else 0.0
         answers: dict[Any, float] = holes.memo.setdefault(self, {})
         key = gpus, profile.name, *holes.buckets
         known_slowdown = answers.get(key)
@@ -201,3 +239,7 @@ class Profile(Placer):
             return 0.0
         slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
         return slowdown if by_skew or slowdown > ACCEPTABLE else 0.0
+
+
+def _word(shape: Shape) -> str:
+    return shape_word(sum(map(len, shape)))

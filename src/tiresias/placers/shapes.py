@@ -20,9 +20,12 @@ def shape(allocation: Allocation, holes: Holes) -> Shape:
 
 
 def shape_now(need: int, holes: Holes, among: int) -> Shape:
-    """The shape of `fewest_now` on several of these nodes, which are all or those of one rack; it builds none."""
-    if among == EVERYWHERE and len(holes.racks) > 1:
-        return shape(fewest_now(need, holes), holes)
+    """The shape of `fewest_now` on several of these nodes, which are all or those of one rack.
+
+    No place is built for it where all nodes are of one kind and one rack.
+    """
+    if len(holes.kinds) > 1 or (among == EVERYWHERE and len(holes.racks) > 1):
+        return shape(fewest_now(need, holes, among), holes)
     counts: list[int] = []
     for having in range(len(holes.buckets) - 1, 0, -1):
         nodes = (holes.buckets[having] & among).bit_count()

@@ -13,6 +13,7 @@ from tiresias.core.plugins import Policy, policies
 from tiresias.core.state import State
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
+from tiresias.store.profiles import bring_profiles
 from tiresias.store.reader import Reader, Submissions, chosen_of
 from tiresias.store.records import RunRecord
 from tiresias.store.rows import rebuild
@@ -37,6 +38,7 @@ class Loaded:
 
 
 def loaded(reader: Reader, policy: Policy | None) -> Loaded:
+    bring_profiles(reader)
     rows = reader.rows()
     chosen = chosen_of(rows.chosen)
     if policy is None:

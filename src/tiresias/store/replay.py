@@ -18,6 +18,7 @@ from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
+from tiresias.store.profiles import bring_profiles
 from tiresias.store.reader import Reader, chosen_of
 from tiresias.store.records import StoredFact
 from tiresias.store.rows import Row, from_json, rebuild
@@ -53,6 +54,7 @@ def replay(reader: Reader) -> Replay:
     bases = [(seq, from_json(body)) for seq, body in reader._all("SELECT seq, body FROM bases ORDER BY seq")]
     if not bases:
         raise StoreError(f"{reader.path}: nothing was ever stored here, so there is nothing to replay")
+    bring_profiles(reader)
     since, rows = bases[0]
     policy, _, memory = _made(rows.chosen)
     changes: dict[int, Row | None] = {}

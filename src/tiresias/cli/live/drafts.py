@@ -173,7 +173,24 @@ def _common(job: JobOptions, client: Client, array: expand.Array | None) -> dict
         "force": job.force or None,
         "array": None if array is None else {"indices": array.indices, "limit": array.limit},
     }
-    return {key: value for key, value in body.items() if value is not None}
+    return {key: value for key, value in {**body, **_profile(job)}.items() if value is not None}
+
+
+def _profile(job: JobOptions) -> dict[str, Any]:
+    """What the file says goes with the job: it is not needed again. A name instead of a file is a model's."""
+    if job.profile is None:
+        return {}
+    if job.model is not None:
+        raise Stop(f"--model {job.model} and --profile {job.profile} contradict each other; give one of them")
+    from tiresias.profiles import readers, stored, zoo
+
+    path = os.path.expanduser(job.profile)
+    if not os.path.exists(path) and zoo.knows(job.profile):
+        return {"model": job.profile}
+    if not os.path.exists(path):
+        step = "tiresias profile MODEL --save FILE.json makes one; a model by its name: --model"
+        raise Stop(f"--profile {job.profile}: there is no such file; {step}")
+    return {"profile": stored.as_dict(readers.load(os.path.abspath(path)))}
 
 
 def _seconds(text: str | None, option: str) -> float | None:

@@ -23,7 +23,8 @@ GROUPED = {
     "resources.nodes": "nodes",
     "checkpoint.dir": "ckpt_dir",
     "checkpoint.grace": "grace",
-    "placement.profile": "model",
+    "placement.model": "model",
+    "placement.profile": "profile",
     "limits.time": "time",
     "limits.retries": "retries",
 }

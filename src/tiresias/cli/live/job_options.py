@@ -70,6 +70,10 @@ class JobOptions:
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="The model that it trains, e.g. resnet50.")
     ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="FILE", help="A profile of its model (tiresias profile --save)."),
+    ] = None
     env: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="K[=V]", help="A variable of its environment; may be repeated."),

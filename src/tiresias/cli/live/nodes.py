@@ -59,15 +59,19 @@ def _say(text: str, told: Mapping[str, Any], output: Output) -> None:
 
 def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
     from tiresias.cli.live.grids import grid
+    from tiresias.executors.topology import ranges
 
-    rows = []
+    rows, has_groups = [], any(node["groups"] for node in found)
     for node in found:
         out = sum(bool(slot["reason"]) for slot in node["slots"])
         state = "drained" if node["is_drained"] else f"{out} out of service" if out else "in service"
         reasons = {slot["reason"] for slot in node["slots"] if slot["reason"]}
         reason = plain(node["reason"] or "; ".join(sorted(reasons))) or NOTHING
-        rows.append([plain(node["name"]), str(node["gpus"]), str(node["free_gpus"]), state, reason])
-    return grid(("NODE", "GPUS", "FREE", "STATE", "REASON"), rows, right=("GPUS", "FREE"), cut=("REASON",))
+        groups = [" ".join(ranges(group) for group in node["groups"]) or NOTHING] if has_groups else []
+        counts = [str(node["gpus"]), str(node["free_gpus"])]
+        rows.append([plain(node["name"]), *counts, *groups, state, reason])
+    headers = ("NODE", "GPUS", "FREE", *(("GROUPS",) if has_groups else ()), "STATE", "REASON")
+    return grid(headers, rows, right=("GPUS", "FREE"), cut=("REASON",))
 
 
 def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:

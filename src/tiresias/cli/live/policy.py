@@ -17,6 +17,7 @@ from tiresias.cli.plugins import AsOutput, Output
 LABELS = {
     "name": "policy",
     "placer_options": "its options",
+    "placer_learned": "what it learned",
     "queues_gpu_s": "thresholds between queues, in GPU-seconds",
 }
 
@@ -40,15 +41,23 @@ def set_policy(
     placer: Annotated[
         str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (see: tir placers).")
     ] = None,
+    placer_set: Annotated[
+        list[str] | None,
+        typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
+    ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
     """Change the policy at once; no job is lost.
 
-    Options that are not given take their defaults.
+    Options that are not given take their defaults. Without --placer and --placer-set the placer stays.
     """
     chosen = settings.policy_options(options or [], name)
     with talking() as client:
-        client.set_policy(name, chosen, placer=placer)
+        there = None
+        if placer is not None or placer_set:
+            placer = placer or str(client.policy()["placer"])
+            there = settings.placer_options(placer_set or [], placer)
+        client.set_policy(name, chosen, placer=placer, placer_options=there)
         _tell(client.policy(), output)
 
 

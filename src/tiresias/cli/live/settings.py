@@ -17,16 +17,18 @@ from tiresias.cli.errors import Stop
 
 FILE = "options.json"
 NONE = "none"
-LIVE = frozenset({"policy", "set", "placer"})  # what a running manager takes over at once
+LIVE = frozenset({"policy", "set", "placer", "placer_set"})  # what a running manager takes over at once
 
 
 @dataclass(slots=True, frozen=True)
 class Settings:
     fake_gpus: int | None = None
+    fake_groups: int = 1
     gpus: str | None = None  # None: all that there are
     policy: str = "tiresias-l"
     set: dict[str, str] = field(default_factory=dict)
-    placer: str = "packed"
+    placer: str = "profile"
+    placer_set: dict[str, str] = field(default_factory=dict)
     listen: str | None = None
     group: str | None = None
     plugins: list[str] = field(default_factory=list)
@@ -39,8 +41,9 @@ class Settings:
     def written(self, name: str) -> str:
         """One of them as a person would give it."""
         value = getattr(self, name)
-        if name == "set":
-            return " ".join(f"--set {key}={text}" for key, text in value.items())
+        if name in ("set", "placer_set"):
+            option = f"--{name.replace('_', '-')}"
+            return " ".join(f"{option} {key}={text}" for key, text in value.items())
         if name == "plugins":
             return " ".join(f"(with --plugin {each})" for each in value) or "(without plugins)"
         if name == "settings":
@@ -53,35 +56,43 @@ class Given:
     """What stands on the command line of `up`; None is "not given"."""
 
     fake_gpus: int | None = None
+    fake_groups: int | None = None
     gpus: str | None = None
     policy: str | None = None
     set: Mapping[str, str] = field(default_factory=dict)
     placer: str | None = None
+    placer_set: Mapping[str, str] = field(default_factory=dict)
     listen: str | None = None
     group: str | None = None
     plugins: Sequence[str] = ()
 
     @property
     def asks_for_policy(self) -> bool:
-        return bool(self.policy or self.set or self.placer)
+        return bool(self.policy or self.set or self.placer or self.placer_set)
 
     def over(self, stored: Settings) -> Settings:
         """The stored settings with what is given in their place."""
         policy = self.policy or stored.policy
         kept = stored.set if policy == stored.policy else {}
+        placer = self.placer or stored.placer
+        kept_there = stored.placer_set if placer == stored.placer else {}
         merged = replace(
             stored,
+            fake_groups=self.fake_groups or stored.fake_groups,
             policy=policy,
             set={**kept, **self.set},
-            placer=self.placer or stored.placer,
+            placer=placer,
+            placer_set={**kept_there, **self.placer_set},
             listen=_or_none(self.listen, stored.listen),
             group=_or_none(self.group, stored.group),
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
         if self.fake_gpus is not None:
-            return replace(merged, fake_gpus=self.fake_gpus or None, gpus=None)
+            groups = self.fake_groups or (stored.fake_groups if self.fake_gpus == stored.fake_gpus else 1)
+            return replace(merged, fake_gpus=self.fake_gpus or None, fake_groups=groups, gpus=None)
         if self.gpus is not None:
-            return replace(merged, gpus=None if self.gpus == "all" else self.gpus, fake_gpus=None)
+            real = None if self.gpus == "all" else self.gpus
+            return replace(merged, gpus=real, fake_gpus=None, fake_groups=1)
         return merged
 
 
@@ -138,6 +149,21 @@ def policy_options(texts: Sequence[str], policy: str) -> dict[str, str]:
     return {key: _text(key, value) for key, value in chosen.items()}
 
 
+def placer_options(texts: Sequence[str], placer: str) -> dict[str, str]:
+    """`--placer-set key=value`, checked here in the same way."""
+    import tiresias.placers  # noqa: F401  (for what it registers)
+    from tiresias.core.plugins import parse_options, placers
+
+    chosen = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise Stop(f"--placer-set {text!r} is not understood; write key=value (tir placers lists keys)")
+        chosen[key.strip()] = _text(key.strip(), value.strip())
+    parse_options(placers.get(placer), chosen)
+    return chosen
+
+
 def _text(key: str, value: str) -> str:
     """`@FILE` is the file's text: the manager has another working directory."""
     if not value.startswith("@"):
@@ -149,14 +175,16 @@ def _text(key: str, value: str) -> str:
 
 
 def check(settings: Settings) -> None:
-    """A policy and a placer that are there; the policy's options are its own."""
+    """A policy and a placer that are there; the options are their own."""
     import tiresias.placers
     import tiresias.policies  # noqa: F401  (both for what they register)
     from tiresias.core.plugins import parse_options, placers, policies
     from tiresias.executors.gpus import parse_selection
 
     parse_options(policies.get(settings.policy), settings.set)
-    placers.get(settings.placer)
+    parse_options(placers.get(settings.placer), settings.placer_set)
+    if settings.fake_groups > max(1, settings.fake_gpus or 0):
+        raise Stop(f"--fake-groups {settings.fake_groups}: there are {settings.fake_gpus or 0} fake GPUs")
     if settings.gpus is not None:
         try:
             parse_selection(settings.gpus)

@@ -30,6 +30,10 @@ def up(
         int | None,
         typer.Option("--fake-gpus", metavar="N", min=0, help="N slots without GPUs; 0: real GPUs again."),
     ] = None,
+    fake_groups: Annotated[
+        int | None,
+        typer.Option("--fake-groups", metavar="N", min=1, help="Fake GPUs in N groups of neighbours."),
+    ] = None,
     gpus: Annotated[
         str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
     ] = None,
@@ -41,7 +45,11 @@ def up(
         typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
     ] = None,
     placer: Annotated[
-        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: packed).")
+        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: profile).")
+    ] = None,
+    placer_set: Annotated[
+        list[str] | None,
+        typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
     ] = None,
     listen: Annotated[
         str | None,
@@ -65,10 +73,12 @@ def up(
     settings.use_plugins(before)
     given = Given(
         fake_gpus,
+        fake_groups,
         gpus,
         policy,
         settings.policy_options(options or [], chosen),
         placer,
+        settings.placer_options(placer_set or [], placer or (before or Settings()).placer),
         listen,
         group,
         settings.plugins(),
@@ -181,11 +191,13 @@ def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
         name = given.policy or now["name"]
         options = {**(now["options"] if name == now["name"] else {}), **given.set}
         placer = given.placer or now["placer"]
-        if (name, options, placer) != (now["name"], now["options"], now["placer"]):
-            client.set_policy(name, options, placer=placer)
+        there = {**(now["placer_options"] if placer == now["placer"] else {}), **given.placer_set}
+        has = (now["name"], now["options"], now["placer"], now["placer_options"])
+        if (name, options, placer, there) != has:
+            client.set_policy(name, options, placer=placer, placer_options=there)
             notify([f"the manager goes on under {name}"])
         told = dict(client.status())
-    settings.write(place, replace(wanted, policy=name, set=options, placer=placer))
+    settings.write(place, replace(wanted, policy=name, set=options, placer=placer, placer_set=there))
     return told
 
 

@@ -1,0 +1,109 @@
+"""Jobs with models: names of the zoo, profiles that jobs bring along, and what outlives a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiresias.live.errors import Invalid
+from tiresias.live.submission import Submission
+from tiresias.profiles import known
+from tiresias.store import Reader, redecide, replay
+from tiresias.testing.live import ADMIN, LiveLab
+
+MINE = {
+    "format": 1,
+    "name": "my net",
+    "parallelism": "allreduce",
+    "compute_s": 0.1,
+    "tensors": [{"name": "words", "bytes": 80_000_000}, {"name": "block", "bytes": 20_000_000}],
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_known_before() -> None:
+    """As in a process that has just begun."""
+    known._brought.clear()
+
+
+def test_a_model_of_the_zoo_gets_its_one_name(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        job = lab.submit("true", model="ResNet-50")
+        assert lab.manager.detail(ADMIN, job).model == "resnet50"
+        lab.until_ended(job)
+
+
+def test_a_name_that_nobody_knows_is_refused_with_those_near_and_what_to_do(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        with pytest.raises(Invalid, match=r"no model 'resnet51'; near are resnet.*profile --list.*--profile"):
+            lab.submit("true", model="resnet51")
+        assert not lab.manager.state.jobs
+
+
+def test_a_profile_that_comes_with_a_job_is_known_to_the_next_manager(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, placer="profile") as lab:
+        job = lab.submit("sleep 600", profile=MINE)
+        name = lab.manager.detail(ADMIN, job).model
+        assert name.startswith("my-net@")
+        known._brought.clear()
+        lab.restart()
+        assert lab.manager.detail(ADMIN, job).model == name
+        found = known.find(name)
+        assert found is not None
+        assert (found.skew, found.compute_s) == (0.8, 0.1)
+        assert "my-net@" in lab.manager.controller.placer.verdict(lab.manager.state.jobs[job])
+
+
+def test_whoever_replays_the_journal_knows_the_profile_too(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, placer="profile") as lab:
+        job = lab.submit("true", profile=MINE)
+        name = lab.manager.detail(ADMIN, job).model
+        lab.until_ended(job)
+        known._brought.clear()
+        with Reader(lab.manager.places.journal) as reader:
+            assert redecide(replay(reader)) is None
+        assert known.find(name) is not None
+
+
+def test_a_later_job_may_name_a_profile_that_an_earlier_one_brought(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        first = lab.submit("true", profile=MINE)
+        name = lab.manager.detail(ADMIN, first).model
+        jobs = [lab.submit("true", model=word) for word in ("my-net", name)]
+        assert {lab.manager.detail(ADMIN, job).model for job in jobs} == {name}
+        other = lab.submit("true", profile={**MINE, "compute_s": 0.2})
+        assert lab.manager.detail(ADMIN, other).model != name, "the same title and other figures"
+        lab.until_ended(first, *jobs, other)
+        assert sum(key.startswith("profile:") for key in lab.manager.store.settings()) == 2
+
+
+def test_the_jobs_of_an_array_share_one_copy(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        body = Submission(("true",), str(tmp_path), profile=MINE)
+        ids = lab.manager.submit(ADMIN, [body] * 3)
+        lab.manager.flush()
+        stored = [lab.manager.store.submission(id) for id in ids]
+        assert all(each["profile"] is None and each["model"].startswith("my-net@") for each in stored)
+        lab.until_ended(*ids)
+
+
+def test_a_damaged_profile_names_the_key(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        broken = {**MINE, "tensors": [{"name": "words", "bytes": -1}]}
+        with pytest.raises(Invalid, match=r"profile: tensors\[0\].bytes: -1 is not a whole number"):
+            lab.submit("true", profile=broken)
+        with pytest.raises(Invalid, match="contradict"):
+            lab.submit("true", profile=MINE, model="vgg16")
+
+
+def test_what_was_only_tried_or_refused_is_not_kept(tmp_path: Path) -> None:
+    with LiveLab(tmp_path) as lab:
+        asked = Submission(("true",), str(tmp_path), profile=MINE)
+        assert lab.manager.dry_run(ADMIN, asked).starts_now
+        bad = Submission((), str(tmp_path), profile=MINE)
+        with pytest.raises(Invalid):
+            lab.manager.submit(ADMIN, [asked, bad])
+        lab.manager.flush()
+        assert not known._brought
+        assert not any(key.startswith("profile:") for key in lab.manager.store.settings())
