@@ -6,6 +6,9 @@ In between, and after the last one, the kernel (/proc), the trainings' own files
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -18,6 +21,7 @@ from tiresias.testing.kill.proc import Holder, clashes
 KILLS = int(os.environ.get("TIRESIAS_KILLS", "50"))
 CAMPAIGNS = 2
 USUALLY_AGAIN_WITHIN_S = 2.0
+IMPORTS = 4  # or in so many times what importing the program takes, where a machine is busy
 AGAIN_WITHIN_S = 20.0  # a machine may have much else to do at a moment
 
 
@@ -32,8 +36,19 @@ def test_nothing_is_lost_and_nothing_runs_twice(
     assert report.kills >= kills
     assert report.by_itself > 0
     assert report.runs > report.jobs > 0
-    assert median(report.again_s) < USUALLY_AGAIN_WITHIN_S, report.again_s
+    usual_s = median(report.again_s)
+    assert usual_s < USUALLY_AGAIN_WITHIN_S or usual_s < IMPORTS * import_s(), report.again_s
     assert max(report.again_s) < AGAIN_WITHIN_S, report.again_s
+
+
+def import_s() -> float:
+    """How long it takes at the moment to start Python with the program in it, and to do nothing."""
+    taken = []
+    for _ in range(3):
+        begun = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import tiresias.api.app"], check=True)
+        taken.append(time.monotonic() - begun)
+    return median(taken)
 
 
 def test_two_living_runs_on_one_slot_are_seen() -> None:
