@@ -303,13 +303,7 @@ class Controller:
         step.commands.append(StopRun(run_id))
 
     def _move(self, at: float, step: Step) -> None:
-        """Make runs move for the first refused job for which that pays; they start again elsewhere.
-
-        Nobody moves while somebody saves who is to start again: his leaving may be enough.
-        """
-        for job in self._ready.values():
-            if job.run is not None:
-                return
+        """Make runs move for the first refused job for which that pays; they start again elsewhere."""
         for job, claim in self._refused:
             movers = moves_for(job, claim, self.state, self.placer, at)
             if movers:
@@ -335,13 +329,14 @@ class Controller:
         self._retry_at = INFINITY
         if self._refused:
             self._refused.clear()
-        refused = waiting = saving = behind = False  # behind: somebody started behind one that waits
-        jobs = sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values())
-        last = jobs[-1]  # has nobody behind it to keep slots from
+        refused = waiting = behind = False  # behind: somebody started behind one that waits
+        jobs = [job for job in ready.values() if job.run is None]  # the others are still saving
+        if len(jobs) > 1:
+            jobs.sort(key=BY_KEY)
+        if len(jobs) < len(ready):
+            moves = 0  # nobody moves while somebody saves who is to start again: his leaving may be enough
+        last = jobs[-1] if jobs else None  # has nobody behind it to keep slots from
         for job in jobs:
-            if job.run is not None:
-                saving = True
-                continue
             if job.gpus > ledger.free:  # its victims are still saving
                 if job is not last and (waits or job.job.demand.is_choosy):
                     waiting = True
@@ -352,7 +347,7 @@ class Controller:
             if allocation is None:
                 refused = waiting = True
                 self._refuse(job, holes, at)
-                if job is not last or (moves and not saving):
+                if job is not last or moves:
                     claim = self._keep(job, holes, at, None if job is last else kept)
                     if claim and moves:
                         self._refused.append((job, claim))

@@ -97,27 +97,33 @@ def _tightest_rack(need: int, fewest: int, holes: Holes) -> int:
     return best
 
 
-def _several(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
-    """The emptiest nodes first, so that they are fewest; the rest goes where it fits best."""
+def few_now(need: int, holes: Holes, among: int = EVERYWHERE) -> list[tuple[int, int]]:
+    """(node, how many of its slots) where no node holds all of the gang, largest first.
+
+    The emptiest nodes first, so that they are fewest; the rest goes where it fits best.
+    """
     parts: list[tuple[int, int]] = []
-    for having in range(len(holes.buckets) - 1, 0, -1):
-        nodes = holes.buckets[having] & among
+    buckets = holes.buckets
+    for having in range(len(buckets) - 1, 0, -1):
+        nodes = buckets[having] & among
         while nodes and need >= having:
             bit = nodes & -nodes
             nodes ^= bit
-            node = bit.bit_length() - 1
-            parts.append((node, holes.free_slots[node]))
+            parts.append((bit.bit_length() - 1, having))
             need -= having
         if nodes and need:  # one more node is enough: take the best fit among those not used yet
             for node, _ in parts:
                 among &= ~(1 << node)
-            node = _best_fit(need, holes, among)
-            parts.append((node, holes.pick(node, need)))
+            parts.append((_best_fit(need, holes, among), need))
             need = 0
         if not need:
             break
     assert need == 0, ("the ledger's free count is wrong", need)
-    return tuple(parts)
+    return parts
+
+
+def _several(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
+    return tuple([(node, holes.pick(node, count)) for node, count in few_now(need, holes, among)])
 
 
 def _best_fit(need: int, holes: Holes, among: int) -> int:

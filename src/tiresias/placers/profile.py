@@ -75,6 +75,7 @@ class Profile(Placer):
         super().__init__(options)
         self._network = Network(PRESETS[self.options.network])
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
+        self._by_skew: bool = self.options.rule == "skew"
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
         self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
         self._answer_s = 0.0
@@ -193,7 +194,7 @@ class Profile(Placer):
     def _worked_out(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         if holes.free == holes.gpus:
             return 0.0  # nobody to wait for
-        by_skew = self.options.rule == "skew" or profile.compute_s is None
+        by_skew = self._by_skew or profile.compute_s is None
         if by_skew and (profile.skew or 0.0) <= self.options.limit:
             return 0.0
         here, best = self._best_now(profile, gpus, holes)[1], ideal(gpus, holes)

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
-from tiresias.placers.fits import EVERYWHERE, fewest_now
+from tiresias.placers.fits import EVERYWHERE, few_now
 from tiresias.profiles.links import Shape
 
 
 def shape(allocation: Allocation, holes: Holes) -> Shape:
     """The shape of these slots."""
+    parts = [(slots.bit_count(), node) for node, slots in allocation]
+    return _by_rack([(node, count) for count, node in sorted(parts, reverse=True)], holes)
+
+
+def _by_rack(parts: list[tuple[int, int]], holes: Holes) -> Shape:
+    """The shape of (node, slots of it), largest first."""
     nodes = holes.nodes
     racks: dict[str, list[int]] = {}
-    for node, slots in allocation:
-        racks.setdefault(nodes[node].rack, []).append(slots.bit_count())
-    if len(racks) == 1:
-        return (tuple(sorted(*racks.values(), reverse=True)),)
-    return tuple(sorted([tuple(sorted(counts, reverse=True)) for counts in racks.values()], reverse=True))
+    for node, count in parts:
+        rack = nodes[node].rack
+        if rack in racks:
+            racks[rack].append(count)
+        else:
+            racks[rack] = [count]
+    return tuple(sorted(map(tuple, racks.values()), reverse=True))
 
 
 def shape_now(need: int, holes: Holes, among: int) -> Shape:
     """The shape of `fewest_now` on several of these nodes, which are all or those of one rack; it builds none."""
     if among == EVERYWHERE and len(holes.racks) > 1:
-        return shape(fewest_now(need, holes), holes)
+        return _by_rack(few_now(need, holes), holes)
     counts: list[int] = []
     for having in range(len(holes.buckets) - 1, 0, -1):
         nodes = (holes.buckets[having] & among).bit_count()
