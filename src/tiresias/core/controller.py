@@ -59,6 +59,8 @@ class Controller:
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
         self._refused: list[tuple[JobState, Allocation]] = []  # by the placer in this plan, and their claims
+        self._scattered: list[JobState] = []  # those that the placer refused though enough slots are free
+        self._scattered_since: dict[JobId, float] = {}  # since when this has been so at every plan
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
         self.migrations = 0  # runs that were told to stop so that they move
         self._stale = False  # all ranks must be worked out anew
@@ -98,7 +100,10 @@ class Controller:
             self._rebuild(at)
         if self._passing:
             self._decide_passing(at, step)
+        scattered, self._scattered = self._scattered, []
         self._plan(at, step)
+        if self._scattered != scattered:
+            self._count_fragmented(scattered, at)
         self._set_timer(at, step)
         return True
 
@@ -222,9 +227,7 @@ class Controller:
         if job.key is not None:
             self.target.drop(job)
         self._ready.pop(job.id, None)
-        job.wakes_at = INFINITY
-        if job.refused_since != INFINITY:
-            _end_refusal(job, self.state.at)
+        job.wakes_at = job.refused_since = INFINITY
 
     def _wake_at(self, job: JobState, at: float) -> None:
         job.wakes_at = at
@@ -267,6 +270,7 @@ class Controller:
                         self._sync(job, at)
             if self.target.flips:
                 self._revoke(at, step)
+            self._scattered.clear()
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
                 if self._refused:
@@ -284,8 +288,7 @@ class Controller:
                     ready[job.id] = job
             else:
                 ready.pop(job.id, None)
-                if job.refused_since != INFINITY:
-                    _end_refusal(job, at)
+                job.refused_since = INFINITY
                 if job.run is not None and job.phase is not STOPPING:
                     victims.append(job)
         flips.clear()
@@ -327,6 +330,7 @@ class Controller:
         state, ready = self.state, self._ready
         ledger, place, waits, moves = state.ledger, self.placer.place, self.placer.waits, self.placer.moves
         self._retry_at = INFINITY
+        self._scattered.clear()
         if self._refused:
             self._refused.clear()
         refused = waiting = behind = False  # behind: somebody started behind one that waits
@@ -355,8 +359,7 @@ class Controller:
                     break
                 continue
             del ready[job.id]
-            if job.refused_since != INFINITY:
-                _end_refusal(job, at)
+            job.refused_since = INFINITY
             behind = waiting
             run_id = RunId(state.next_run_id)
             resumes = job.runs > 0
@@ -371,6 +374,7 @@ class Controller:
     def _refuse(self, job: JobState, holes: Holes, at: float) -> None:
         """The placer has refused the job: note since when and until when."""
         if job.gpus <= holes.free:
+            self._scattered.append(job)
             if job.refused_since == INFINITY:
                 job.refused_since = at
             again_at = self.placer.retry_at(job, holes, at)
@@ -399,8 +403,9 @@ class Controller:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))
 
-
-def _end_refusal(job: JobState, at: float) -> None:
-    """The job got its place, or lost its turn."""
-    job.fragmented_s += at - job.refused_since
-    job.refused_since = INFINITY
+    def _count_fragmented(self, before: list[JobState], at: float) -> None:
+        """Between two plans nothing becomes free: who was refused with enough slots free has waited so."""
+        since = {job.id: self._scattered_since.pop(job.id, at) for job in self._scattered}
+        for job in before:
+            job.fragmented_s += at - self._scattered_since.pop(job.id, at)
+        self._scattered_since = since

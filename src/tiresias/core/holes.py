@@ -107,7 +107,8 @@ class Holes:
         sizes = self.sizes()
         if len(sizes) == 1:  # all nodes are alike
             size, nodes = sizes[0]
-            return self._emptiest_alike(gpus, -(-gpus // size), size) if gpus <= size * nodes.bit_count() else ()
+            count = -(-gpus // size)
+            return self._emptiest_alike(gpus, count, size) if count <= nodes.bit_count() else ()
         count = self.fewest_nodes(gpus)
         parts = []
         left, used = gpus, 0

@@ -98,7 +98,7 @@ def _tightest_rack(need: int, fewest: int, holes: Holes) -> int:
 
 
 def few_now(need: int, holes: Holes, among: int = EVERYWHERE) -> list[tuple[int, int]]:
-    """(node, how many of its slots) where no node holds all of the gang, largest first.
+    """(node, how many of its slots) of the fewest of these nodes that hold the gang now.
 
     The emptiest nodes first, so that they are fewest; the rest goes where it fits best.
     """

@@ -16,7 +16,14 @@ from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import EVERYWHERE, fewest_now, fullest_rack, nodes_for_fewest, on_one_node, too_scattered
+from tiresias.placers.fits import (
+    EVERYWHERE,
+    fewest_now,
+    fullest_rack,
+    nodes_for_fewest,
+    on_one_node,
+    too_scattered,
+)
 from tiresias.placers.shapes import ideal, shape_now, worst
 from tiresias.profiles import zoo
 from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape

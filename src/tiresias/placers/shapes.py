@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.placers.fits import EVERYWHERE, few_now
 from tiresias.profiles.links import Shape
-
-
-def shape(allocation: Allocation, holes: Holes) -> Shape:
-    """The shape of these slots."""
-    parts = [(slots.bit_count(), node) for node, slots in allocation]
-    return _by_rack([(node, count) for count, node in sorted(parts, reverse=True)], holes)
 
 
 def _by_rack(parts: list[tuple[int, int]], holes: Holes) -> Shape:
@@ -28,7 +21,7 @@ def _by_rack(parts: list[tuple[int, int]], holes: Holes) -> Shape:
 
 
 def shape_now(need: int, holes: Holes, among: int) -> Shape:
-    """The shape of `fewest_now` on several of these nodes, which are all or those of one rack; it builds none."""
+    """The shape that `fewest_now` would have, without building it; `among` is everywhere or one rack."""
     if among == EVERYWHERE and len(holes.racks) > 1:
         return _by_rack(few_now(need, holes), holes)
     counts: list[int] = []
