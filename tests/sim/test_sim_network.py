@@ -10,7 +10,7 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, JobId, RunId
 from tiresias.core.plugins import placers
 from tiresias.profiles import zoo
-from tiresias.profiles.links import PRESETS, Sharing
+from tiresias.profiles.links import GBIT, PRESETS, Sharing
 from tiresias.profiles.network import Network
 from tiresias.sim import Result, simulate
 from tiresias.sim.fabric import FABRICS, Fabric, fabric_of, placer_options
@@ -193,12 +193,17 @@ def test_every_network_can_be_simulated(name):
     assert figures["avg_slowdown"] >= 1.0
 
 
-def test_a_placer_is_told_of_the_network_or_of_the_one_most_like_it():
-    philly = PRESETS["philly"]
-    faster = philly._replace(cross=philly.cross._replace(bandwidth_Bps=25e9 / 8))
-    assert placer_options(Fabric("mine", faster)) == {"network": "philly"}
-    assert placer_options(FABRICS["consumer-25g"]) == {"network": "pcie-25g"}
-    for links in PRESETS.values():
-        told = PRESETS[placer_options(Fabric("mine", links))["network"]]
-        assert told[:3] == links[:3]
+def test_a_placer_is_told_the_links_exactly():
+    """VGG-16 on two nodes of one rack suffers at 1 Gb/s and not at 3,200: neither is a preset's figure."""
+    rows = [(0.0, 1, 900.0), (0.0, 1, 50.0), (0.0, 1, 900.0), (60.0, 2, 100.0)]
+    trace = a_trace(rows, model=["vgg16"] * 4)
+    started = {}
+    for gbps in (1.0, 3200.0):
+        links = PRESETS["philly"]._replace(rack=PRESETS["philly"].rack._replace(bandwidth_Bps=gbps * GBIT))
+        fabric = Fabric("mine", links)
+        assert placer_options(fabric) == {"network": links}
+        result = simulate(trace, "2x2", "fifo", placer="profile", network=fabric)
+        started[gbps] = result.jobs["first_started_at"].to_list()
+    assert started[3200.0][3] == 60.0
+    assert started[1.0][3] >= 120.0, "for the least time that pays, or longer"
     assert placer_options(None) == {}

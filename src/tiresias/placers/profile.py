@@ -26,7 +26,7 @@ from tiresias.placers.fits import (
 )
 from tiresias.placers.shapes import ideal, shape_now, worst
 from tiresias.profiles import zoo
-from tiresias.profiles.links import PRESETS, Shape, Sharing, packed_shape, spread_shape
+from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, packed_shape, spread_shape
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
@@ -43,6 +43,15 @@ def one_of(*names: str) -> Any:
         return text
 
     return parse
+
+
+def links_of(told: str | Links) -> Links:
+    """The links of a preset by its name; in Python also any links."""
+    if isinstance(told, Links):
+        return told
+    if told not in PRESETS:
+        raise ValueError(f"it is one of {', '.join(PRESETS)}")
+    return PRESETS[told]
 
 
 @lru_cache(maxsize=4096)
@@ -64,8 +73,8 @@ class Profile(Placer):
             "network", "who suffers: network (predicted slowdown) or skew", one_of("network", "skew")
         )
         limit: float = option(PACKLIMIT, "with rule=skew: who has a tensor of a larger share than this")
-        network: str = option(
-            "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", one_of(*PRESETS)
+        network: str | Links = option(
+            "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of
         )
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
@@ -80,7 +89,7 @@ class Profile(Placer):
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._network = Network(PRESETS[self.options.network])
+        self._network = Network(links_of(self.options.network))
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
         self._by_skew: bool = self.options.rule == "skew"
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
