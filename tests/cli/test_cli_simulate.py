@@ -46,6 +46,7 @@ def test_json_is_one_object_with_the_promised_keys_in_order(tiresias, two_jobs):
         "avg_nodes_per_job": 1.0,
         "fragmentation_wait_s": 0.0,
         "migrations": 0,
+        "moved_resumes": 0,
         "events": 0,
         "wall_s": 0,
     }

@@ -94,6 +94,23 @@ def test_how_long_it_waited_is_counted() -> None:
     assert lab.job("d").fragmented_s == pytest.approx(130)
 
 
+def test_time_in_which_too_few_are_free_is_not_counted() -> None:
+    lab = Harness("srsf", nodes=3, gpus=4, placer="consolidated")
+    for node, name in enumerate("abc"):
+        lab.running(name, on={f"n{node}": 1}, duration_s=9.0)
+    lab.running("victim", gpus=3, on={"n2": 3}, duration_s=9e5)
+    lab.plan()
+    assert lab.submit("d", gpus=4, duration_s=500.0).started == [], "3 free on n0 and on n1"
+    lab.wait(10)
+    plan = lab.submit("short", gpus=3, duration_s=10.0)
+    assert (plan.preempted, plan.started) == (["victim"], ["short"])
+    lab.wait(30)  # 3 are free while the victim saves, too few wherever they were
+    assert lab.exit("victim").started == []
+    lab.wait(30)  # 6 are free again, 3 on each of two nodes
+    assert "d" in lab.finish("b").started
+    assert lab.job("d").fragmented_s == pytest.approx(10 + 30)
+
+
 def test_a_gang_whose_kind_is_taken_gets_it_before_those_behind() -> None:
     nodes = [Node("a0", 4, gpu_type="A100"), Node("v0", 4, gpu_type="V100")]
     lab = Harness("fifo-skip", placer="packed", cluster=Cluster(nodes))

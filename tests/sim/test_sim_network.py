@@ -8,8 +8,9 @@ import pytest
 
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, JobId, RunId
+from tiresias.core.plugins import placers
 from tiresias.profiles import zoo
-from tiresias.profiles.links import PRESETS, Sharing
+from tiresias.profiles.links import GBIT, PRESETS, Sharing
 from tiresias.profiles.network import Network
 from tiresias.sim import Result, simulate
 from tiresias.sim.fabric import FABRICS, Fabric, fabric_of, placer_options
@@ -158,14 +159,24 @@ def test_the_result_tells_what_spreading_cost():
     assert spread_out(network="none").summary()["network"] == "none"
 
 
-@pytest.mark.parametrize(("first_s", "migrations"), [(300.0, 2), (50.0, 0)])
-def test_a_job_that_goes_on_elsewhere_has_migrated(first_s, migrations):
+@pytest.mark.parametrize(("first_s", "moved"), [(300.0, 2), (50.0, 0)])
+def test_a_job_that_goes_on_elsewhere_is_told_apart_from_one_that_is_moved(first_s, moved):
     """Two are preempted for a third; the shorter one then takes the first node."""
     trace = a_trace([(0.0, 1, first_s), (1.0, 1, 100.0), (10.0, 2, 5.0)])
     result = simulate(trace, "2x1", "srsf", preemption_cost_s=6.0)
     assert result.summary()["preemptions"] == 2
-    assert result.summary()["migrations"] == migrations
-    assert result.jobs["migrations"].sum() == migrations
+    assert result.summary()["moved_resumes"] == result.jobs["moved_resumes"].sum() == moved
+    assert result.summary()["migrations"] == 0, "the policy preempted them; nobody made them move"
+
+
+def test_runs_that_are_told_to_move_are_counted():
+    """The second one leaves the first and the third alone on a node each; one moves away for the gang."""
+    rows = [(0.0, 1, 9000.0), (0.0, 1, 900.0), (0.0, 1, 9000.0), (2000.0, 2, 500.0)]
+    placer = placers.make("consolidated", {"moves": 1})
+    result = simulate(a_trace(rows), "2x2", "tiresias-l", placer=placer)
+    plain = simulate(a_trace(rows), "2x2", "tiresias-l", placer="consolidated")
+    assert (plain.summary()["migrations"], result.summary()["migrations"]) == (0, 1)
+    assert result.summary()["preemptions"] == 1
 
 
 def test_the_cluster_names_its_placer_and_its_network():
@@ -184,12 +195,17 @@ def test_every_network_can_be_simulated(name):
     assert figures["avg_slowdown"] >= 1.0
 
 
-def test_a_placer_is_told_of_the_network_or_of_the_one_most_like_it():
-    philly = PRESETS["philly"]
-    faster = philly._replace(cross=philly.cross._replace(bandwidth_Bps=25e9 / 8))
-    assert placer_options(Fabric("mine", faster)) == {"network": "philly"}
-    assert placer_options(FABRICS["consumer-25g"]) == {"network": "pcie-25g"}
-    for links in PRESETS.values():
-        told = PRESETS[placer_options(Fabric("mine", links))["network"]]
-        assert told[:3] == links[:3]
+def test_a_placer_is_told_the_links_exactly():
+    """VGG-16 on two nodes of one rack suffers at 1 Gb/s and not at 3,200: neither is a preset's figure."""
+    rows = [(0.0, 1, 900.0), (0.0, 1, 50.0), (0.0, 1, 900.0), (60.0, 2, 100.0)]
+    trace = a_trace(rows, model=["vgg16"] * 4)
+    started = {}
+    for gbps in (1.0, 3200.0):
+        links = PRESETS["philly"]._replace(rack=PRESETS["philly"].rack._replace(bandwidth_Bps=gbps * GBIT))
+        fabric = Fabric("mine", links)
+        assert placer_options(fabric) == {"network": links}
+        result = simulate(trace, "2x2", "fifo", placer="profile", network=fabric)
+        started[gbps] = result.jobs["first_started_at"].to_list()
+    assert started[3200.0][3] == 60.0
+    assert started[1.0][3] >= 120.0, "for the least time that pays, or longer"
     assert placer_options(None) == {}

@@ -59,6 +59,8 @@ class Controller:
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
         self._refused: list[tuple[JobState, Allocation]] = []  # by the placer in this plan, and their claims
+        self._scattered: list[JobState] = []  # those that the placer refused though enough slots are free
+        self._scattered_since: dict[JobId, float] = {}  # since when this has been so at every plan
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
         self.migrations = 0  # runs that were told to stop so that they move
         self._stale = False  # all ranks must be worked out anew
@@ -98,7 +100,10 @@ class Controller:
             self._rebuild(at)
         if self._passing:
             self._decide_passing(at, step)
+        scattered, self._scattered = self._scattered, []
         self._plan(at, step)
+        if self._scattered != scattered:
+            self._count_fragmented(scattered, at)
         self._set_timer(at, step)
         return True
 
@@ -222,9 +227,7 @@ class Controller:
         if job.key is not None:
             self.target.drop(job)
         self._ready.pop(job.id, None)
-        job.wakes_at = INFINITY
-        if job.refused_since != INFINITY:
-            _end_refusal(job, self.state.at)
+        job.wakes_at = job.refused_since = INFINITY
 
     def _wake_at(self, job: JobState, at: float) -> None:
         job.wakes_at = at
@@ -267,6 +270,7 @@ class Controller:
                         self._sync(job, at)
             if self.target.flips:
                 self._revoke(at, step)
+            self._scattered.clear()
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
                 if self._refused:
@@ -284,8 +288,7 @@ class Controller:
                     ready[job.id] = job
             else:
                 ready.pop(job.id, None)
-                if job.refused_since != INFINITY:
-                    _end_refusal(job, at)
+                job.refused_since = INFINITY
                 if job.run is not None and job.phase is not STOPPING:
                     victims.append(job)
         flips.clear()
@@ -303,13 +306,7 @@ class Controller:
         step.commands.append(StopRun(run_id))
 
     def _move(self, at: float, step: Step) -> None:
-        """Make runs move for the first refused job for which that pays; they start again elsewhere.
-
-        Nobody moves while somebody saves who is to start again: his leaving may be enough.
-        """
-        for job in self._ready.values():
-            if job.run is not None:
-                return
+        """Make runs move for the first refused job for which that pays; they start again elsewhere."""
         for job, claim in self._refused:
             movers = moves_for(job, claim, self.state, self.placer, at)
             if movers:
@@ -333,15 +330,17 @@ class Controller:
         state, ready = self.state, self._ready
         ledger, place, waits, moves = state.ledger, self.placer.place, self.placer.waits, self.placer.moves
         self._retry_at = INFINITY
+        self._scattered.clear()
         if self._refused:
             self._refused.clear()
-        refused = waiting = saving = behind = False  # behind: somebody started behind one that waits
-        jobs = sorted(ready.values(), key=BY_KEY) if len(ready) > 1 else list(ready.values())
-        last = jobs[-1]  # has nobody behind it to keep slots from
+        refused = waiting = behind = False  # behind: somebody started behind one that waits
+        jobs = [job for job in ready.values() if job.run is None]  # the others are still saving
+        if len(jobs) > 1:
+            jobs.sort(key=BY_KEY)
+        if len(jobs) < len(ready):
+            moves = 0  # nobody moves while somebody saves who is to start again: his leaving may be enough
+        last = jobs[-1] if jobs else None  # has nobody behind it to keep slots from
         for job in jobs:
-            if job.run is not None:
-                saving = True
-                continue
             if job.gpus > ledger.free:  # its victims are still saving
                 if job is not last and (waits or job.job.demand.is_choosy):
                     waiting = True
@@ -352,7 +351,7 @@ class Controller:
             if allocation is None:
                 refused = waiting = True
                 self._refuse(job, holes, at)
-                if job is not last or (moves and not saving):
+                if job is not last or moves:
                     claim = self._keep(job, holes, at, None if job is last else kept)
                     if claim and moves:
                         self._refused.append((job, claim))
@@ -360,8 +359,7 @@ class Controller:
                     break
                 continue
             del ready[job.id]
-            if job.refused_since != INFINITY:
-                _end_refusal(job, at)
+            job.refused_since = INFINITY
             behind = waiting
             run_id = RunId(state.next_run_id)
             resumes = job.runs > 0
@@ -376,6 +374,7 @@ class Controller:
     def _refuse(self, job: JobState, holes: Holes, at: float) -> None:
         """The placer has refused the job: note since when and until when."""
         if job.gpus <= holes.free:
+            self._scattered.append(job)
             if job.refused_since == INFINITY:
                 job.refused_since = at
             again_at = self.placer.retry_at(job, holes, at)
@@ -404,8 +403,9 @@ class Controller:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))
 
-
-def _end_refusal(job: JobState, at: float) -> None:
-    """The job got its place, or lost its turn."""
-    job.fragmented_s += at - job.refused_since
-    job.refused_since = INFINITY
+    def _count_fragmented(self, before: list[JobState], at: float) -> None:
+        """Between two plans nothing becomes free: who was refused with enough slots free has waited so."""
+        since = {job.id: self._scattered_since.pop(job.id, at) for job in self._scattered}
+        for job in before:
+            job.fragmented_s += at - self._scattered_since.pop(job.id, at)
+        self._scattered_since = since

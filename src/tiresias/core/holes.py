@@ -90,6 +90,8 @@ class Holes:
     def pick(self, node: int, count: int) -> int:
         """So many of its free slots: of one socket if they fit there, of the fullest such; the lowest."""
         free = self.free_slots[node]
+        if count == self.free_counts[node]:
+            return free
         if not self.sockets[node]:
             return lowest(free, count)
         fits = [
@@ -104,10 +106,12 @@ class Holes:
 
         Whoever waits for such a place and keeps these slots from others sees its place only grow.
         """
-        count = self.fewest_nodes(gpus)
         sizes = self.sizes()
         if len(sizes) == 1:  # all nodes are alike
-            return self._emptiest_alike(gpus, count, sizes[0][0])
+            size, nodes = sizes[0]
+            count = -(-gpus // size)
+            return self._emptiest_alike(gpus, count, size) if count <= nodes.bit_count() else ()
+        count = self.fewest_nodes(gpus)
         parts = []
         left, used = gpus, 0
         while count:

@@ -53,10 +53,10 @@ def _in_the_way(nodes: set[int], state: State, most: int | None) -> list[tuple[J
 
     With `most` all must go; nobody is named if one may not move, or more than so many would have to.
     """
-    runs, jobs = state.runs, state.jobs
+    runs, jobs, holders = state.runs, state.jobs, state.ledger.holders
     found = []
     moving = 0
-    for run_id in set().union(*map(state.ledger.holders, nodes)):
+    for run_id in holders(*nodes) if len(nodes) == 1 else set().union(*map(holders, nodes)):
         run = runs[run_id]
         job = jobs[run.job_id]
         saves = job.phase is STOPPING

@@ -24,8 +24,7 @@ def on_one_node(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation 
 
 def fewest_now(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
     """The fewest of these nodes that hold the gang now, for which there is room: best fit on one node."""
-    found = on_one_node(need, holes, among)
-    return _several(need, holes, _one_kind(need, holes, among)) if found is None else found
+    return on_one_node(need, holes, among) or _several(need, holes, among)
 
 
 def fewest_ever(need: int, holes: Holes) -> Allocation | None:
@@ -127,27 +126,34 @@ def _number_of_nodes(need: int, buckets: list[int]) -> int:
     raise AssertionError(("the ledger's free count is wrong", need))
 
 
-def _several(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
-    """The emptiest nodes first, so that they are fewest; the rest goes where it fits best."""
+def few_now(need: int, holes: Holes, among: int = EVERYWHERE) -> list[tuple[int, int]]:
+    """(node, how many of its slots) of the fewest of these nodes that hold the gang now.
+
+    The emptiest nodes first, so that they are fewest; the rest goes where it fits best.
+    """
+    among = _one_kind(need, holes, among)
     parts: list[tuple[int, int]] = []
-    for having in range(len(holes.buckets) - 1, 0, -1):
-        nodes = holes.buckets[having] & among
+    buckets = holes.buckets
+    for having in range(len(buckets) - 1, 0, -1):
+        nodes = buckets[having] & among
         while nodes and need >= having:
             bit = nodes & -nodes
             nodes ^= bit
-            node = bit.bit_length() - 1
-            parts.append((node, holes.free_slots[node]))
+            parts.append((bit.bit_length() - 1, having))
             need -= having
         if nodes and need:  # one more node is enough: take the best fit among those not used yet
             for node, _ in parts:
                 among &= ~(1 << node)
-            node = _best_fit(need, holes, among)
-            parts.append((node, holes.pick(node, need)))
+            parts.append((_best_fit(need, holes, among), need))
             need = 0
         if not need:
             break
     assert need == 0, ("the ledger's free count is wrong", need)
-    return tuple(parts)
+    return parts
+
+
+def _several(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation:
+    return tuple([(node, holes.pick(node, count)) for node, count in few_now(need, holes, among)])
 
 
 def _best_fit(need: int, holes: Holes, among: int) -> int:

@@ -26,7 +26,7 @@ from tiresias.placers.fits import (
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, shape_now, worst
 from tiresias.profiles.known import find as known
-from tiresias.profiles.links import PRESETS, Shape, Sharing, gpus_of, packed_shape, spread_shape
+from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
 from tiresias.profiles.measured import Place, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
@@ -46,6 +46,15 @@ def one_of(*names: str) -> Any:
     return parse
 
 
+def links_of(told: str | Links) -> Links:
+    """The links of a preset by its name; in Python also any links."""
+    if isinstance(told, Links):
+        return told
+    if told not in PRESETS:
+        raise ValueError(f"it is one of {', '.join(PRESETS)}")
+    return PRESETS[told]
+
+
 @placers.register
 class Profile(Placer):
     """Gangs whose model suffers when spread wait for the fewest nodes, no longer than that pays."""
@@ -59,8 +68,8 @@ class Profile(Placer):
             "network", "who suffers: network (predicted slowdown) or skew", one_of("network", "skew")
         )
         limit: float = option(PACKLIMIT, "with rule=skew: who has a tensor of a larger share than this")
-        network: str = option(
-            "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", one_of(*PRESETS)
+        network: str | Links = option(
+            "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of
         )
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
@@ -80,11 +89,12 @@ class Profile(Placer):
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        near = with_node_link(PRESETS[self.options.network], self.options.near)
+        near = with_node_link(links_of(self.options.network), self.options.near)
         self._network = Network(near)
         self._measured = parse(self.options.measured)
         self._groups = Groups(near, with_node_link(near, self.options.far), self._measured)
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
+        self._by_skew: bool = self.options.rule == "skew"
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
         self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
         self._answer_s = 0.0
@@ -231,7 +241,7 @@ class Profile(Placer):
     def _worked_out(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         if holes.free == holes.gpus:
             return 0.0  # nobody to wait for
-        by_skew = self.options.rule == "skew" or profile.compute_s is None
+        by_skew = self._by_skew or profile.compute_s is None
         if by_skew and (profile.skew or 0.0) <= self.options.limit:
             return 0.0
         here, best = self._best_now(profile, gpus, holes)[1], ideal(gpus, holes)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
-from tiresias.placers.fits import EVERYWHERE, fewest_now
+from tiresias.placers.fits import EVERYWHERE, few_now
 from tiresias.profiles.links import Shape
 
 
-def shape(allocation: Allocation, holes: Holes) -> Shape:
-    """The shape of these slots."""
+def _by_rack(parts: list[tuple[int, int]], holes: Holes) -> Shape:
+    """The shape of (node, slots of it), largest first."""
     nodes = holes.nodes
     racks: dict[str, list[int]] = {}
-    for node, slots in allocation:
-        racks.setdefault(nodes[node].rack, []).append(slots.bit_count())
-    if len(racks) == 1:
-        return (tuple(sorted(*racks.values(), reverse=True)),)
-    return tuple(sorted([tuple(sorted(counts, reverse=True)) for counts in racks.values()], reverse=True))
+    for node, count in parts:
+        rack = nodes[node].rack
+        if rack in racks:
+            racks[rack].append(count)
+        else:
+            racks[rack] = [count]
+    return tuple(sorted(map(tuple, racks.values()), reverse=True))
 
 
 def shape_now(need: int, holes: Holes, among: int) -> Shape:
-    """The shape of `fewest_now` on several of these nodes, which are all or those of one rack.
-
-    No place is built for it where all nodes are of one kind and one rack.
-    """
+    """The shape that `fewest_now` would have, without building it; `among` is everywhere or one rack."""
     if len(holes.kinds) > 1 or (among == EVERYWHERE and len(holes.racks) > 1):
-        return shape(fewest_now(need, holes, among), holes)
+        return _by_rack(few_now(need, holes, among), holes)
     counts: list[int] = []
     for having in range(len(holes.buckets) - 1, 0, -1):
         nodes = (holes.buckets[having] & among).bit_count()

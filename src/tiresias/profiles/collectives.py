@@ -7,6 +7,7 @@ node's link carries the bytes once in and once out; the slowest link on the way 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import accumulate
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -108,29 +109,48 @@ def servers(
     counts = [gpus for rack in shape for gpus in rack]
     local_s = flow.total / rate(links.node, sharing.node, links.node.ports, efficiency)
     if len(counts) == 1:
-        exposed_s = _push_and_pull(flow.sizes, flow.ready, local_s, passes)
+        exposed_s = _push_and_pull(*_running(flow, 1, 0, 1, True), _waits(flow, passes), local_s, passes)
         return Exchange(exposed_s + 2 * links.node.latency_s, 2 * local_s)
-    owner, loads = _dealt(flow, sum(counts))
-    begins = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    _, loads = _dealt(flow, sum(counts))
+    begins = [0, *accumulate(counts[:-1])]
     held = np.add.reduceat(loads, begins)  # bytes kept on each node
     hot_s, hot, inward = _hottest(held, shape, links, sharing, efficiency)
-    on_it = (owner >= begins[hot]) & (owner < begins[hot] + counts[hot])
-    sizes = flow.sizes * (on_it if inward else ~on_it)
+    running = _running(flow, sum(counts), begins[hot], counts[hot], inward)
     once_s = max(hot_s, local_s)
-    exposed_s = _push_and_pull(sizes, flow.ready, once_s, passes)
+    exposed_s = _push_and_pull(*running, _waits(flow, passes), once_s, passes)
     latency_s = links.cross.latency_s if len(shape) > 1 else links.rack.latency_s
     return Exchange(exposed_s + 2 * latency_s, 2 * once_s)
 
 
-def _push_and_pull(sizes: Floats, ready: Floats, once_s: float, passes: Passes) -> float:
-    """How much longer both passes get when all of `sizes` take `once_s` each way."""
-    total = float(sizes.sum())
+@lru_cache(maxsize=4096)
+def _running(flow: Flow, servers: int, begin: int, count: int, inward: bool) -> tuple[Floats, float]:
+    """The bytes of each tensor and those ahead of it in the forward pass, and all of them.
+
+    Counted are tensors of the `count` servers from `begin` on, or of all others where a node is full outward.
+    """
+    owner, _ = _dealt(flow, servers)
+    on_it = (owner >= begin) & (owner < begin + count)
+    sizes = flow.sizes * (on_it if inward else ~on_it)
+    return np.cumsum(sizes), float(sizes.sum())
+
+
+@lru_cache(maxsize=4096)
+def _waits(flow: Flow, passes: Passes) -> tuple[Floats, Floats]:
+    """When each tensor's gradient is ready in the backward pass, and how long before the end of the forward
+    pass its parameters are needed."""
+    return flow.ready * passes.backward_s, (1 - flow.ready) * passes.forward_s
+
+
+def _push_and_pull(
+    before: Floats, total: float, waits: tuple[Floats, Floats], once_s: float, passes: Passes
+) -> float:
+    """How much longer both passes get when all of the bytes take `once_s` each way."""
     if not total:
         return 0.0
-    pace = once_s / total
-    before = np.cumsum(sizes)  # with those ahead of it in the forward pass
-    pushed_s = float((ready * passes.backward_s + before * pace).max()) - passes.backward_s
-    pulled_s = float((before * pace - (1 - ready) * passes.forward_s).max())
+    sent_s = before * (once_s / total)
+    ready_s, needed_s = waits
+    pushed_s = float((ready_s + sent_s).max()) - passes.backward_s
+    pulled_s = float((sent_s - needed_s).max())
     return max(0.0, pushed_s) + max(0.0, pulled_s)
 
 

@@ -153,8 +153,11 @@ class Engine:
 
     def _changed(self, facts: list[f.Fact]) -> list[RunId]:
         """Runs that just came or went."""
-        both = (*facts, *self._step.facts)
-        return [fact.run_id for fact in both if isinstance(fact, (f.RunGranted, f.RunExited))]
+        changed = [fact.run_id for fact in facts if type(fact) is f.RunExited]
+        for fact in self._step.facts:
+            if type(fact) is f.RunGranted:
+                changed.append(fact.run_id)
+        return changed
 
     def _retime(self, changed: list[RunId], at: float) -> Iterator[f.Fact]:
         assert self._speed_model is not None

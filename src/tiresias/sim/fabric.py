@@ -6,7 +6,6 @@ Networks have the names of the clusters they belong to. Bandwidths are bytes a s
 from __future__ import annotations
 
 from difflib import get_close_matches
-from math import log2
 from typing import NamedTuple
 
 from tiresias.core.model import INFINITY
@@ -43,14 +42,6 @@ def fabric_of(name: str) -> Fabric | None:
     return known
 
 
-def placer_options(fabric: Fabric | None) -> dict[str, str]:
-    """What a placer that asks for a network by name is told: this one, or the one that is most like it."""
-    if fabric is None:
-        return {}
-    return {"network": min(PRESETS, key=lambda name: _unlike(PRESETS[name], fabric.links))}
-
-
-def _unlike(one: Links, other: Links) -> float:
-    """By how many doublings the bandwidths differ, levels added up."""
-    pairs = ((one.node, other.node), (one.rack, other.rack), (one.cross, other.cross))
-    return sum(abs(log2(a.bandwidth_Bps / b.bandwidth_Bps)) for a, b in pairs)
+def placer_options(fabric: Fabric | None) -> dict[str, Links]:
+    """What a placer that asks for a network is told: exactly the links of this one."""
+    return {} if fabric is None else {"network": fabric.links}

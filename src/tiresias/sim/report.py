@@ -45,7 +45,7 @@ JOB_COLUMNS = (
     "nodes",
     "slowdown",
     "fragmented_s",
-    "migrations",
+    "moved_resumes",
 )
 TIMELINE_COLUMNS = ("at", "busy_gpus", "running", "waiting")
 SUMMARY_KEYS = (
@@ -72,6 +72,7 @@ SUMMARY_KEYS = (
     "avg_nodes_per_job",
     "fragmentation_wait_s",
     "migrations",
+    "moved_resumes",
     "events",
     "wall_s",
 )

@@ -23,7 +23,7 @@ class Recorder:
     def __init__(self, spent: dict[JobId, Spent]) -> None:
         self._spent = spent
         self.rows = array("q")  # position of the job in the trace
-        self.counts = array("q")  # runs, preemptions, migrations by turns
+        self.counts = array("q")  # runs, preemptions, moved_resumes by turns
         self.times = array("d")  # first start, end, seconds held, service, lost, nodes x seconds, refused
         self.at = array("d")
         self.use = array("q")  # busy GPUs, running, waiting by turns
@@ -35,7 +35,7 @@ class Recorder:
     def end(self, job: JobState) -> None:
         self.rows.append(job.id)
         spent = self._spent.pop(job.id)
-        self.counts.extend((job.runs, job.preemptions, spent.migrations))
+        self.counts.extend((job.runs, job.preemptions, spent.moved_resumes))
         self.times.extend(
             (
                 job.first_started_at,
@@ -122,7 +122,7 @@ class Recorder:
         )
 
 
-COUNTS = ("runs", "preemptions", "migrations")
+COUNTS = ("runs", "preemptions", "moved_resumes")
 TIMES = ("first_started_at", "finished_at", "held_s", "service_gpu_s", "lost_s", "node_s", "fragmented_s")
 
 
@@ -147,7 +147,7 @@ JOB_COLUMNS = [
     "nodes",
     "slowdown",
     "fragmented_s",
-    "migrations",
+    "moved_resumes",
     "duration_s",
     "user",
     "tenant",
@@ -172,6 +172,7 @@ class Result:
     wall_s: float
     lost_gpu_s: float
     progress_gpu_s: float  # GPU-seconds that made progress, unfinished jobs included
+    migrations: int = 0  # runs that were told to move to make a place for another
     interrupted: bool = False
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
@@ -226,5 +227,6 @@ class Result:
             "work_slowdown": float(slowdowns @ work / work.sum()) if gangs.height else None,
             "avg_nodes_per_job": jobs["nodes"].mean(),
             "fragmentation_wait_s": float(jobs["fragmented_s"].sum()),
-            "migrations": int(jobs["migrations"].sum()),
+            "migrations": self.migrations,
+            "moved_resumes": int(jobs["moved_resumes"].sum()),
         }

@@ -170,6 +170,7 @@ def _result(
         wall_s=wall_s,
         lost_gpu_s=world.lost_gpu_s,
         progress_gpu_s=progress_gpu_s(controller, jobs),
+        migrations=controller.migrations,
         interrupted=interrupted,
         unfinished_jobs=unfinished,
         notes=notes,

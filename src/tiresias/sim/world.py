@@ -57,13 +57,13 @@ class WorldRun:
 class Spent:
     """What the runs of a job that have exited took."""
 
-    __slots__ = ("lost_s", "migrations", "node_s", "nodes")
+    __slots__ = ("lost_s", "moved_resumes", "node_s", "nodes")
 
     def __init__(self) -> None:
         self.lost_s = 0.0  # seconds without progress
         self.node_s = 0.0  # nodes x seconds
         self.nodes: tuple[int, ...] = ()  # of the last run
-        self.migrations = 0  # how often a run was on other nodes than the one before
+        self.moved_resumes = 0  # how often a run was on other nodes than the one before
 
 
 class World:
@@ -145,7 +145,7 @@ class World:
         if spent is None:
             spent = self.spent[job.id] = Spent()
         elif spent.nodes != run.nodes:
-            spent.migrations += 1
+            spent.moved_resumes += 1
         spent.nodes = run.nodes
         spent.lost_s += run.lost_s
         spent.node_s += (at - run.started_at) * len(run.nodes)
