@@ -200,3 +200,28 @@ def test_the_network_and_the_models_are_told(tiresias, tmp_path):
     figures = tiresias(*asked, "--json").json
     assert (figures["network"], figures["models"]) == ("consumer-10g", "drawn (the paper's ten, seed 3)")
     assert figures["avg_nodes_per_job"] == 2
+
+
+def test_jobs_run_on_nodes_of_cpus_while_the_gpus_are_full(tiresias, tmp_path):
+    (tmp_path / "lab.yaml").write_text("nodes: [{gpus: 4}, {gpus: 0, cpus: 32}]\n")
+    (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,4,1000\n0,4,1000\n")
+    words = ("simulate", "t.csv", "--cluster", "lab.yaml", "--policy", "srsf")
+    told = tiresias(*words, "--cpu-speed", "0.5")
+    assert "on CPUs" in told.out
+    assert "1 run, 0 jobs ended there, 25.0% of the work" in told.out
+    assert tiresias(*words, "--cpu-speed", "0.5", "--json").json["cpu_runs"] == 1
+    assert tiresias(*words, "--cpu-speed", "0.5", "--no-use-cpus", "--json").json["cpu_runs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--cpu-speed", "0.1"), "speed on CPUs 0.1: the cluster has no node of CPUs only"),
+        (("--use-cpus",), "asked to use CPUs: the cluster has no node of CPUs only"),
+        (("--cpu-speed", "2"), "speed on CPUs 2.0: give a part of that on GPUs"),
+    ],
+)
+def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, told):
+    done = tiresias("simulate", two_jobs, *FIFO, *words)
+    assert done.code == 2
+    assert told in " ".join(done.err.split())

@@ -172,11 +172,11 @@ def test_undo_needs_a_trial() -> None:
         Ledger(Cluster.of(1, 1)).rollback(0)
 
 
-def test_two_nodes_of_one_name_and_nodes_without_gpus_are_refused() -> None:
+def test_two_nodes_of_one_name_and_fewer_gpus_than_none_are_refused() -> None:
     with pytest.raises(AssertionError, match="two nodes of one name"):
         Ledger(Cluster([Node("a", 1), Node("a", 1)]))
-    with pytest.raises(AssertionError, match="without GPUs"):
-        Ledger(Cluster([Node("a", 0)]))
+    with pytest.raises(AssertionError, match="fewer GPUs than none"):
+        Ledger(Cluster([Node("a", -1)]))
 
 
 def test_slots_by_name() -> None:

@@ -125,7 +125,8 @@ class Life:
             self.jobs += 1
             gpus = self.sizes[(whom + self.jobs) % len(self.sizes)]
             priority = (Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)[whom % 4]
-            job = Job(JobId(self.jobs), Demand(gpus), self.at, user=f"u{whom % 2}", priority=priority)
+            demand = Demand(gpus, cpu_speed=None if whom % 3 else 0.5)
+            job = Job(JobId(self.jobs), demand, self.at, user=f"u{whom % 2}", priority=priority)
             job.preemptible = whom % 7 != 0
             job.duration_s = float(8 * (1 + (whom * 5 + self.jobs) % 40))
             facts.append(f.JobSubmitted(self.at, job))
@@ -133,24 +134,26 @@ class Life:
 
     def _start(self, whom: int) -> list[Fact]:
         return [
-            f.RunStarted(self.at, job.run.id, 1.0 if whom % 2 else 0.5)
+            f.RunStarted(self.at, job.open_run.id, 1.0 if whom % 2 else 0.5)
             for job in self._pick(whom, Phase.STARTING)
-            if job.run is not None
+            if job.open_run is not None
         ]
 
     def _exit(self, whom: int) -> list[Fact]:
         cause = list(ExitCause)[whom % len(ExitCause)]
         return [
-            f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
+            f.RunExited(self.at, job.open_run.id, cause, job.progress_at(self.at))
             for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
-            if job.run is not None
+            if job.open_run is not None
         ]
 
     def _progress(self, whom: int) -> list[Fact]:
         return [
-            f.RunProgressed(self.at, job.run.id, job.progress_at(self.at) + whom % 3, 0.25 * (1 + whom % 5))
+            f.RunProgressed(
+                self.at, job.open_run.id, job.progress_at(self.at) + whom % 3, 0.25 * (1 + whom % 5)
+            )
             for job in self._pick(whom, Phase.RUNNING)
-            if job.run is not None
+            if job.open_run is not None
         ]
 
     def _hold(self, whom: int) -> list[Fact]:
@@ -182,7 +185,7 @@ class Life:
     def _slot(self, whom: int) -> list[Fact]:
         kind = f.SlotRestored if whom % 2 else f.SlotDrained
         node = self.state.ledger.nodes[whom % len(self.state.ledger.nodes)]
-        return [kind(self.at, node.name, whom % node.gpus)]
+        return [kind(self.at, node.name, whom % (node.gpus or node.cpu_slots))]
 
     def _cancel(self, whom: int) -> list[Fact]:
         jobs = list(self.state.jobs.values())
@@ -196,7 +199,8 @@ class Life:
 
     def _add_node(self, whom: int) -> list[Fact]:
         count = len(self.state.ledger.nodes)
-        return [f.NodeAdded(self.at, Node(f"n{count}", 1 + whom % 4, rack="r"))] if count < 5 else []
+        gpus, cpus = (1 + whom % 4, 0) if whom % 3 else (0, 32)
+        return [f.NodeAdded(self.at, Node(f"n{count}", gpus, rack="r", cpus=cpus))] if count < 5 else []
 
 
 def a_controller(
@@ -239,7 +243,7 @@ def hand(controller: Controller, *facts: Fact) -> tuple[list[Fact], Step]:
 def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None:
     """Every field of a State, its ledger, jobs and runs; the planner's own is worked out again."""
     assert vars(live).keys() == vars(rebuilt).keys()
-    known = {"at", "next_run_id", "memory", "jobs", "runs", "ledger"}
+    known = {"at", "next_run_id", "memory", "jobs", "runs", "ledger", "cpus"}
     assert vars(live).keys() == known, "a new field of State: store it, and compare it here"
     assert (live.at, live.next_run_id) == (rebuilt.at, rebuilt.next_run_id)
     assert save(live.memory) == save(rebuilt.memory)
@@ -249,9 +253,13 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
     assert list(live.runs) == list(rebuilt.runs)
     for run_id, run in live.runs.items():
         assert picture(run) == picture(rebuilt.runs[run_id])
-        assert rebuilt.jobs[run.job_id].run is rebuilt.runs[run_id]
+        assert rebuilt.jobs[run.job_id].open_run is rebuilt.runs[run_id]
     assert list(live.ledger.held.items()) == list(rebuilt.ledger.held.items())
     assert _lasting(live.ledger) == _lasting(rebuilt.ledger)
+    assert (live.cpus is None) == (rebuilt.cpus is None)
+    if live.cpus is not None and rebuilt.cpus is not None:
+        assert list(live.cpus.held.items()) == list(rebuilt.cpus.held.items())
+        assert _lasting(live.cpus) == _lasting(rebuilt.cpus)
 
 
 def _lasting(ledger: Ledger) -> dict[str, Any]:
@@ -265,4 +273,5 @@ def picture(what: JobState | Run) -> dict[str, Any]:
     fields = {name: getattr(what, name) for name in what.__slots__ if name not in PLANNERS_OWN}
     if isinstance(what, JobState):
         fields["run"] = None if what.run is None else picture(what.run)
+        fields["cpu_run"] = None if what.cpu_run is None else picture(what.cpu_run)
     return fields

@@ -122,3 +122,13 @@ def test_a_field_of_a_type_that_cannot_be_stored_is_found_at_once() -> None:
 
     with pytest.raises(CodecError, match=r"no way to store a field of type set\[int\]"):
         codec._converters(get_type_hints(Strange)["what"])
+
+
+def test_jobs_and_nodes_of_before_there_were_cpus_and_speeds() -> None:
+    body = '{"at":1.0,"job":{"id":7,"demand":{"gpus":2},"submitted_at":1.0}}'
+    fact = codec.decode_fact("JobSubmitted", 1, body)
+    assert isinstance(fact, f.JobSubmitted)
+    assert fact.job.demand == Demand(2, cpu_speed=None)
+    added = codec.decode_fact("NodeAdded", 1, '{"at":1.0,"node":{"name":"a","gpus":4,"rack":"r"}}')
+    assert isinstance(added, f.NodeAdded)
+    assert (added.node.speed, added.node.cpus_per_slot, added.node.cpu_slots) == (1.0, 8, 0)

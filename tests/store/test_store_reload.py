@@ -9,16 +9,28 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from store_worlds import PLANNERS_OWN, POLICIES, Happening, Life, a_controller, a_store, assert_same, commit
+from store_worlds import (
+    PLANNERS_OWN,
+    POLICIES,
+    Happening,
+    Life,
+    a_controller,
+    a_store,
+    assert_same,
+    commit,
+    hand,
+)
 
+from tiresias.core import facts as f
 from tiresias.core import invariants
 from tiresias.core.controller import Controller, Step
+from tiresias.core.model import Demand, Job, JobId, Node
 from tiresias.core.plugins import placers
 from tiresias.core.state import JobState, Run
 from tiresias.store import Store, codec, redecide, replay
 
 STORED = {
-    *("id", "job", "phase", "run", "cancelled", "runs", "preemptions", "first_started_at"),
+    *("id", "job", "phase", "run", "cpu_run", "cancelled", "runs", "preemptions", "first_started_at"),
     *("last_preempted_at", "waiting_since", "held_s", "service_gpu_s", "progress_s"),
     *("held", "deferred", "deferred_until"),
 }
@@ -37,7 +49,7 @@ PHASES = (Phase.explicit, Phase.generate, Phase.shrink)  # to explain takes minu
 HAPPENINGS = st.lists(
     st.builds(
         Happening,
-        st.integers(0, 13),
+        st.integers(0, 19),
         st.integers(0, 50),
         st.sampled_from([0.0, 0.0, 0.5, 4.0, 8.0, 64.0]),
     ),
@@ -116,3 +128,22 @@ def test_a_journal_with_restarts_replays_to_the_same_decisions(
             assert_same(life.state, story.state, story.policy.save)
         finally:
             store.close()
+
+
+def test_a_run_on_cpus_is_taken_up_again(tmp_path: Path) -> None:
+    controller = a_controller()
+    full = Job(JobId(1), Demand(8), 0.0)
+    other = Job(JobId(2), Demand(2, cpu_speed=0.25), 0.0)
+    nodes = f.NodeAdded(0.0, Node("c", 0, cpus=32)), f.SlotDrained(0.0, "c", 3)
+    told = [hand(controller, *nodes, f.JobSubmitted(0.0, full), f.JobSubmitted(0.0, other))]
+    run = controller.state.jobs[other.id].cpu_run
+    assert run is not None
+    told += [hand(controller, f.RunStarted(0.0, run.id, 0.25)), hand(controller, f.NodeDrained(8.0, "c"))]
+    with a_store(tmp_path / "journal.db", a_controller()) as store:
+        commit(store, controller, told)
+    with Store.open(tmp_path / "journal.db") as store:
+        loaded = store.load()
+    assert_same(controller.state, loaded.state, loaded.policy.save)
+    assert loaded.state.jobs[other.id].cpu_run is not None
+    assert loaded.state.cpus is not None
+    assert (loaded.state.cpus.free, loaded.state.cpus.capacity) == (0, 2)

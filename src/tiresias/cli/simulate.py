@@ -28,6 +28,21 @@ def simulate(
     network: inputs.NetworkName = None,
     models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
+    cpu_speed: Annotated[
+        float | None,
+        typer.Option(
+            "--cpu-speed",
+            metavar="SHARE",
+            help="How fast jobs go on CPUs whose trace does not tell it, as a part of their speed on GPUs.",
+        ),
+    ] = None,
+    use_cpus: Annotated[
+        bool | None,
+        typer.Option(
+            "--use-cpus/--no-use-cpus",
+            help="Let jobs run on nodes of CPUs while the GPUs are full (default: if the policy preempts).",
+        ),
+    ] = None,
     as_json: inputs.Json = False,
     out: Annotated[
         Path | None,
@@ -78,6 +93,8 @@ def simulate(
             network=network,
             models=mix,
             preemption_cost_s=preemption_cost,
+            cpu_speed=cpu_speed,
+            use_cpus=use_cpus,
             progress=watch,
             journal=journal,
             moment=moment,

@@ -50,6 +50,9 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
     lost = f"{significant(of['lost_gpu_s'] / HOUR_S)} GPU-hours lost to them"
     lines.add_row("preemptions", f"{of['preemptions']:,}, {lost}" if of["preemptions"] else "none")
     lines.add_row("GPU utilisation", percent(of["gpu_utilization"]))
+    if "cpu_runs" in of:
+        ended = f"{count(of['cpu_jobs'], 'job')} ended there, {percent(of['cpu_work'])} of the work"
+        lines.add_row("on CPUs", f"{count(of['cpu_runs'], 'run')}, {ended}" if of["cpu_runs"] else "nothing")
     if result.network != "none":
         slow = f"{_times(of['avg_slowdown'])} on average, {_times(of['work_slowdown'])} of the work"
         lines.add_row("slowdown", f"{slow} (jobs of several GPUs; network {result.network})")

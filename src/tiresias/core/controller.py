@@ -5,6 +5,7 @@ stop, members of the target that do not run yet start in rank order as slots are
 that is saving counts as waiting, and its slots are used only after its exit. Being in the target is the
 reservation, so a victim cannot steal back what it was preempted for. A member that the placer refuses
 keeps free slots of its future place from those behind it, so that its place is built (`Placer.claim`).
+Who is not in the target may run on CPUs meanwhile (`overflow`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from heapq import heappop, heappush
 from operator import attrgetter
 
 from tiresias.core import facts as f
+from tiresias.core import overflow
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
@@ -129,8 +131,8 @@ class Controller:
             elif type(fact) is f.RunExited:
                 if job.admitted:  # it left of itself and is still wanted
                     self._ready[job.id] = job
-            elif type(fact) in STOPPERS and job.run is not None:
-                step.commands.append(StopRun(job.run.id))
+            elif type(fact) in STOPPERS and (run := job.open_run) is not None:
+                step.commands.append(StopRun(run.id))
         elif self.policy.moves:
             self._sync(job, at)
         return not is_silent
@@ -275,7 +277,9 @@ class Controller:
                 self._start(at, step)
                 if self._refused:
                     self._move(at, step)
-            if not self.target.flips and not self._passing:
+            if self.target.flips or self._passing:
+                continue
+            if self.state.cpus is None or not self._overflow(at, step):
                 return
 
     def _revoke(self, at: float, step: Step) -> None:
@@ -298,8 +302,9 @@ class Controller:
             self._stop(job, at, step)
 
     def _stop(self, job: JobState, at: float, step: Step) -> None:
-        assert job.run is not None
-        run_id = job.run.id
+        run = job.open_run
+        assert run is not None
+        run_id = run.id
         decision = f.RunRevoked(at, run_id)
         step.facts.append(decision)
         self._apply(decision, step)
@@ -358,18 +363,37 @@ class Controller:
                 if self.policy.strict:
                     break
                 continue
+            if job.cpu_run is not None:  # its GPUs are free: they are kept until it has saved
+                self._hide(allocation, kept)
+                if job.phase is not STOPPING:
+                    self._stop(job, at, step)
+                continue
             del ready[job.id]
             job.refused_since = INFINITY
             behind = waiting
-            run_id = RunId(state.next_run_id)
-            resumes = job.runs > 0
-            decision = f.RunGranted(at, run_id, job.id, allocation)
-            step.facts.append(decision)
-            self._apply(decision, step)
-            step.commands.append(StartRun(run_id, job.id, allocation, resumes))
+            self._grant(job, allocation, at, step)
             if not ledger.free:
                 break
         return refused and behind
+
+    def _grant(self, job: JobState, allocation: Allocation, at: float, step: Step) -> None:
+        run_id = RunId(self.state.next_run_id)
+        resumes = job.runs > 0
+        decision = f.RunGranted(at, run_id, job.id, allocation)
+        step.facts.append(decision)
+        self._apply(decision, step)
+        step.commands.append(StartRun(run_id, job.id, allocation, resumes))
+
+    def _overflow(self, at: float, step: Step) -> bool:
+        """Start on CPUs whom the GPUs have no room for; whether anybody was."""
+        cpus = self.state.cpus
+        assert cpus is not None
+        if not cpus.free or not self.target.refused or not self.policy.uses_cpus:
+            return False
+        chosen = overflow.overflow(self.target, cpus.free)
+        for job in chosen:
+            self._grant(job, overflow.place(job.gpus, cpus), at, step)
+        return bool(chosen)
 
     def _refuse(self, job: JobState, holes: Holes, at: float) -> None:
         """The placer has refused the job: note since when and until when."""
@@ -385,9 +409,12 @@ class Controller:
         """The slots that the job claims; `kept` from those behind it until this pass is over."""
         claim = self.placer.claim(job, holes, at)
         if claim and kept is not None:
-            self.state.ledger.hide(claim)
-            kept.append(claim)
+            self._hide(claim, kept)
         return claim
+
+    def _hide(self, slots: Allocation, kept: list[Allocation]) -> None:
+        self.state.ledger.hide(slots)
+        kept.append(slots)
 
     def _set_timer(self, at: float, step: Step) -> None:
         """Wish to be woken at the next instant at which a rank changes by itself."""

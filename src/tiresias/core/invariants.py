@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tiresias.core.controller import Controller
+from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
 from tiresias.core.model import Phase, Room, RunId
+from tiresias.core.overflow import overflow
 from tiresias.core.plan import plain_target
 from tiresias.core.state import JobState, State, is_schedulable
 from tiresias.core.target import Target
@@ -12,26 +14,35 @@ from tiresias.core.target import Target
 
 def check(state: State) -> None:
     """Nothing in the State contradicts anything else in it."""
-    _check_ledger(state)
+    _check_ledger(state.ledger)
+    if state.cpus is not None:
+        _check_ledger(state.cpus)
     for id, job in state.jobs.items():
         assert job.id == id, (id, job.id)
         assert job.phase not in ENDED, ("an ended job is active", id, job.phase)
-        assert (job.run is not None) == (job.phase in HOLDING), (id, job.phase, job.run)
+        run = job.open_run
+        assert (run is not None) == (job.phase in HOLDING), (id, job.phase, run)
+        assert job.run is None or job.cpu_run is None, ("runs on GPUs and on CPUs", id)
+        assert job.cpu_run is None or job.job.demand.cpu_speed is not None, ("cannot run on CPUs", id)
         assert (job.phase is HELD) <= job.held, ("HELD, but nobody holds it", id)
         assert not (job.held and job.phase in (Phase.STARTING, Phase.RUNNING)), ("held, but runs", id)
-        assert not (job.deferred and job.run is not None), ("deferred, but holds slots", id, job.deferred)
-        if job.run is not None:
-            assert state.runs.get(job.run.id) is job.run, ("unknown run", id, job.run.id)
-            assert sum(slots.bit_count() for _, slots in job.run.allocation) == job.gpus, ("partial gang", id)
-            assert job.run.granted_at <= state.at, (id, job.run.granted_at, state.at)
+        assert not (job.deferred and run is not None), ("deferred, but holds slots", id, job.deferred)
+        if run is not None:
+            assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
+            assert sum(slots.bit_count() for _, slots in run.allocation) == job.gpus, ("partial gang", id)
+            assert run.granted_at <= state.at, (id, run.granted_at, state.at)
         assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
-        assert abs(job.service_gpu_s - job.held_s * job.gpus) <= 1e-6 * (1 + job.service_gpu_s), id
-    holders = {job.run.id for job in state.jobs.values() if job.run is not None}
-    assert holders == state.runs.keys() == state.ledger.held.keys(), (holders, state.runs.keys())
+        spare = job.held_s * job.gpus - job.service_gpu_s  # what was held on CPUs
+        assert spare >= -1e-6 * (1 + job.service_gpu_s), id
+        assert state.cpus is not None or spare <= 1e-6 * (1 + job.service_gpu_s), id
+    on_gpus = {job.run.id for job in state.jobs.values() if job.run is not None}
+    on_cpus = {job.cpu_run.id for job in state.jobs.values() if job.cpu_run is not None}
+    assert on_gpus == state.ledger.held.keys(), (on_gpus, state.ledger.held.keys())
+    assert on_cpus == (state.cpus.held.keys() if state.cpus is not None else set()), on_cpus
+    assert on_gpus | on_cpus == state.runs.keys(), (on_gpus, on_cpus, state.runs.keys())
 
 
-def _check_ledger(state: State) -> None:
-    ledger = state.ledger
+def _check_ledger(ledger: Ledger) -> None:
     taken = [0] * len(ledger.nodes)
     for run_id, allocation in ledger.held.items():
         for node, slots in allocation:
@@ -72,9 +83,12 @@ def check_plan(controller: Controller) -> None:
         _check_chunks(target)
     assert not target.flips, ("a change that the plan has not seen", target.flips)
     for job in ranked:
-        if job.phase in (Phase.STARTING, Phase.RUNNING):
+        if job.phase in (Phase.STARTING, Phase.RUNNING) and job.run is not None:
             assert job.admitted, ("runs, but is not in the target", job.id)
     _check_starts(controller, [job for job in ranked if job.admitted and job.run is None])
+    if state.cpus is not None and controller.policy.uses_cpus:
+        left = [job.id for job in overflow(ranked, state.cpus.free)]
+        assert not left, ("would fit on CPUs, and was not started there", left)
 
 
 def _check_starts(controller: Controller, ready: list[JobState]) -> None:
@@ -85,7 +99,12 @@ def _check_starts(controller: Controller, ready: list[JobState]) -> None:
         holes = ledger.open_to(job.job.demand)
         fits = job.gpus <= ledger.free
         if fits:
-            assert placer.place(job, holes, at) is None, ("in the target, fits, and was not started", job.id)
+            place = placer.place(job, holes, at)
+            if place is not None and job.cpu_run is not None:
+                assert job.phase is Phase.STOPPING, ("its GPUs are free, and it is kept on CPUs", job.id)
+                ledger.take(RunId(-1 - number), place)
+                continue
+            assert place is None, ("in the target, fits, and was not started", job.id)
             if controller.policy.strict:
                 break
         if fits or placer.waits or holes is not ledger:

@@ -4,19 +4,30 @@ A slot is free only when its run has been released; withdrawing a node, or one s
 free off the market and keeps what is taken off it once it is released. Nodes are kept in buckets by how
 many of their slots are free (bit masks over node positions), so a placer finds the best fit without a
 scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
-What placers see of it is in holes.py.
+What placers see of it is in holes.py. Slots of CPUs are in a Ledger of their own, whose nodes have the same
+positions: where the first node of an allocation has no GPUs, its slots are of CPUs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, lowest
 from tiresias.core.model import Cluster, Demand, Node, RunId
 
-__all__ = ["Ledger", "lowest"]
+__all__ = ["Ledger", "cpu_ledger", "cpu_node", "lowest"]
+
+
+def cpu_ledger(nodes: Sequence[Node]) -> Ledger | None:
+    """The book of CPU slots: all nodes at their positions, those with GPUs without slots; None: no slots."""
+    return Ledger(Cluster([cpu_node(node) for node in nodes])) if any(n.cpu_slots for n in nodes) else None
+
+
+def cpu_node(node: Node) -> Node:
+    """The node as the book of CPU slots has it."""
+    return replace(node, gpus=node.cpu_slots, sockets=())
 
 
 class Ledger(Holes):
@@ -42,7 +53,7 @@ class Ledger(Holes):
 
     def add_node(self, node: Node) -> None:
         assert node.name not in self._position, ("two nodes of one name", node.name)
-        assert node.gpus > 0, ("a node without GPUs", node)
+        assert node.gpus >= 0, ("fewer GPUs than none", node)
         position = len(self.nodes)
         self._position[node.name] = position
         self.nodes.append(node)
@@ -54,11 +65,12 @@ class Ledger(Holes):
         while len(self.buckets) <= node.gpus:
             self.buckets.append(0)
         self.buckets[node.gpus] |= 1 << position
+        if node.gpus:
+            self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
+            kind = node.gpu_type, node.speed
+            self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
         self._rack_of.append(node.rack)
         self._rack_free[node.rack] = self._rack_free.get(node.rack, 0) + node.gpus
-        self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
-        kind = node.gpu_type, node.speed
-        self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
         self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
         self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
         self._suited.clear()

@@ -49,6 +49,7 @@ class Demand:
     """A gang's all-or-nothing need; `cpus` and `memory_bytes` are those of the whole gang.
 
     The target counts `gpus` only. What else is asked for narrows the nodes that a placer may use.
+    `cpu_speed` is how fast it goes on CPUs, as a part of its speed on GPUs; None: it cannot run there.
     """
 
     gpus: int
@@ -56,6 +57,7 @@ class Demand:
     gpu_type: str | None = None
     cpus: int | None = None
     memory_bytes: int | None = None
+    cpu_speed: float | None = None
 
     @property
     def is_choosy(self) -> bool:
@@ -105,7 +107,7 @@ class Node:
 
     `sockets` are the groups of slots that are near each other (a CPU socket, a PCIe switch). CPU cores and
     memory are given out in proportion to GPUs. `speed` is how fast its GPUs compute, where 1 is what the
-    durations of jobs are told for.
+    durations of jobs are told for. A node without GPUs has slots of CPUs, of `cpus_per_slot` cores each.
     """
 
     name: str
@@ -116,6 +118,12 @@ class Node:
     memory_bytes: int = 0
     sockets: tuple[tuple[int, ...], ...] = ()
     speed: float = 1.0
+    cpus_per_slot: int = 8
+
+    @property
+    def cpu_slots(self) -> int:
+        """How many GPUs its cores can stand for; the cores of a node with GPUs serve those."""
+        return 0 if self.gpus else self.cpus // self.cpus_per_slot
 
     def suits(self, demand: Demand) -> bool:
         """Whether its GPUs are of the type asked for, and its share of cores and memory is large enough."""

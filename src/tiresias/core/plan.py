@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tiresias.core import overflow
 from tiresias.core.model import JobId, Phase, Room
 from tiresias.core.plugins import Placer
 from tiresias.core.state import JobState, State
@@ -54,6 +55,8 @@ def explain(
     """Why this job is not running, in strict precedence; costs nothing until it is asked."""
     ledger = state.ledger
     if job.phase in (Phase.STARTING, Phase.RUNNING):
+        if job.cpu_run is not None:
+            return Reason("RunningOnCPUs", overflow.where(job, state))
         return Reason("Running", _where(job, placer))
     if job.phase is Phase.STOPPING:
         return Reason("Stopping", "it was told to stop and is saving its work")

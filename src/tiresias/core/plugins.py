@@ -55,6 +55,8 @@ class Policy(ABC):
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
+        # Whether jobs may run on CPUs while the GPUs are full; they are stopped when they move to GPUs.
+        self.uses_cpus: bool = self.preempts
 
     @abstractmethod
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:

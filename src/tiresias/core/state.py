@@ -12,7 +12,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import Allocation, ExitCause
-from tiresias.core.ledger import Ledger
+from tiresias.core.ledger import Ledger, cpu_ledger, cpu_node
 from tiresias.core.lifecycle import ENDED, HELD, after
 from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
 
@@ -49,6 +49,10 @@ class Run:
         self.progress_at = granted_at
         self.speed = 0.0  # 0 until RunStarted: loading makes no progress
 
+    def work_at(self, at: float) -> float:
+        """Seconds of work done, as far as the facts tell."""
+        return self.progress_s + self.speed * (at - self.progress_at)
+
 
 class JobState:
     """An active job and what has become of it so far."""
@@ -56,6 +60,7 @@ class JobState:
     __slots__ = (
         "admitted",
         "cancelled",
+        "cpu_run",
         "deferred",
         "deferred_until",
         "ended_at",
@@ -91,14 +96,15 @@ class JobState:
         self.priority = PRIORITY_ORDER[job.priority]
         self.preemptible = job.preemptible
         self.phase = PENDING
-        self.run: Run | None = None
-        self.runs = 0
+        self.run: Run | None = None  # on GPUs: all that policies and the target know of
+        self.cpu_run: Run | None = None  # on CPUs; there is never more than one of the two
+        self.runs = 0  # on either
         self.preemptions = 0
-        self.first_started_at = INFINITY  # first grant
-        self.last_preempted_at = -INFINITY  # last revocation by policy
+        self.first_started_at = INFINITY  # first grant of GPUs
+        self.last_preempted_at = -INFINITY  # last revocation of GPUs by policy
         self.waiting_since = job.submitted_at
-        self.held_s = 0.0  # seconds of the closed runs
-        self.service_gpu_s = 0.0  # GPU-seconds of the closed runs
+        self.held_s = 0.0  # seconds of the closed runs, on GPUs or CPUs
+        self.service_gpu_s = 0.0  # GPU-seconds of the closed runs; on CPUs there are none
         self.progress_s = 0.0  # work saved by the closed runs
         self.ended_at = INFINITY
         self.cancelled = False
@@ -129,6 +135,11 @@ class JobState:
     def model(self) -> str:
         return self.job.model
 
+    @property
+    def open_run(self) -> Run | None:
+        """The run that holds slots, be it on GPUs or on CPUs."""
+        return self.cpu_run if self.run is None else self.run
+
     def service_at(self, at: float) -> float:
         """Attained service in GPU-seconds: every second its runs held their slots."""
         run = self.run
@@ -138,10 +149,11 @@ class JobState:
 
     def executed_at(self, at: float) -> float:
         """Seconds its runs have held slots."""
-        return self.held_s if self.run is None else self.held_s + at - self.run.granted_at
+        run = self.open_run
+        return self.held_s if run is None else self.held_s + at - run.granted_at
 
     def progress_at(self, at: float) -> float:
-        """Seconds of work done, as far as the facts tell."""
+        """Seconds of work done, as far as the facts tell; what is done on CPUs counts once it is saved."""
         run = self.run
         if run is None:
             return self.progress_s
@@ -154,10 +166,26 @@ class State:
     def __init__(self, cluster: Cluster, memory: Any = None):
         self.at = -INFINITY
         self.ledger = Ledger(cluster)
+        self.cpus = cpu_ledger(cluster.nodes)
         self.jobs: dict[JobId, JobState] = {}
         self.runs: dict[RunId, Run] = {}
         self.next_run_id = 1
         self.memory = memory  # the policy's: a serialisable value
+
+    def hold(self, job: JobState, run: Run) -> None:
+        """Give the run its slots: GPUs, or those of CPUs."""
+        if self.cpus is not None and not self.ledger.nodes[run.allocation[0][0]].gpus:
+            self.cpus.take(run.id, run.allocation)
+            job.cpu_run = run
+        else:
+            self.ledger.take(run.id, run.allocation)
+            job.run = run
+        self.runs[run.id] = run
+
+    def books_of(self, node: str) -> Ledger:
+        """The Ledger that has the slots of this node."""
+        has_gpus = self.ledger.nodes[self.ledger.position(node)].gpus
+        return self.ledger if has_gpus or self.cpus is None else self.cpus
 
     @property
     def waiting(self) -> int:
@@ -238,9 +266,9 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
 
 def _stop_working(job: JobState, at: float) -> None:
     """What a run that is told to stop has done so far is what it can save."""
-    run = job.run
+    run = job.open_run
     if run is not None:
-        run.progress_s = job.progress_at(at)
+        run.progress_s = run.work_at(at)
         run.progress_at = at
         run.speed = 0.0
 
@@ -252,10 +280,9 @@ def _promoted(state: State, fact: f.JobPromoted) -> JobState:
 def _granted(state: State, fact: f.RunGranted) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "RunGranted")
-    state.ledger.take(fact.run_id, fact.allocation)
-    job.run = state.runs[fact.run_id] = Run(fact.run_id, job.id, fact.allocation, fact.at, job.progress_s)
+    state.hold(job, Run(fact.run_id, job.id, fact.allocation, fact.at, job.progress_s))
     job.runs += 1
-    if job.runs == 1:
+    if job.run is not None and job.first_started_at == INFINITY:
         job.first_started_at = fact.at
     state.next_run_id = max(state.next_run_id, fact.run_id + 1)
     return job
@@ -282,8 +309,9 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
     job.phase = after(job.phase, "RunRevoked")
-    job.preemptions += 1
-    job.last_preempted_at = fact.at
+    if run is job.run:
+        job.preemptions += 1
+        job.last_preempted_at = fact.at
     _stop_working(job, fact.at)
     return job
 
@@ -291,13 +319,18 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
 def _exited(state: State, fact: f.RunExited) -> JobState:
     run = state.runs.pop(fact.run_id)
     job = state.jobs[run.job_id]
-    state.ledger.release(fact.run_id)
     held_s = fact.at - run.granted_at
     job.held_s += held_s
-    job.service_gpu_s += held_s * job.gpus
     job.progress_s = fact.progress_s
-    job.waiting_since = fact.at
-    job.run = None
+    if run is job.run:
+        state.ledger.release(fact.run_id)
+        job.service_gpu_s += held_s * job.gpus
+        job.waiting_since = fact.at
+        job.run = None
+    else:
+        assert state.cpus is not None
+        state.cpus.release(fact.run_id)
+        job.cpu_run = None
     job.phase = after(job.phase, fact.cause)
     if job.cancelled and fact.cause is not FINISHED:
         job.phase = CANCELLED
@@ -315,22 +348,26 @@ def _end(state: State, job: JobState, at: float) -> None:
 
 def _node_added(state: State, fact: f.NodeAdded) -> None:
     state.ledger.add_node(fact.node)
+    if state.cpus is not None:
+        state.cpus.add_node(cpu_node(fact.node))
+    else:
+        state.cpus = cpu_ledger(state.ledger.nodes)
 
 
 def _node_drained(state: State, fact: f.NodeDrained) -> None:
-    state.ledger.withdraw(fact.node)
+    state.books_of(fact.node).withdraw(fact.node)
 
 
 def _node_restored(state: State, fact: f.NodeRestored) -> None:
-    state.ledger.restore(fact.node)
+    state.books_of(fact.node).restore(fact.node)
 
 
 def _slot_drained(state: State, fact: f.SlotDrained) -> None:
-    state.ledger.withdraw_slot(fact.node, fact.index)
+    state.books_of(fact.node).withdraw_slot(fact.node, fact.index)
 
 
 def _slot_restored(state: State, fact: f.SlotRestored) -> None:
-    state.ledger.restore_slot(fact.node, fact.index)
+    state.books_of(fact.node).restore_slot(fact.node, fact.index)
 
 
 def _node_regrouped(state: State, fact: f.NodeRegrouped) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiresias.core.model import Phase, Rank
+from tiresias.core.model import INFINITY, Phase, Rank
 from tiresias.core.state import JobState
 
 STOPPING = Phase.STOPPING
@@ -19,14 +19,14 @@ Order = Callable[[JobState, int, float, bool], Rank]
 
 def first_start(job: JobState, queue: int, since: float, is_new: bool) -> Rank:
     """By first start; who never started comes after, by submission (the paper)."""
-    if job.runs:
+    if job.first_started_at != INFINITY:
         return (queue, RUNS, job.first_started_at)
     return (queue, NEW, job.submitted_at)
 
 
 def running_first(job: JobState, queue: int, since: float, is_new: bool) -> Rank:
     """Who runs stays ahead of who waits; otherwise by first start."""
-    if job.runs:
+    if job.first_started_at != INFINITY:
         waits = STOPPED if job.run is None or job.phase is STOPPING else RUNS
         return (queue, waits, job.first_started_at)
     return (queue, NEW, job.submitted_at)

@@ -159,6 +159,8 @@ class TiresiasL(Policy):
             memory.promoted.pop(job.id, None)
         if type(fact) is not f.RunExited or fact.cause is not FINISHED:
             return False
+        if job.first_started_at == INFINITY:
+            return False  # it ended on CPUs, and tells nothing of service
         memory.seen.add(job.service_gpu_s)
         if memory.seen.count < memory.refit_at:
             return False

@@ -18,10 +18,11 @@ from tiresias.sim.errors import ClusterError, InputError
 from tiresias.sim.fabric import Fabric, fabric_of
 
 MOST = 1_000_000
+CPU_HINT = "A node of CPUs only has gpus: 0 and tells its cpus."
 GIB = 1 << 30
 TOP = ("racks", "nodes", "network", "placer")
 RACK = ("nodes", "count")
-NODE = ("gpus", "count", "gpu_type", "cpus", "memory_gib", "speed", "sockets")
+NODE = ("gpus", "count", "gpu_type", "cpus", "cpus_per_slot", "memory_gib", "speed", "sockets")
 NETWORK = ("like", "node", "rack", "cross", "uplink_gbps")
 LINK = ("gbps", "latency_us", "ports")
 LEVELS = ("node", "rack", "cross")
@@ -85,17 +86,27 @@ def _nodes(value: Any, place: str) -> list[Pattern]:
 
 
 def _node(node: dict[str, Any], here: str) -> Node:
-    gpus = whole(node["gpus"], f"{here}.gpus")
+    gpus = 0 if _is_zero(node["gpus"]) and "cpus" in node else whole(node["gpus"], f"{here}.gpus", CPU_HINT)
+    if not gpus and ("gpu_type" in node or "sockets" in node):
+        raise ClusterError(f"{here}: a node without GPUs has neither gpu_type nor sockets.")
     memory_gib = _number(node.get("memory_gib", 0), f"{here}.memory_gib", "GiB")
-    return Node(
+    made = Node(
         "",
         gpus,
         gpu_type=_text(node.get("gpu_type", ""), f"{here}.gpu_type"),
         cpus=whole(node["cpus"], f"{here}.cpus") if "cpus" in node else 0,
         memory_bytes=round(memory_gib * GIB),
         sockets=sockets_of(node.get("sockets", 1), gpus, f"{here}.sockets"),
+        cpus_per_slot=whole(node.get("cpus_per_slot", 8), f"{here}.cpus_per_slot"),
         speed=_above_0(node.get("speed", 1.0), f"{here}.speed", "times the usual speed"),
     )
+    if not gpus and not made.cpu_slots:
+        raise ClusterError(f"{here}.cpus: {made.cpus} cores are not one slot of {made.cpus_per_slot}.")
+    return made
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value == 0
 
 
 def sockets_of(value: Any, gpus: int, place: str) -> tuple[tuple[int, ...], ...]:

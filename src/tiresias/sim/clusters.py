@@ -72,6 +72,9 @@ def _cluster(racks: list[Racks], place: str) -> Cluster:
     total = sum(count * node.gpus * nodes for count, rack in racks for node, nodes in rack)
     if not 1 <= total <= MOST_GPUS:
         raise ClusterError(f"{place}: {total:,} GPUs in all; a cluster has from 1 to {MOST_GPUS:,}.")
+    slots = sum(count * node.cpu_slots * nodes for count, rack in racks for node, nodes in rack)
+    if slots > MOST_GPUS:
+        raise ClusterError(f"{place}: {slots:,} slots of CPUs in all; a cluster has up to {MOST_GPUS:,}.")
     cluster = Cluster()
     each = (rack for count, rack in racks for _ in range(count))
     for number, rack in enumerate(each):

@@ -23,6 +23,8 @@ class Moment:
         """Note what holds after the last instant that is not later than `at`."""
         self.holders, self.jobs, self.nodes = {}, {}, {}
         for run in state.runs.values():
+            if run.id not in state.ledger.held:
+                continue  # on CPUs
             self.jobs[run.job_id] = state.jobs[run.job_id].job
             self.nodes[run.job_id] = len(run.allocation)
             for node, slots in run.allocation:

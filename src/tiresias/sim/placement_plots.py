@@ -74,7 +74,8 @@ def draw_cluster(moment: Moment, cluster: Cluster, title: str, path: Path) -> No
     """Draw every slot of the cluster, coloured by the job that holds it, and write it to `path`."""
     racks: dict[str, list[tuple[int, Node]]] = {}
     for position, node in enumerate(cluster.nodes):
-        racks.setdefault(node.rack, []).append((position, node))
+        if node.gpus:
+            racks.setdefault(node.rack, []).append((position, node))
     colours = _colours(moment)
     rows = _rows(max(len(nodes) for nodes in racks.values()), len(racks))
     widest = max(node.gpus for node in cluster.nodes)

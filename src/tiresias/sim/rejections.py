@@ -11,7 +11,7 @@ from tiresias.core.model import Cluster, Demand
 from tiresias.sim.trace import Trace
 
 SHOWN = 3
-WISHES = ("gpu_type", "cpus", "memory_gib")
+WISHES = ("gpu_type", "cpus", "memory_gib", "cpu_speed")
 
 
 @dataclass(slots=True)
@@ -22,31 +22,44 @@ class Rejections:
     notes: list[str] = field(default_factory=list)
 
 
-def demand_of(gpus: int, gpu_type: str, cpus: int | None, memory_gib: float | None) -> Demand:
+def wishes_told(trace: Trace) -> list[str]:
+    """The columns in which any job asks for more than GPUs."""
+    blank = trace.jobs.select(pl.col(WISHES).is_null() | (pl.col(WISHES).cast(pl.String) == ""))
+    return [name for name in WISHES if not blank[name].all()]
+
+
+def demand_of(
+    gpus: int,
+    gpu_type: str = "",
+    cpus: int | None = None,
+    memory_gib: float | None = None,
+    cpu_speed: float | None = None,
+) -> Demand:
     """What a row of a trace asks for."""
     memory = None if memory_gib is None else round(memory_gib * GIB)
-    return Demand(gpus, gpu_type=gpu_type or None, cpus=cpus, memory_bytes=memory)
+    return Demand(
+        gpus, gpu_type=gpu_type or None, cpus=cpus, memory_bytes=memory, cpu_speed=cpu_speed or None
+    )
 
 
 def rejections(trace: Trace, cluster: Cluster) -> Rejections:
     """Those larger than the cluster, and those that ask for what no node has."""
-    jobs = trace.jobs.select("id", "gpus", *WISHES).with_row_index("row")
-    large = jobs["gpus"] > cluster.gpus
-    found = set(jobs.filter(large)["row"].to_list())
+    large = trace.jobs["gpus"] > cluster.gpus
+    found = set(large.arg_true().to_list())
     notes = []
     if found:
         notes.append(f"{_jobs(len(found))} rejected: larger than the cluster's {cluster.gpus:,} GPUs")
-    is_choosy = (pl.col("gpu_type") != "") | pl.col("cpus").is_not_null() | pl.col("memory_gib").is_not_null()
-    choosy = jobs.filter(is_choosy & ~large)
     reasons: dict[str, list[str]] = {}  # and who has them
-    known: dict[tuple[object, ...], str] = {}
-    for row, id, gpus, *wishes in choosy.iter_rows():
-        key = (gpus, *wishes)
-        if key not in known:
-            known[key] = unmet(demand_of(gpus, *wishes), cluster.nodes)
-        if known[key]:
-            found.add(row)
-            reasons.setdefault(known[key], []).append(id)
+    if wishes := [name for name in wishes_told(trace) if name != "cpu_speed"]:
+        known: dict[tuple[object, ...], str] = {}
+        for row, (id, *asked) in enumerate(trace.jobs.select("id", "gpus", *wishes).iter_rows()):
+            key = tuple(asked)
+            if key not in known:
+                demand = demand_of(asked[0], **dict(zip(wishes, asked[1:], strict=True)))
+                known[key] = unmet(demand, cluster.nodes)
+            if known[key] and row not in found:
+                found.add(row)
+                reasons.setdefault(known[key], []).append(id)
     shown = list(reasons.items())[:SHOWN]
     notes += [f"{_jobs(len(ids))} rejected ({_names(ids)}): {_who(ids)} {why}" for why, ids in shown]
     rest = sum(len(ids) for ids in list(reasons.values())[SHOWN:])

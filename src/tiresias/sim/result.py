@@ -12,7 +12,7 @@ import polars as pl
 from tiresias.core.model import INFINITY, Cluster, JobId
 from tiresias.core.state import JobState, State
 from tiresias.sim.fabric import OFF
-from tiresias.sim.world import Spent
+from tiresias.sim.world import OnCPUs, Spent
 
 TIMELINE_ROWS = 1 << 20  # beyond this every second row is dropped
 
@@ -38,7 +38,7 @@ class Recorder:
         self.counts.extend((job.runs, job.preemptions, spent.moved_resumes))
         self.times.extend(
             (
-                job.first_started_at,
+                spent.first_started_at,
                 job.ended_at,
                 job.held_s,
                 job.service_gpu_s,
@@ -171,7 +171,7 @@ class Result:
     events: int
     wall_s: float
     lost_gpu_s: float
-    progress_gpu_s: float  # GPU-seconds that made progress, unfinished jobs included
+    progress_gpu_s: float  # GPU-seconds of progress on GPUs, unfinished jobs included
     migrations: int = 0  # runs that were told to move to make a place for another
     interrupted: bool = False
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
@@ -180,6 +180,7 @@ class Result:
     rejections: list[str] = field(default_factory=list)  # why jobs were rejected, for people
     network: str = OFF  # its name, or none: placement costs nothing
     models: str = ""  # where the models of the jobs are from; empty: nobody asked
+    on_cpus: OnCPUs | None = None  # None: no node offers CPUs
 
     def summary(self) -> dict[str, Any]:
         """The figures of `--json`, in its order; null where nothing finished."""
@@ -212,8 +213,21 @@ class Result:
             "lost_gpu_s": self.lost_gpu_s,
             "gpu_utilization": used,
             **self._placement(),
+            **self._cpu_figures(),
             "events": self.events,
             "wall_s": self.wall_s,
+        }
+
+    def _cpu_figures(self) -> dict[str, Any]:
+        """What CPUs did, where there are nodes that offer them."""
+        if self.on_cpus is None:
+            return {}
+        work = self.progress_gpu_s + self.on_cpus.work_gpu_s
+        return {
+            "cpu_slots": sum(node.cpu_slots for node in self.cluster.nodes),
+            "cpu_runs": self.on_cpus.runs,
+            "cpu_jobs": self.on_cpus.jobs,
+            "cpu_work": self.on_cpus.work_gpu_s / work if work else None,
         }
 
     def _placement(self) -> dict[str, Any]:

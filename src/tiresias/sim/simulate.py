@@ -20,6 +20,7 @@ from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, pla
 from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.clusters import Machines
+from tiresias.sim.cpus import cpu_nodes_of, told_of_cpus, with_cpu_speed
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
@@ -29,7 +30,7 @@ from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds
 from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
-from tiresias.sim.rejections import WISHES, Rejections, demand_of, rejections
+from tiresias.sim.rejections import Rejections, demand_of, rejections, wishes_told
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.speeds import NodeSpeeds, differ
 from tiresias.sim.trace import Trace
@@ -52,6 +53,8 @@ def simulate(
     network: str | Fabric | None = None,
     models: Mix | None = None,
     preemption_cost_s: float = 60.0,
+    cpu_speed: float | None = None,
+    use_cpus: bool | None = None,
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
@@ -63,13 +66,17 @@ def simulate(
     duration_s; `cluster` a Cluster or a description such as "64x8". Without a placer it is the one that the
     policy or the cluster names. With a network (the cluster's own, or the one named here) runs are slower
     where they are spread, and jobs whose model is not known get one from `models`; on nodes that differ they
-    go at the speed of the slowest. A `moment` is filled in when its instant has come. Interrupted by Ctrl-C
-    it returns what was measured so far.
+    go at the speed of the slowest. `cpu_speed` is that on CPUs of jobs that do not tell it; where nodes have
+    CPUs only, policies that preempt let jobs run there while the GPUs are full, unless `use_cpus` says
+    otherwise. A `moment` is filled in when its instant has come. Interrupted by Ctrl-C it returns what was
+    measured so far.
     """
     machines = machines_of(cluster)
     cluster = machines.cluster
-    trace = _trace(trace)
+    trace = with_cpu_speed(_trace(trace), cpu_speed, cluster)
     who = _policy(policy, options)
+    if use_cpus is not None:
+        who = told_of_cpus(who, use_cpus, cluster)
     fabric = chosen_fabric(network, machines)
     where = _placer(placer, who, machines, fabric)
     told_models = ""
@@ -78,7 +85,7 @@ def simulate(
     if not 0 <= preemption_cost_s < float("inf"):
         raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
     controller = Controller(State(cluster), who, where)
-    world = World(preemption_cost_s)
+    world = World(preemption_cost_s, cpu_nodes_of(cluster))
     if fabric is not None and speed_model is None:
         speed_model = NetworkSpeeds(fabric, cluster, world.runs)
     if differ(cluster):
@@ -162,6 +169,7 @@ def _result(
         cluster=cluster,
         preemption_cost_s=world.preemption_cost_s,
         trace_name=trace.name,
+        on_cpus=world.on_cpus if controller.state.cpus is not None else None,
         jobs=jobs,
         timeline=recorder.timeline(),
         rejected_jobs=len(rejected.rows),
@@ -169,7 +177,7 @@ def _result(
         events=engine.events,
         wall_s=wall_s,
         lost_gpu_s=world.lost_gpu_s,
-        progress_gpu_s=progress_gpu_s(controller, jobs),
+        progress_gpu_s=progress_gpu_s(controller, jobs) - world.on_cpus.work_gpu_s,
         migrations=controller.migrations,
         interrupted=interrupted,
         unfinished_jobs=unfinished,
@@ -213,7 +221,7 @@ def _run(engine: Engine, recorder: Recorder, total: int, progress: Progress | No
 
 
 def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
-    """GPU-seconds of work done, by the jobs that finished and by those still under way."""
+    """GPU-seconds of work done, by the jobs that finished and by those still under way; also on CPUs."""
     state = controller.state
     done = (finished["duration_s"] * finished["gpus"]).sum()
     return float(done) + sum(job.progress_at(state.at) * job.gpus for job in state.jobs.values())
@@ -223,16 +231,17 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
     """The trace's jobs in order of submission, made as they are needed; ids are positions in the trace."""
     columns = ("submitted_at", "duration_s", "user", "tenant", "name", "group", "priority", "model")
     told = pl.col("preemption_cost_s"), pl.col("preemptible").fill_null(True)
-    rows = trace.jobs.select(*columns, *told, "gpus", *WISHES).iter_rows()
+    wishes = wishes_told(trace)
+    rows = trace.jobs.select(*columns, *told, "gpus", *wishes).iter_rows()
     priorities = {str(p): p for p in Priority}
     demands: dict[tuple[Any, ...], Demand] = {}
     for id, row in enumerate(rows):
         if id in rejected:
             continue
-        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible, *wishes = row
-        demand = demands.get(asked := tuple(wishes))
+        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible = row[:10]
+        demand = demands.get(asked := row[10:])
         if demand is None:
-            demand = demands[asked] = demand_of(*wishes)
+            demand = demands[asked] = demand_of(asked[0], **dict(zip(wishes, asked[1:], strict=True)))
         yield Job(
             JobId(id),
             demand,

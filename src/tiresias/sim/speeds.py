@@ -1,5 +1,7 @@
 """How fast runs go on nodes that differ: at the speed of the slowest node, times what the network leaves.
 
+On CPUs that is the speed of the slowest node times what the job says; the network has no say there.
+
 A SpeedModel around another one (or none). The other's answers are those for nodes of speed 1; that a faster
 GPU waits for the network for a larger part of its time is not modelled.
 """
@@ -31,11 +33,13 @@ class NodeSpeeds:
             if run is None:  # it has exited
                 self._slowest.pop(run_id, None)
             elif run_id not in self._slowest:
-                self._slowest[run_id] = min(self._nodes[node].speed for node in run.nodes)
+                cpu_speed = None if run.gpus else run.job.demand.cpu_speed
+                slowest = min(self._nodes[node].speed for node in run.nodes)
+                self._slowest[run_id] = slowest * (cpu_speed or 1.0)
                 found.setdefault(run_id, 1.0)
         return {run_id: speed * self._slowest[run_id] for run_id, speed in found.items()}
 
 
 def differ(cluster: Cluster) -> bool:
-    """Whether any node is faster or slower than a job's duration is told for."""
-    return any(node.speed != 1.0 for node in cluster.nodes)
+    """Whether any node is faster or slower than a job's duration is told for, or has CPUs only."""
+    return any(node.speed != 1.0 or not node.gpus for node in cluster.nodes)

@@ -22,10 +22,11 @@ SCHEMA: dict[str, pl.DataType] = {
     "gpu_type": pl.String(),  # "": any
     "cpus": pl.Int64(),  # cores for the whole gang; null: its share
     "memory_gib": pl.Float64(),  # for the whole gang; null: its share
+    "cpu_speed": pl.Float64(),  # on CPUs, of its speed on GPUs; 0: cannot run there; null: what is asked for
 }
 
 
-OPTIONAL = ("preemption_cost_s", "preemptible", "cpus", "memory_gib")
+OPTIONAL = ("preemption_cost_s", "preemptible", "cpus", "memory_gib", "cpu_speed")
 """The columns that may hold nulls."""
 
 

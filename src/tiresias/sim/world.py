@@ -25,6 +25,7 @@ class WorldRun:
     """A run as the machines know it. It works from `works_from` on, `speed` seconds of work a second."""
 
     __slots__ = (
+        "began_s",
         "cause",
         "done_s",
         "exits_at",
@@ -43,11 +44,11 @@ class WorldRun:
     ):
         self.id = id
         self.job = job
-        self.gpus = job.demand.gpus
+        self.gpus = job.demand.gpus  # that it holds: none on CPUs
         self.nodes = nodes  # positions in the cluster
         self.started_at = started_at
         self.works_from = works_from
-        self.done_s = done_s  # work of the whole job done at works_from
+        self.began_s = self.done_s = done_s  # work of the whole job done at first, and at works_from
         self.speed = 1.0
         self.exits_at = INFINITY
         self.cause = FINISHED
@@ -57,20 +58,34 @@ class WorldRun:
 class Spent:
     """What the runs of a job that have exited took."""
 
-    __slots__ = ("lost_s", "moved_resumes", "node_s", "nodes")
+    __slots__ = ("first_started_at", "lost_s", "moved_resumes", "node_s", "nodes")
 
-    def __init__(self) -> None:
+    def __init__(self, first_started_at: float) -> None:
+        self.first_started_at = first_started_at
         self.lost_s = 0.0  # seconds without progress
         self.node_s = 0.0  # nodes x seconds
-        self.nodes: tuple[int, ...] = ()  # of the last run
-        self.moved_resumes = 0  # how often a run was on other nodes than the one before
+        self.nodes: tuple[int, ...] = ()  # of the last run on GPUs
+        self.moved_resumes = 0  # how often a run was on GPUs of other nodes than the one before
+
+
+class OnCPUs:
+    """What runs on CPUs were and did."""
+
+    __slots__ = ("jobs", "runs", "work_gpu_s")
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.jobs = 0  # that ended there
+        self.work_gpu_s = 0.0  # work of theirs that has exited, in seconds on GPUs x GPUs
 
 
 class World:
     """Runs started by commands; `heap` holds what will happen, by (instant, priority, sequence)."""
 
-    def __init__(self, preemption_cost_s: float):
+    def __init__(self, preemption_cost_s: float, cpu_nodes: frozenset[int] = frozenset()):
         self.preemption_cost_s = preemption_cost_s
+        self.on_cpus = OnCPUs()
+        self._cpu_nodes = cpu_nodes  # positions of nodes without GPUs
         self.heap: list[Due] = []
         self.jobs: dict[JobId, Job] = {}
         self.saved_s: dict[JobId, float] = {}  # work saved by jobs that were stopped
@@ -95,6 +110,8 @@ class World:
         works_from = at + load_s
         nodes = tuple([node for node, _ in command.allocation])
         self.runs[run_id] = run = WorldRun(run_id, job, nodes, at, works_from, done_s)
+        if self._cpu_nodes and nodes[0] in self._cpu_nodes:
+            run.gpus = 0
         assert job.duration_s is not None
         self._exit(run, works_from + (job.duration_s - done_s))
         if load_s:
@@ -143,10 +160,12 @@ class World:
         self.lost_gpu_s += run.lost_s * run.gpus
         spent = self.spent.get(job.id)
         if spent is None:
-            spent = self.spent[job.id] = Spent()
+            spent = self.spent[job.id] = Spent(run.started_at)
+        if not run.gpus:
+            self._leave_cpus(run)
         elif spent.nodes != run.nodes:
-            spent.moved_resumes += 1
-        spent.nodes = run.nodes
+            spent.moved_resumes += bool(spent.nodes)
+            spent.nodes = run.nodes
         spent.lost_s += run.lost_s
         spent.node_s += (at - run.started_at) * len(run.nodes)
         if run.cause is FINISHED:
@@ -155,6 +174,16 @@ class World:
             return f.RunExited(at, run.id, FINISHED, job.duration_s)
         self.saved_s[job.id] = run.done_s
         return f.RunExited(at, run.id, PREEMPTED, run.done_s)
+
+    def _leave_cpus(self, run: WorldRun) -> None:
+        on_cpus, job = self.on_cpus, run.job
+        on_cpus.runs += 1
+        done_s = run.done_s
+        if run.cause is FINISHED:
+            assert job.duration_s is not None
+            on_cpus.jobs += 1
+            done_s = job.duration_s
+        on_cpus.work_gpu_s += (done_s - run.began_s) * job.demand.gpus
 
     def _exit(self, run: WorldRun, at: float) -> None:
         run.exits_at = at

@@ -73,14 +73,12 @@ def rebuild(rows: Rows, memory: Any) -> State:
         state.jobs[job.id] = job
     for row in rows.runs:
         run = _run(row)
-        job = state.jobs[run.job_id]
-        job.run = state.runs[run.id] = run
-        state.ledger.take(run.id, run.allocation)
+        state.hold(state.jobs[run.job_id], run)
     for node, is_in, out in nodes:  # only now: a run may hold slots that were withdrawn since
         if not is_in:
-            state.ledger.withdraw(node.name)
+            state.books_of(node.name).withdraw(node.name)
         for index in json.loads(out):
-            state.ledger.withdraw_slot(node.name, index)
+            state.books_of(node.name).withdraw_slot(node.name, index)
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
     return state

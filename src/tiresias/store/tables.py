@@ -72,17 +72,13 @@ def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
 
 
 def write_nodes(connection: Connection, state: State) -> None:
-    ledger = state.ledger
-    rows = [
-        (
-            position,
-            node.name,
-            dump(NODE.encode(node)),
-            int(ledger.in_service[position]),
-            dump([index for index in range(node.gpus) if ledger.out_slots[position] >> index & 1]),
-        )
-        for position, node in enumerate(ledger.nodes)
-    ]
+    rows = []
+    for position, node in enumerate(state.ledger.nodes):
+        books = state.books_of(node.name)
+        out = books.out_slots[position]
+        gone = [index for index in range(out.bit_length()) if out >> index & 1]
+        is_in = int(books.in_service[position])
+        rows.append((position, node.name, dump(NODE.encode(node)), is_in, dump(gone)))
     connection.executemany(sql.REPLACE_NODE, rows)
 
 

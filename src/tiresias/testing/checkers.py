@@ -49,7 +49,7 @@ def everything_is_told_once(story: Story) -> None:
 
 def slots_are_held_once(story: Story) -> None:
     """A slot exists, is granted only when free, and is free only after the exit of its last run."""
-    sizes = [node.gpus for node in story.cluster.nodes]
+    sizes = [node.gpus or node.cpu_slots for node in story.cluster.nodes]
     free = [(1 << gpus) - 1 for gpus in sizes]
     held: dict[RunId, f.Allocation] = {}
     for fact in story.facts:
@@ -87,17 +87,21 @@ def nobody_is_lost(story: Story) -> None:
 
 
 def service_is_conserved(story: Story) -> None:
-    """What is reported is the time between grants and exits times GPUs; likewise starts and preemptions."""
+    """What is reported is the time between grants and exits times GPUs; likewise starts and preemptions.
+
+    A run on CPUs attains none, and that it is told to leave is no preemption.
+    """
     jobs = story.jobs()
     service: dict[JobId, float] = defaultdict(float)
     runs: dict[JobId, int] = defaultdict(int)
     revoked: dict[JobId, int] = defaultdict(int)
     for grant, exited in story.runs():
-        service[grant.job_id] += (exited.at - grant.at) * jobs[grant.job_id].demand.gpus
+        if story.on_gpus(grant):
+            service[grant.job_id] += (exited.at - grant.at) * jobs[grant.job_id].demand.gpus
         runs[grant.job_id] += 1
     grants = story.grants()
     for fact in story.facts:
-        if isinstance(fact, f.RunRevoked):
+        if isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked[grants[fact.run_id].job_id] += 1
     positions = {name: JobId(row) for row, name in enumerate(story.trace.jobs["id"])}
     for row in story.result.jobs.iter_rows(named=True):
@@ -115,12 +119,14 @@ def work_is_conserved(story: Story) -> None:
         job = jobs[grant.job_id]
         assert exited.progress_s >= done[job.id] - CLOSE, ("work lost", exited)
         done[job.id] = exited.progress_s
-        held_gpu_s += (exited.at - grant.at) * job.demand.gpus
+        if story.on_gpus(grant):
+            held_gpu_s += (exited.at - grant.at) * job.demand.gpus
         if exited.cause is ExitCause.FINISHED:
             assert job.duration_s is not None
             assert isclose(exited.progress_s, job.duration_s, rel_tol=CLOSE), exited
             work_gpu_s += job.duration_s * job.demand.gpus
-    spent_gpu_s = work_gpu_s + story.result.lost_gpu_s
+    on_cpus = story.result.on_cpus
+    spent_gpu_s = work_gpu_s + story.result.lost_gpu_s - (0.0 if on_cpus is None else on_cpus.work_gpu_s)
     assert isclose(held_gpu_s, spent_gpu_s, rel_tol=CLOSE, abs_tol=CLOSE), (held_gpu_s, spent_gpu_s)
 
 
@@ -134,9 +140,9 @@ def no_run_is_pointless(story: Story) -> None:
     for fact in story.facts:
         if fact.at != at or isinstance(fact, f.JobPromoted):
             at, granted, revoked = fact.at, set(), set()
-        if isinstance(fact, f.RunGranted):
+        if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
-        elif isinstance(fact, f.RunRevoked):
+        elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked.add(grants[fact.run_id].job_id)
         assert not granted & revoked, ("granted and revoked at one instant", fact)
 
@@ -146,16 +152,17 @@ def nobody_is_preempted_back(story: Story) -> None:
 
     News is an arrival, the end of a job, a timer, a promotion. What follows from our own decisions (victims
     exit, runs start) is none: the plan made at the news must stand until the next. So no two jobs can preempt
-    each other by turns, whatever the number of jobs in between.
+    each other by turns, whatever the number of jobs in between. How far a job got on CPUs is known when it
+    leaves them: that is news, too.
     """
     granted, revoked = set[JobId](), set[JobId]()
     grants = story.grants()
     for fact in story.facts:
-        if isinstance(fact, f.RunGranted):
+        if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
-        elif isinstance(fact, f.RunRevoked):
+        elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked.add(grants[fact.run_id].job_id)
-        elif _is_news(fact):
+        elif _is_news(fact) or (isinstance(fact, f.RunExited) and not story.on_gpus(grants[fact.run_id])):
             granted, revoked = set(), set()
         assert not granted & revoked, ("preempted back without news", fact)
 
@@ -163,4 +170,4 @@ def nobody_is_preempted_back(story: Story) -> None:
 def _is_news(fact: f.Fact) -> bool:
     if isinstance(fact, f.RunExited):
         return fact.cause is not ExitCause.PREEMPTED
-    return not isinstance(fact, f.RunStarted | f.RunProgressed)
+    return not isinstance(fact, f.RunStarted | f.RunProgressed | f.RunGranted | f.RunRevoked)

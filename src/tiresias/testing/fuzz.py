@@ -124,9 +124,10 @@ class RandomDriver:
         )
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
-        if job is None or job.run is None:
+        run = None if job is None else job.open_run
+        if run is None:
             return None
-        return f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
+        return f.RunExited(self.at, run.id, cause, run.work_at(self.at))
 
     def _finish(self, touched: set[JobId]) -> f.Fact | None:
         return self._exited(self._pick(touched, lambda job: job.phase in HOLDING), ExitCause.FINISHED)
@@ -151,14 +152,16 @@ class RandomDriver:
 
     def _start(self, touched: set[JobId]) -> f.Fact | None:
         job = self._pick(touched, lambda job: job.phase is Phase.STARTING)
-        return None if job is None or job.run is None else f.RunStarted(self.at, job.run.id)
+        run = None if job is None else job.open_run
+        return None if run is None else f.RunStarted(self.at, run.id)
 
     def _progress(self, touched: set[JobId]) -> f.Fact | None:
         job = self._pick(touched, lambda job: job.phase is Phase.RUNNING)
-        if job is None or job.run is None:
+        run = None if job is None else job.open_run
+        if run is None:
             return None
         speed = self.rng.choice((0.5, 1.0, 2.0))
-        return f.RunProgressed(self.at, job.run.id, job.progress_at(self.at), speed)
+        return f.RunProgressed(self.at, run.id, run.work_at(self.at), speed)
 
     def _hold(self, touched: set[JobId]) -> f.Fact | None:
         waiting = (Phase.PENDING, Phase.SUSPENDED)
@@ -171,11 +174,11 @@ class RandomDriver:
         return None if job is None else f.JobReleased(self.at, job.id)
 
     def _requeue(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.run is not None)
+        job = self._pick(touched, lambda job: job.open_run is not None)
         return None if job is None or self.rng.random() < 0.7 else f.JobRequeued(self.at, job.id)
 
     def _defer(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.run is None)
+        job = self._pick(touched, lambda job: job.open_run is None)
         if job is None or self.rng.random() < 0.5:
             return None
         until = self.rng.choice((None, self.at, self.at + self.rng.randrange(1, 500)))
@@ -186,7 +189,7 @@ class RandomDriver:
         return None if job is None else f.JobCleared(self.at, job.id)
 
     def _fail_waiting(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.run is None)
+        job = self._pick(touched, lambda job: job.open_run is None)
         return None if job is None or self.rng.random() < 0.9 else f.JobFailed(self.at, job.id)
 
     def _change(self, touched: set[JobId]) -> f.Fact | None:
@@ -210,12 +213,13 @@ class RandomDriver:
 
     def _drain_slot(self, touched: set[JobId]) -> f.Fact | None:
         node = self.rng.choice(self.state.ledger.nodes)
-        return f.SlotDrained(self.at, node.name, self.rng.randrange(node.gpus))
+        return f.SlotDrained(self.at, node.name, self.rng.randrange(node.gpus or node.cpu_slots))
 
     def _restore_slot(self, touched: set[JobId]) -> f.Fact | None:
-        ledger = self.state.ledger
-        node = self.rng.choice(ledger.nodes)
-        out = [i for i in range(node.gpus) if ledger.out_slots[ledger.position(node.name)] >> i & 1]
+        node = self.rng.choice(self.state.ledger.nodes)
+        books = self.state.books_of(node.name)
+        gone = books.out_slots[books.position(node.name)]
+        out = [i for i in range(gone.bit_length()) if gone >> i & 1]
         return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None
 
     _things: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], f.Fact | None]]] = {
@@ -246,7 +250,8 @@ def check_books(driver: RandomDriver) -> None:
     """The invariants hold, runs that must stop were told to, nobody is lost."""
     state = driver.state
     invariants.check_plan(driver.controller)
-    stopping = {job.run.id for job in state.jobs.values() if job.run and job.phase is Phase.STOPPING}
+    open_runs = [(job.open_run, job.phase) for job in state.jobs.values()]
+    stopping = {run.id for run, phase in open_runs if run and phase is Phase.STOPPING}
     assert stopping <= driver.told, ("must stop and was not told to", stopping - driver.told)
     assert driver.submitted == len(state.jobs) + driver.ended, "a job lost"
 

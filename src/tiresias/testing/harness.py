@@ -193,7 +193,7 @@ class Harness:
         return next(name for name, known in self._ids.items() if known == id)
 
     def nodes_of(self, name: str) -> dict[str, int]:
-        """How many GPUs its run holds on each node."""
+        """How many slots its run holds on each node."""
         run = self.state.runs[self._run_of(name)]
         return {self.state.ledger.nodes[node].name: slots.bit_count() for node, slots in run.allocation}
 
@@ -249,13 +249,13 @@ class Harness:
         return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
 
     def _run_of(self, name: str) -> RunId:
-        run = self.job(name).run
+        run = self.job(name).open_run
         assert run is not None, ("it does not run", name)
         return run.id
 
     def _exit(self, names: tuple[str, ...], cause: ExitCause) -> Plan:
         self.controller  # noqa: B018  (the scene comes before)
-        progress_s = {name: self.job(name).progress_at(self.at) for name in names}
+        progress_s = {name: self.state.runs[self._run_of(name)].work_at(self.at) for name in names}
         return self._happen(*(f.RunExited(self.at, self._run_of(n), cause, progress_s[n]) for n in names))
 
     def _happen(self, *facts: f.Fact, into: Plan | None = None) -> Plan:

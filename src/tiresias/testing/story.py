@@ -36,6 +36,9 @@ class Story:
     def grants(self) -> dict[RunId, f.RunGranted]:
         return {fact.run_id: fact for fact in self.facts if isinstance(fact, f.RunGranted)}
 
+    def on_gpus(self, grant: f.RunGranted) -> bool:
+        return self.cluster.nodes[grant.allocation[0][0]].gpus > 0
+
     def runs(self) -> Iterator[tuple[f.RunGranted, f.RunExited]]:
         """Every run from its grant to its exit, in order of exit."""
         grants = self.grants()

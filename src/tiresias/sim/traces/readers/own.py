@@ -35,6 +35,7 @@ def read(source: Source) -> Draft:
         preemptible=_preemptible(sheet),
         gpu_type=sheet.trimmed("gpu_type"),
         cpus=_cores(sheet),
+        cpu_speed=sheet.number("cpu_speed", least=0.0, most=1.0, optional=True),
         memory_gib=sheet.number("memory_gib", above=0.0, most=MOST_GIB, optional=True),
         **{name: sheet.text(name) for name in TEXTS},
     )

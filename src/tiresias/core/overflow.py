@@ -1,0 +1,58 @@
+"""Jobs on CPUs while the GPUs are full.
+
+A node without GPUs offers its cores in slots, each of which stands for one GPU of a gang. Rules: the target
+knows nothing of them. Who is ranked and not admitted, waits, can run on CPUs and may be stopped runs there,
+best ranks first, as far as slots are free; nobody on CPUs gives way to another. Such a run attains no
+service, and to its policy its job waits. It is told to stop when its job is admitted and its GPUs are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes, first
+from tiresias.core.model import Phase
+from tiresias.core.state import JobState, State
+
+WAITING = (Phase.PENDING, Phase.SUSPENDED)
+
+
+def overflow(ranked: Iterable[JobState], room: int) -> list[JobState]:
+    """Who starts on so many free slots of CPUs, in the order of the ranks."""
+    chosen = []
+    for job in ranked:
+        if job.gpus <= room and not job.admitted and can_use_cpus(job):
+            chosen.append(job)
+            room -= job.gpus
+            if not room:
+                break
+    return chosen
+
+
+def can_use_cpus(job: JobState) -> bool:
+    """Whether it waits and could; one that may not be stopped could never move to GPUs."""
+    return job.job.demand.cpu_speed is not None and job.preemptible and job.phase in WAITING
+
+
+def place(gpus: int, holes: Holes) -> Allocation:
+    """The fewest nodes that hold so many slots, of which enough are free; the rest where it fits best."""
+    parts: list[tuple[int, int]] = []
+    used = 0
+    while gpus:
+        fitting = [nodes & ~used for nodes in holes.buckets[gpus:] if nodes & ~used]
+        emptiest = [nodes & ~used for nodes in holes.buckets[1:gpus] if nodes & ~used]
+        node = first(fitting[0] if fitting else emptiest[-1])
+        slots = holes.pick(node, min(gpus, holes.free_counts[node]))
+        parts.append((node, slots))
+        used |= 1 << node
+        gpus -= slots.bit_count()
+    return tuple(parts)
+
+
+def where(job: JobState, state: State) -> str:
+    """Where and how fast it runs on CPUs, for people."""
+    assert job.cpu_run is not None
+    names = [state.ledger.nodes[node].name for node, _ in job.cpu_run.allocation]
+    nodes = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
+    return f"it runs on CPUs of {nodes} at {job.job.demand.cpu_speed:g} of the speed until GPUs are free"
