@@ -218,6 +218,11 @@ class Client:
         rows: list[Value] = self._value("GET", "/api/v1/usage" + query)["rows"]
         return rows
 
+    def slowdowns(self) -> list[Value]:
+        """How fast models ran in which shapes of allocations, as predicted and as measured."""
+        rows: list[Value] = self._value("GET", "/api/v1/slowdowns")["rows"]
+        return rows
+
     def history(self) -> Iterator[Value]:
         """A row for each job that has ended, for a trace."""
         yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # a page holds the manager up

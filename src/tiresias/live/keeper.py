@@ -73,6 +73,7 @@ class Keeper(Books):
         note = self.notes[job.id]
         told = self.places.told(job.id, job.runs)
         heard = self.progress.told(run.id, told, at)
+        self.told(run, job, heard)
         note.progress = self.progress.close(run.id, told, at) or note.progress
         since = run.granted_at if run.started_at == INFINITY else run.started_at
         outcome = decide(
@@ -101,6 +102,9 @@ class Keeper(Books):
             self.gates.touch_job(job.id)
         self._forget.append(run.id)
         self._blame(slots, job.id, outcome)
+
+    def told(self, run: Run, job: JobState, heard: list[Any] | None) -> None:
+        """For whoever wants to know what a training told in a run that has ended."""
 
     def ended(self, job: JobState, note: Note, record: dict[str, Any]) -> None:
         self._remember(job.id, job.phase, record)
@@ -206,7 +210,8 @@ class Keeper(Books):
         """In small bites, so that nobody waits for it; the next one comes soon while there is more."""
         keep_s = self.settings.keep_facts_s
         try:
-            done = self.store.compact(self.now() - keep_s, limit=BITE, base_every_s=keep_s / 8)
+            before_at = self.now() - keep_s
+            done = self.store.compact(before_at, limit=BITE, base_every_s=keep_s / 8, state=self.state)
         except StoreError as error:
             self.problem = str(error)
             return

@@ -327,7 +327,12 @@ class Window(Desk):
             "name": self.chosen.policy,
             "options": dict(self.chosen.options),
             "placer": self.chosen.placer,
-            "placer_options": dict(self.chosen.placer_options),
+            "placer_options": dict(self.placer_given),
+            "placer_learned": {
+                name: value
+                for name, value in self.chosen.placer_options.items()
+                if name not in self.placer_given
+            },
             "queues_gpu_s": None if ladder is None else list(ladder),
         }
 
