@@ -4,7 +4,7 @@ Rules:
 - What a placer decides by is in its options, and these change only with a commit of their own, as when a
   person changes the policy. So the journal's facts and options still give the same decisions.
 - The manager sets the options `near`, `far` and `measured` of a placer that has them: bandwidths as the
-  driver tells them, and the slowdowns that runs have shown (speeds.py). What a person has set goes before that.
+  driver tells them, and the slowdowns that runs have shown (speeds.py). What a person has set goes before.
 - A correction is made when it differs by more than a tenth from what the placer goes by, and not more often
   than every `correct_every_s` seconds: it keeps the whole State in the journal.
 """
