@@ -52,6 +52,8 @@ def test_the_policy_is_changed_while_jobs_run_and_none_is_lost(admin):
     eventually(lambda: phase(admin, running) == "RUNNING")
     assert admin.set_policy("fifo")["name"] == "fifo"
     assert phase(admin, running) == "RUNNING"
+    samples_of_past_jobs = {"distribution": "\n".join(map(str, range(1, 3000)))}
+    assert admin.set_policy("tiresias-g", samples_of_past_jobs)["options"] == samples_of_past_jobs
     assert admin.set_policy("tiresias-l", {"queues": "100"})["options"] == {"queues": "100"}
     with pytest.raises(ApiError) as refused:
         admin.set_policy("no-such-policy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -111,6 +112,39 @@ def test_jobs_are_listed_by_page_and_by_phase(admin):
     assert seen == listed
     assert {each["phase"] for each in admin.jobs(all=True, phase="succeeded")} == {"SUCCEEDED"}
     assert list(admin.jobs(user="nobody-of-this-name")) == []
+
+
+def pages(admin, query):
+    """The ids of each page."""
+    found, cursor = [], None
+    while not found or cursor is not None:
+        more = f"&cursor={cursor}" if cursor is not None else ""
+        page = admin._value("GET", f"/api/v1/jobs?{query}{more}")
+        found.append([each["id"] for each in page["jobs"]])
+        cursor = page["next"]
+    return found
+
+
+def test_active_jobs_are_paged_too(admin):
+    done = admin.submit([job("true") for _ in range(3)])
+    for id in done:
+        until_ended(admin, id)
+    ids = admin.submit([job("true", begin_at=time.time() + 9999) for _ in range(4)])
+    try:
+        listed = [each["id"] for each in admin.jobs()]
+        assert listed == ids
+        assert pages(admin, "limit=3") == [ids[:3], ids[3:]]
+        assert pages(admin, "limit=4") == [ids]
+        both = pages(admin, "all=true&limit=4")
+        assert both[0] == ids
+        assert all(len(page) <= 4 for page in both)
+        every = [id for page in pages(admin, "all=true&limit=3") for id in page]
+        assert every == [each["id"] for each in admin.jobs(all=True)]
+        assert every[:4] == ids
+        assert set(done) <= set(every[4:])
+    finally:
+        for id in ids:
+            admin.cancel(id)
 
 
 @pytest.mark.parametrize("ref", [999999, "no-such-job", 2**70, "²"])

@@ -213,6 +213,21 @@ def test_doctor_names_each_problem_and_the_next_step(fresh):
     assert "-> chmod o-w" in fresh("doctor").out
 
 
+def test_slowdowns_are_told_once_runs_have_told_their_steps(fresh):
+    (fresh.home.parent / "told").write_text('{"at":1000.0,"step":0}\n{"at":1100.0,"step":500}\n')
+    script = "cp told $TIRESIAS_RUN_DIR/report-0.jsonl"
+    assert fresh("up", "--fake-gpus", "2").code == 0
+    assert fresh("slowdowns").out.startswith("nothing was measured yet")
+    id = fresh("submit", "-g", "2", "--model", "vgg16", "--", "sh", "-c", script).id
+    assert fresh("wait", id).code == 0
+    [row] = fresh("slowdowns", "-o", "json").json
+    assert (row["model"], row["gpus"], row["shape"], row["runs"]) == ("vgg16", 2, "1x1", 1)
+    assert (row["steps_per_s"], row["measured"], row["used"]) == (5.0, None, 1.0)
+    lines = fresh("slowdowns").out.splitlines()
+    assert lines[0].split() == ["MODEL", "GPUS", "PLACE", "RUNS", "STEPS/S", "PREDICTED", "MEASURED", "USED"]
+    assert lines[2].split()[:4] == ["vgg16", "2", "1", "group"]
+
+
 def test_fake_gpus_in_groups(fresh):
     started = fresh("up", "--fake-gpus", "4", "--fake-groups", "2")
     assert started.code == 0, started.err

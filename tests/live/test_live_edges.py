@@ -9,8 +9,9 @@ from time import time
 
 import pytest
 
-from tiresias.core.model import JobId, Phase
-from tiresias.core.state import JobState
+from tiresias.core.model import JobId, Phase, RunId
+from tiresias.core.state import JobState, Run
+from tiresias.executors.base import RunGone
 from tiresias.executors.gpus import Driver, Gpu
 from tiresias.executors.topology import Topology
 from tiresias.live import keeper
@@ -21,7 +22,7 @@ from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Store, StoreError, redecide, replay
 from tiresias.testing.builders import a_job
-from tiresias.testing.executors import until
+from tiresias.testing.executors import processes_of, until
 from tiresias.testing.live import ADMIN, LiveLab
 
 
@@ -320,3 +321,32 @@ def test_groups_count_among_the_gpus_that_were_chosen(tmp_path: Path) -> None:
     finally:
         manager.executor.close()
         manager.store.close()
+
+
+def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=2) as lab:
+        job = lab.submit(f"sh -c 'until [ -e {tmp_path}/go ]; do sleep 0.02; done'", gpus=2)
+        lab.until_running(job)
+        lab.close()
+        (tmp_path / "go").touch()
+        until(lambda: (tmp_path / "executor").exists() and not processes_of(tmp_path))
+        lab.manager = open_manager(lab.home, lab.options)
+        lab.manager.clock.at_least(time() + 10_000)  # so long was it away
+        [end] = lab.until_ended(job)
+        assert end.phase == "SUCCEEDED"
+        assert end.service_gpu_s < 2 * 1000
+        assert end.finished_at is not None
+        assert end.finished_at - end.submitted_at > 9_000, "that it ended is known only now"
+        [run] = lab.manager.runs(ADMIN, job)
+        assert run.exited_at is not None
+        assert run.exited_at - run.granted_at == pytest.approx(end.service_gpu_s / 2)
+        assert redecide(replay(lab.manager.store)) is None
+
+
+def test_a_clock_that_was_set_back_makes_no_run_end_before_it_began(tmp_path: Path) -> None:
+    run = Run(RunId(1), JobId(1), ((0, 1),), granted_at=100.0, progress_s=0.0)
+    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=50.0), 200.0) == 100.0
+    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=150.0), 200.0) == 150.0
+    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"
+    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=300.0), 200.0) is None
+    assert keeper._ended_at(run, RunGone(RunId(1)), 200.0) is None, "nobody knows"

@@ -17,6 +17,7 @@ from tiresias.live.reports import (
     Limits,
     NodeReport,
     RunReport,
+    SlowdownRow,
     UsageRow,
 )
 
@@ -67,6 +68,11 @@ class AllLimits:
 @dataclass(slots=True)
 class Usage:
     rows: list[UsageRow]
+
+
+@dataclass(slots=True)
+class Slowdowns:
+    rows: list[SlowdownRow]
 
 
 @dataclass(slots=True)

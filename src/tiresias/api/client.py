@@ -31,6 +31,7 @@ from tiresias.api.transport import Address, ApiError, Broken, Reply, Transport, 
 __all__ = ["ApiError", "Client", "LogChunk", "Unreachable"]
 
 RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted is back within these
+MOST_JOBS = 10_000  # on a page: all active jobs on one, where that can be
 STREAM_PATIENCE_S = 60.0  # how long a stream tries to reconnect
 SHORTEST_WAIT_S = 0.05  # before it does; doubles while nothing comes
 SILENCE_S = 4 * sse.HEARTBEAT_S  # of a stream that must have lost its manager
@@ -96,6 +97,7 @@ class Client:
     def jobs(self, all: bool = False, user: str | None = None, phase: str | None = None) -> Iterator[Value]:
         """Active jobs in the order in which they are served; with `all` then the ended ones, latest first."""
         query = {"all": str(all).lower(), "user": user, "phase": phase}
+        query["limit"] = None if all else str(MOST_JOBS)  # a page of ended ones holds the manager up
         yield from self._pages("/api/v1/jobs", "jobs", query)
 
     def job(self, ref: Ref) -> Value:
@@ -181,7 +183,7 @@ class Client:
         return nodes
 
     def drain(self, what: str, reason: str = "") -> Value:
-        """Take a node, or one GPU as `node:index`, out of service; what runs there goes on elsewhere."""
+        """Take a node, or one GPU as `node:index`, out of service; what runs there goes on."""
         return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", {"reason": reason})
 
     def undrain(self, what: str) -> Value:
@@ -216,6 +218,11 @@ class Client:
     def usage(self, by: str = "user", since_s: float | None = None) -> list[Value]:
         query = _query({"by": by, "since_s": since_s})
         rows: list[Value] = self._value("GET", "/api/v1/usage" + query)["rows"]
+        return rows
+
+    def slowdowns(self) -> list[Value]:
+        """How fast models ran in which shapes of allocations, as predicted and as measured."""
+        rows: list[Value] = self._value("GET", "/api/v1/slowdowns")["rows"]
         return rows
 
     def history(self) -> Iterator[Value]:

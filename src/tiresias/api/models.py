@@ -54,6 +54,7 @@ def _variable(value: str) -> str:
 Text = Annotated[str, AfterValidator(_text)]
 Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
 Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_line)]
+OptionText = Annotated[str, Field(max_length=1_000_000), AfterValidator(_text)]
 Name = Annotated[str, Field(max_length=200), AfterValidator(_name)]
 Variable = Annotated[str, AfterValidator(_variable)]
 Directory = Annotated[str, Field(max_length=4096, pattern="^/"), AfterValidator(_text)]
@@ -157,10 +158,12 @@ class DrainBody(Body):
 
 
 class PolicyBody(Body):
+    """An option may be the text of a whole file, as the samples of a distribution are."""
+
     policy: Word
-    options: dict[Word, Line] = Field(default_factory=dict)
+    options: dict[Word, OptionText] = Field(default_factory=dict)
     placer: Word | None = None
-    placer_options: dict[Word, Line] | None = None
+    placer_options: dict[Word, OptionText] | None = None
 
 
 class LimitsBody(Body):

@@ -23,7 +23,7 @@ async def nodes(caller: AnyCaller, shared: Shared) -> Response:
 
 @router.post("/nodes/{what}/drain", response_model=Nodes)
 async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | None = None) -> Response:
-    """Hand out nothing there any more. What runs there is preempted and goes on elsewhere."""
+    """Hand out nothing there any more. What runs there goes on until it ends or is preempted."""
     shared.manager.drain(caller, what, (body or DrainBody()).reason)
     await shared.service.committed()
     return answer(Nodes(shared.manager.nodes()))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from tiresias.api.answers import History, Usage, answer
+from tiresias.api.answers import History, Slowdowns, Usage, answer
 from tiresias.api.callers import AnyCaller
 from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared
@@ -23,6 +23,12 @@ async def usage(
 ) -> Response:
     """GPU time and jobs by user or tenant."""
     return answer(Usage(shared.manager.usage(caller, by, since_s)))
+
+
+@router.get("/slowdowns", response_model=Slowdowns)
+async def slowdowns(caller: AnyCaller, shared: Shared) -> Response:
+    """How fast models ran in which shapes: predicted, measured, and what the placer goes by."""
+    return answer(Slowdowns(shared.manager.slowdowns()))
 
 
 @router.get("/history", response_model=History)

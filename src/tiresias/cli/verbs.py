@@ -53,6 +53,7 @@ VERBS = {
     "undrain": Verb(CLUSTER, "live.nodes:undrain"),
     "events": Verb(CLUSTER, "live.events:events"),
     "usage": Verb(CLUSTER, "live.usage:usage"),
+    "slowdowns": Verb(CLUSTER, "live.slowdowns:slowdowns"),
     "report": Verb(CLUSTER, "live.report:report"),
     "doctor": Verb(CLUSTER, "live.doctor:doctor"),
     "policy": Verb(CLUSTER, "live.policy:app"),

@@ -141,6 +141,15 @@ class RunProgressed:
 
 
 @dataclass(slots=True)
+class RunEnded:
+    """The run ended at an instant before anybody looked: its service ends then. RunExited comes with it."""
+
+    at: float
+    run_id: RunId
+    ended_at: float
+
+
+@dataclass(slots=True)
 class RunExited:
     """The run's slots are free; the job has saved `progress_s` of work in all."""
 
@@ -215,6 +224,7 @@ Fact = (
     | RunRevoked
     | RunStarted
     | RunProgressed
+    | RunEnded
     | RunExited
     | NodeAdded
     | NodeDrained

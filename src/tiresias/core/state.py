@@ -28,6 +28,7 @@ class Run:
 
     __slots__ = (
         "allocation",
+        "ended_at",
         "granted_at",
         "id",
         "job_id",
@@ -48,6 +49,7 @@ class Run:
         self.progress_s = progress_s  # work known to be done at progress_at
         self.progress_at = granted_at
         self.speed = 0.0  # 0 until RunStarted: loading makes no progress
+        self.ended_at = INFINITY  # before its exit was known; see RunEnded
 
     def work_at(self, at: float) -> float:
         """Seconds of work done, as far as the facts tell."""
@@ -316,10 +318,17 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     return job
 
 
+def _ended(state: State, fact: f.RunEnded) -> JobState:
+    run = state.runs[fact.run_id]
+    assert run.granted_at <= fact.ended_at <= fact.at, ("ended before its grant, or later than now", fact)
+    run.ended_at = fact.ended_at
+    return state.jobs[run.job_id]
+
+
 def _exited(state: State, fact: f.RunExited) -> JobState:
     run = state.runs.pop(fact.run_id)
     job = state.jobs[run.job_id]
-    held_s = fact.at - run.granted_at
+    held_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
     job.held_s += held_s
     job.progress_s = fact.progress_s
     if run is job.run:
@@ -393,6 +402,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.RunStarted: _started,
     f.RunProgressed: _progressed,
     f.RunRevoked: _revoked,
+    f.RunEnded: _ended,
     f.RunExited: _exited,
     f.NodeAdded: _node_added,
     f.NodeDrained: _node_drained,

@@ -8,27 +8,26 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tiresias.core import facts as f
-from tiresias.core.controller import Controller
 from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
-from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.plugins import OptionError, placers, policies
 from tiresias.core.state import JobState
 from tiresias.executors.launchers import launchers
 from tiresias.live.books import LIMITS
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.gates import UNDECIDED
-from tiresias.live.keeper import Keeper
+from tiresias.live.learning import GIVEN, MEASURED, Learner
 from tiresias.live.machine import MISSING
 from tiresias.live.notes import Note, fingerprint
 from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
-from tiresias.store import Batch, Chosen, StoreError, SubmissionKey
+from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
 WAITING = (Phase.PENDING, Phase.SUSPENDED)
 
 
-class Desk(Keeper):
+class Desk(Learner):
     """Takes requests."""
 
     # --- submitting ------------------------------------------------------------------------------------
@@ -287,33 +286,30 @@ class Desk(Keeper):
         self._admin(caller, "change the policy")
         if placer is None:
             placer = self.chosen.placer
-            placer_options = self.chosen.placer_options if placer_options is None else placer_options
+            placer_options = self.placer_given if placer_options is None else placer_options
+        given = dict(placer_options or {})
         try:
-            chosen = Chosen(policy, dict(options), placer, dict(placer_options or {}))
+            chosen = Chosen(policy, dict(options), placer, given)
             made = policies.make(policy, chosen.options)
+            placers.make(placer, given)
+            chosen = self.completed(chosen, given, str(self.chosen.placer_options.get(MEASURED, "")))
             place = placers.make(placer, chosen.placer_options)
         except OptionError as error:
             raise Invalid(str(error)) from None
         if chosen == self.chosen:
+            self._batch.settings[GIVEN] = self.placer_given = given
             return
+        is_same = (policy, chosen.options) == (self.chosen.policy, self.chosen.options)
+        if is_same:
+            made = self.controller.policy
+        before = self.placer_given
         try:
             self.flush()  # what was decided so far, was decided under the old one
+            self.placer_given = given
+            self.go_on_under(chosen, made, place, keeps_memory=is_same)
         except StoreError as error:
+            self.placer_given = before
             raise Unavailable(str(error)) from None
-        self._go_on_under(chosen, made, place)
-
-    def _go_on_under(self, chosen: Chosen, policy: Policy, placer: Placer) -> None:
-        before, memory = self.controller, self.state.memory
-        self.state.memory = None
-        self.controller = Controller(self.state, policy, placer)
-        try:
-            self.store.commit(self.controller, Batch(chosen=chosen))
-        except StoreError as error:
-            self.state.memory = memory
-            self.controller = Controller(self.state, before.policy, before.placer)
-            self.apply(f.TimerFired(self.now()))
-            raise Unavailable(str(error)) from None
-        self.chosen = chosen
         self.apply(f.TimerFired(self.now()))
 
     def set_limits(self, caller: Caller, user: str, limits: Limits) -> None:

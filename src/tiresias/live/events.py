@@ -41,6 +41,7 @@ WORDS: dict[type, str] = {
     f.RunGranted: "run {run_id} granted",
     f.RunRevoked: "run {run_id} preempted",
     f.RunStarted: "run {run_id} started",
+    f.RunEnded: "run {run_id} had ended before anybody looked",
     f.RunProgressed: "run {run_id} at {progress_s:.0f} s of work",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",

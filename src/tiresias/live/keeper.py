@@ -23,6 +23,7 @@ OUT_OF_SERVICE = "out_of_service"  # the setting: why which slot or node is
 FAULTS = "gpu_faults"  # the setting: which jobs died of which slot, since anything went well there
 FOREIGN = "used by others: "
 UNHEALTHY = "unhealthy: "
+LATE_S = 1.0  # a run that ended so long ago ended while nobody looked
 BITE = 1000  # facts that leave the journal at once
 BITE_EVERY_S = 1.0
 MOST_REMEMBERED = 1000  # commands that failed in a way that would come again
@@ -73,11 +74,12 @@ class Keeper(Books):
         note = self.notes[job.id]
         told = self.places.told(job.id, job.runs)
         heard = self.progress.told(run.id, told, at)
+        self.told(run, job, heard)
         note.progress = self.progress.close(run.id, told, at) or note.progress
         since = run.granted_at if run.started_at == INFINITY else run.started_at
-        outcome = decide(
-            gone, note, at - since, said_finished=is_finished(told), settings=self.settings
-        )
+        ended_at = _ended_at(run, gone, at)
+        over_at = at if ended_at is None else ended_at
+        outcome = decide(gone, note, over_at - since, said_finished=is_finished(told), settings=self.settings)
         record = exit_record(gone, outcome) | {"told": heard}
         slots = list(self.state.ledger.slot_names(run.allocation))
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
@@ -87,7 +89,8 @@ class Keeper(Books):
             "exit_code": gone.status if gone.exits else None,
             "is_deterministic": outcome.is_deterministic,
         }
-        facts: list[f.Fact] = [f.RunExited(at, run.id, outcome.exit, job.progress_at(at))]
+        facts: list[f.Fact] = [] if ended_at is None else [f.RunEnded(at, run.id, ended_at)]
+        facts.append(f.RunExited(at, run.id, outcome.exit, job.progress_at(over_at)))
         goes_on = outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled
         if goes_on and outcome.backoff_s:
             facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
@@ -101,6 +104,9 @@ class Keeper(Books):
             self.gates.touch_job(job.id)
         self._forget.append(run.id)
         self._blame(slots, job.id, outcome)
+
+    def told(self, run: Run, job: JobState, heard: list[Any] | None) -> None:
+        """For whoever wants to know what a training told in a run that has ended."""
 
     def ended(self, job: JobState, note: Note, record: dict[str, Any]) -> None:
         self._remember(job.id, job.phase, record)
@@ -206,7 +212,8 @@ class Keeper(Books):
         """In small bites, so that nobody waits for it; the next one comes soon while there is more."""
         keep_s = self.settings.keep_facts_s
         try:
-            done = self.store.compact(self.now() - keep_s, limit=BITE, base_every_s=keep_s / 8)
+            before_at = self.now() - keep_s
+            done = self.store.compact(before_at, limit=BITE, base_every_s=keep_s / 8, state=self.state)
         except StoreError as error:
             self.problem = str(error)
             return
@@ -255,3 +262,12 @@ class Keeper(Books):
             is_seen = slot in by_uuid.values()  # one that could not be reached at the start cannot be watched
             if is_seen and reason.startswith((FOREIGN, UNHEALTHY)) and slot not in wrong:
                 self.restore(slot)
+
+
+def _ended_at(run: Run, gone: RunGone, at: float) -> float | None:
+    """When it ended, if that is known and was long before anybody looked: the manager was down.
+
+    Never before the last that is known of it: clocks may have been set.
+    """
+    ended_at = max(gone.ended_at, run.progress_at)
+    return ended_at if gone.ended_at and at - ended_at > LATE_S else None

@@ -35,6 +35,7 @@ from tiresias.live.why import quick_reason, why
 from tiresias.store import JobRecord, RunRecord
 
 SHORT_JOB_S = 300.0
+ACTIVE = 1 << 52  # cursors from here on are places in the list of active jobs, below it facts that ended jobs
 HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progress")
 
 
@@ -69,17 +70,27 @@ class Window(Desk):
         limit: int = 1000,
         cursor: int | None = None,
     ) -> tuple[list[JobSummary], int | None]:
-        """Active jobs (running, then in rank order, then the others), then pages of ended ones."""
+        """A page of active jobs (running, then in rank order, then the others), then of ended ones.
+
+        The order of active jobs changes while they start and end: who pages through many may miss some.
+        """
         found: list[JobSummary] = []
-        if cursor is None:
-            found = [
-                self._active(job, caller)
+        if cursor is None or cursor >= ACTIVE:
+            begin = 0 if cursor is None else cursor - ACTIVE
+            active = [
+                job
                 for job in self._in_order()
                 if (user is None or job.user == user) and (not phases or job.phase.value in phases)
             ]
+            found = [self._active(job, caller) for job in active[begin : begin + limit]]
+            if begin + limit < len(active):
+                return found, ACTIVE + begin + limit
             if not ended:
                 return found, None
-        records, following = self.store.ended(limit, cursor)
+            if len(found) == limit:
+                return found, ACTIVE - 1
+            cursor = None
+        records, following = self.store.ended(limit - len(found), cursor)
         found += [
             self._ended(record, caller)
             for record in records
@@ -327,7 +338,12 @@ class Window(Desk):
             "name": self.chosen.policy,
             "options": dict(self.chosen.options),
             "placer": self.chosen.placer,
-            "placer_options": dict(self.chosen.placer_options),
+            "placer_options": dict(self.placer_given),
+            "placer_learned": {
+                name: value
+                for name, value in self.chosen.placer_options.items()
+                if name not in self.placer_given
+            },
             "queues_gpu_s": None if ladder is None else list(ladder),
         }
 

@@ -8,6 +8,7 @@ scheduling here: who runs and where is decided by the same core as in the simula
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,7 @@ from tiresias.executors.base import Executor
 from tiresias.live import gates
 from tiresias.live.clock import Clock
 from tiresias.live.keeper import UNHEALTHY
+from tiresias.live.learning import GIVEN, learned
 from tiresias.live.looking import Window
 from tiresias.live.machine import MISSING, Machine
 from tiresias.live.preview import preview
@@ -53,6 +55,9 @@ class Manager(Window):
         """Begin a new journal under `chosen`, or go on with the one there is, under what it says."""
         clock = clock or Clock()
         if store.is_new:
+            given = dict(chosen.placer_options)
+            store.set_setting(GIVEN, given)
+            chosen = replace(chosen, placer_options={**learned(chosen.placer, machine, ""), **given})
             state = State(Cluster(list(machine.nodes)))
             policy = policies.make(chosen.policy, chosen.options)
             controller = Controller(state, policy, placers.make(chosen.placer, chosen.placer_options))
@@ -65,6 +70,7 @@ class Manager(Window):
         manager = cls(
             home, store, executor, machine, controller, chosen, clock=clock, settings=settings
         )
+        manager.relearn()  # the machine may be wired otherwise now
         manager.recover(loaded)
         return manager
 

@@ -170,6 +170,20 @@ class UsageRow:
 
 
 @dataclass(slots=True)
+class SlowdownRow:
+    """How fast gangs of a model ran in a shape; a slowdown is how many times as long as in the best shape."""
+
+    model: str
+    gpus: int
+    shape: str  # nodes x groups of GPUs on a node
+    runs: int  # of the latest
+    steps_per_s: float  # their median
+    predicted: float | None  # by the network model; None: the placer does not predict
+    measured: float | None  # None: the best shape, or too few runs
+    used: float | None  # what the placer goes by
+
+
+@dataclass(slots=True)
 class Limits:
     """None: no limit."""
 

@@ -30,8 +30,10 @@ class Groups:
     def slowdown(self, profile: ModelProfile, gpus: int, groups: int) -> float:
         """How many times as long over so many groups of a node as in one."""
         shown = self._measured.get(Place(profile.name, gpus, shape_word(1, groups)))
-        if shown is not None:
-            return shown
+        return self.predicted(profile, gpus, groups) if shown is None else shown
+
+    def predicted(self, profile: ModelProfile, gpus: int, groups: int) -> float:
+        """The same by the network model alone."""
         if groups == 1 or profile.compute_s is None or self._near.links.node == self._far.links.node:
             return 1.0
         shape = ((gpus,),)

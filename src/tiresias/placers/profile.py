@@ -149,6 +149,17 @@ class Profile(Placer):
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
 
+    def predicted(self, place: Place) -> float | None:
+        """The slowdown there by the network model alone; None if it cannot tell."""
+        profile, nodes = known(place.model), int(place.shape.partition("x")[0])
+        if profile is None or profile.compute_s is None:
+            return None
+        if nodes == 1:
+            return self._groups.predicted(profile, place.gpus, int(place.shape.partition("x")[2]))
+        few, more = divmod(place.gpus, nodes)
+        spread = ((few + 1,) * more + (few,) * (nodes - more),)
+        return self._predicted(profile, spread, ((place.gpus,),))
+
     def _best_now(self, profile: ModelProfile | None, need: int, holes: Holes) -> tuple[int, Shape]:
         """Among which nodes its best place of now is, and the shape of it.
 
@@ -200,6 +211,9 @@ class Profile(Placer):
             shown, base = map(self._measured.get, places)
             if shown is not None:
                 return shown / (base or 1.0)
+        return self._predicted(profile, here, best)
+
+    def _predicted(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
         iteration = self._network.iteration
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 

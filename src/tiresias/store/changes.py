@@ -47,6 +47,7 @@ class Changes:
     moved: dict[RunId, None] = field(default_factory=dict)  # runs that something happened to
     started: dict[RunId, float] = field(default_factory=dict)
     revoked: dict[RunId, float] = field(default_factory=dict)
+    ended: dict[RunId, float] = field(default_factory=dict)  # before their exit was known
     exited: dict[RunId, f.RunExited] = field(default_factory=dict)
     are_nodes_changed: bool = False
 
@@ -85,9 +86,9 @@ class Changes:
         ]
 
     def exited_rows(self, records: Mapping[RunId, Any]) -> list[Row]:
+        exits = [(id, self.ended.get(id, fact.at), fact) for id, fact in self.exited.items()]
         return [
-            (at := fact.at, fact.cause.value, fact.progress_s, at, _dump_if(records, id), id)
-            for id, fact in self.exited.items()
+            (at, fact.cause.value, fact.progress_s, at, _dump_if(records, id), id) for id, at, fact in exits
         ]
 
 
@@ -132,6 +133,8 @@ def _take(changes: Changes, fact: f.Fact, decided: int, owners: dict[RunId, JobI
         changes.started[fact.run_id] = fact.at
     elif isinstance(fact, f.RunRevoked):
         changes.revoked[fact.run_id] = fact.at
+    elif isinstance(fact, f.RunEnded):
+        changes.ended[fact.run_id] = fact.ended_at
     elif isinstance(fact, f.RunExited):
         changes.exited[fact.run_id] = fact
         del owners[fact.run_id]

@@ -8,12 +8,13 @@ must the replay there.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Fact
+from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.store.batch import Chosen
@@ -26,13 +27,14 @@ from tiresias.store.rows import Row, from_json, rebuild
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One call of the Controller. `is_fresh`: just before it the manager was started anew or its policy
-    changed, to `change` (with what the new one knew).
+    """One call of the Controller. `is_fresh`: just before it the manager was started anew (`is_restart`), or
+    its policy or placer changed, to `change` (with what the new one knew), or both.
     """
 
     number: int
     seq: int  # of its first fact
     is_fresh: bool = False
+    is_restart: bool = False
     change: Row | None = None
     outside: list[Fact] = field(default_factory=list)
     decisions: list[Fact] = field(default_factory=list)
@@ -57,13 +59,12 @@ def replay(reader: Reader) -> Replay:
     bring_profiles(reader)
     since, rows = bases[0]
     policy, _, memory = _made(rows.chosen)
-    changes: dict[int, Row | None] = {}
-    for (seq,) in reader._all("SELECT seq FROM restarts WHERE seq >= ?", since):
-        changes[seq] = None
+    restarts = {seq for (seq,) in reader._all("SELECT seq FROM restarts WHERE seq >= ?", since)}
+    changes: dict[int, Row] = {}
     for (_, before), (seq, after) in pairwise(bases):
         if before.chosen[:4] != after.chosen[:4]:
             changes[seq] = after.chosen
-    steps = _steps(reader.pages(since), changes)
+    steps = _steps(reader.pages(since), restarts, changes)
     return Replay(rebuild(rows, memory), policy, chosen_of(rows.chosen), since, steps)
 
 
@@ -74,11 +75,15 @@ def _made(chosen: Row) -> tuple[Policy, Placer, object]:
     return policy, placers.make(what.placer, what.placer_options), policy.restore(json.loads(chosen[4]))
 
 
-def _steps(facts: Iterator[StoredFact], changes: Mapping[int, Row | None]) -> Iterator[RecordedStep]:
+def _steps(
+    facts: Iterator[StoredFact], restarts: Container[int], changes: Mapping[int, Row]
+) -> Iterator[RecordedStep]:
     for number, group in groupby(facts, key=lambda stored: stored.step):
         stored = list(group)
         before = stored[0].seq - 1
-        step = RecordedStep(number, stored[0].seq, before in changes, changes.get(before))
+        is_restart = before in restarts
+        is_fresh = is_restart or before in changes
+        step = RecordedStep(number, stored[0].seq, is_fresh, is_restart, changes.get(before))
         for one in stored:
             (step.decisions if one.is_decision else step.outside).append(one.fact)
         yield step
@@ -100,6 +105,9 @@ def redecide(story: Replay) -> Difference | None:
     for recorded in story.steps:
         if recorded.change is not None:
             policy, placer, state.memory = _made(recorded.change)
+        if recorded.is_restart:
+            for job in state.jobs.values():  # how long they were refused before, nobody knew any more
+                job.refused_since = INFINITY
         if recorded.is_fresh:
             controller = Controller(state, policy, placer)
         step = Step()

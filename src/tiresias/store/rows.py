@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tiresias.core.model import INFINITY, Cluster, JobId, Phase, RunId
@@ -37,6 +37,10 @@ class Rows:
     runs: list[Row]
     chosen: Row  # policy, its options, placer, its options, memory
     """The memory as Policy.save gave it, in JSON, like both options."""
+    refused: dict[int, float] = field(default_factory=dict)
+    """Since when the placer has refused which jobs. Only in a State kept whole: a manager that is started
+    anew does not know it, and whoever replays must.
+    """
 
 
 def job_row(job: JobState) -> Row:
@@ -79,6 +83,8 @@ def rebuild(rows: Rows, memory: Any) -> State:
             state.books_of(node.name).withdraw(node.name)
         for index in json.loads(out):
             state.books_of(node.name).withdraw_slot(node.name, index)
+    for id, since in rows.refused.items():
+        state.jobs[JobId(id)].refused_since = since
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
     return state
@@ -113,13 +119,21 @@ def _run(row: Row) -> Run:
 
 def to_json(rows: Rows) -> str:
     """All rows as one text."""
-    return json.dumps([rows.at, rows.next_run_id, rows.nodes, rows.jobs, rows.runs, rows.chosen])
+    refused = list(rows.refused.items())
+    return json.dumps([rows.at, rows.next_run_id, rows.nodes, rows.jobs, rows.runs, rows.chosen, refused])
 
 
 def from_json(text: str) -> Rows:
-    at, next_run_id, nodes, jobs, runs, chosen = json.loads(text)
+    at, next_run_id, nodes, jobs, runs, chosen, *later = json.loads(text)
     jobs, nodes = _filled(jobs, JOB_COLUMNS, JOB_DEFAULTS), _filled(nodes, NODE_COLUMNS, NODE_DEFAULTS)
-    return Rows(at, next_run_id, nodes, jobs, [tuple(run) for run in runs], tuple(chosen))
+    refused = dict(later[0]) if later else {}
+    return Rows(at, next_run_id, nodes, jobs, [tuple(run) for run in runs], tuple(chosen), refused)
+
+
+def refused_in(state: State) -> dict[int, float]:
+    """Whom the placer refuses though enough slots are free, and since when."""
+    jobs = state.jobs.values()
+    return {job.id: job.refused_since for job in jobs if job.refused_since != INFINITY}
 
 
 def _filled(rows: Iterable[list[Any]], columns: str, defaults: Row) -> list[Row]:

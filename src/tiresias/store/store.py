@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -20,6 +22,7 @@ from typing import Any, Self
 from tiresias.core.controller import Controller
 from tiresias.core.model import JobId, RunId
 from tiresias.core.plugins import Policy
+from tiresias.core.state import State
 from tiresias.store import codec, tables
 from tiresias.store import statements as sql
 from tiresias.store.batch import Batch, Chosen
@@ -30,7 +33,7 @@ from tiresias.store.errors import StoreError, explaining
 from tiresias.store.loading import Loaded, loaded
 from tiresias.store.lock import Lock
 from tiresias.store.reader import Reader, hashed, read_rows
-from tiresias.store.rows import instant, to_json
+from tiresias.store.rows import instant, refused_in, to_json
 
 
 class Store(Reader):
@@ -103,7 +106,7 @@ class Store(Reader):
             tables.write_nodes(self._write, state)
             tables.write_policy(self._write, chosen, memory)
             tables.write_meta(self._write, state, self._counters)
-            self._write_base()
+            self._write_base({})
         self._memory = memory
         self._is_new = False
 
@@ -128,7 +131,7 @@ class Store(Reader):
                 if memory is not None:
                     self._write.execute(sql.UPDATE_MEMORY, (memory,))
                 if batch.chosen is not None:
-                    self._write_base()
+                    self._write_base(refused_in(state))
             self._counters = changes.counters
             self._open_runs.update((id, grant.job_id) for id, grant in changes.granted.items())
             for id in changes.exited:
@@ -147,9 +150,10 @@ class Store(Reader):
         memory = saved(policy, controller.state.memory)
         return None if memory == self._memory else memory
 
-    def _write_base(self) -> None:
+    def _write_base(self, refused: Mapping[int, float]) -> None:
         """Keep the State as it is now, whole, as a place to replay from; in the caller's transaction."""
         rows = read_rows(self._write, self.path)
+        rows.refused = dict(refused)
         self._write.execute(sql.INSERT_BASE, (self._counters.last_seq, rows.at, to_json(rows)))
 
     # --- loading ---------------------------------------------------------------------------------------
@@ -183,16 +187,25 @@ class Store(Reader):
 
     # --- keeping house ---------------------------------------------------------------------------------
 
-    def compact(self, before_at: float, *, limit: int = 10_000, base_every_s: float = 0.0) -> Compacted:
+    def compact(
+        self,
+        before_at: float,
+        *,
+        limit: int = 10_000,
+        base_every_s: float = 0.0,
+        state: State | None = None,
+    ) -> Compacted:
         """Take facts of jobs that ended before `before_at` out of the journal, at most `limit` of them.
 
         Their history rows and runs stay for ever. A whole State is kept first, to replay from, so facts
         leave only up to a base that is old enough: a manager that compacts now and then makes these, one
-        every `base_every_s` seconds at most.
+        every `base_every_s` seconds at most. `state` is that of the last commit, of a manager that runs.
         """
         with self._writing, explaining(self.path, "compact"):
             last_seq = self._counters.last_seq
-            return compact(self._write, last_seq, before_at, limit, base_every_s, self._write_base)
+            refused = {} if state is None else refused_in(state)
+            write = partial(self._write_base, refused)
+            return compact(self._write, last_seq, before_at, limit, base_every_s, write)
 
     def set_setting(self, key: str, value: Any) -> None:
         """Keep a value under a name; None forgets it."""

@@ -69,7 +69,7 @@ def _tell(told: Mapping[str, Any], output: Output) -> None:
 
     lines = Table.grid(padding=(0, 2))
     for key, value in told.items():
-        if value is not None:
+        if value is not None and (value or key != "placer_learned"):
             lines.add_row(LABELS.get(key, key), plain(_text(value)))
     show(lines, UNCUT)
 
