@@ -23,7 +23,7 @@ GIB = 1 << 30
 TOP = ("racks", "nodes", "network", "placer")
 RACK = ("nodes", "count")
 NODE = ("gpus", "count", "gpu_type", "cpus", "cpus_per_slot", "memory_gib", "speed", "sockets")
-NETWORK = ("like", "node", "rack", "cross", "uplink_gbps")
+NETWORK = ("like", "node", "rack", "cross", "uplink_gbps", "interference")
 LINK = ("gbps", "latency_us", "ports")
 LEVELS = ("node", "rack", "cross")
 
@@ -149,7 +149,10 @@ def _network(value: Any, name: str) -> Fabric:
     uplink = INFINITY if base is None else base.uplink_Bps
     if "uplink_gbps" in given:
         uplink = _above_0(given["uplink_gbps"], f"{place}.uplink_gbps", "Gb/s") * GBIT
-    return Fabric(name, Links(found["node"], found["rack"], found["cross"]), uplink)
+    interference = 0.0 if base is None else base.interference
+    if "interference" in given:
+        interference = _number(given["interference"], f"{place}.interference", "times longer")
+    return Fabric(name, Links(found["node"], found["rack"], found["cross"]), uplink, interference)
 
 
 def _named(value: Any, place: str) -> Fabric:

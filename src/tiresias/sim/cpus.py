@@ -31,8 +31,10 @@ def with_cpu_speed(trace: Trace, cpu_speed: float | None, cluster: Cluster) -> T
     return replace(trace, jobs=trace.jobs.with_columns(pl.col("cpu_speed").fill_null(cpu_speed)))
 
 
-def told_of_cpus(policy: Policy, use_cpus: bool, cluster: Cluster) -> Policy:
-    """The policy, told whether to use CPUs."""
+def told_of_cpus(policy: Policy, use_cpus: bool | None, cluster: Cluster) -> Policy:
+    """The policy, told whether to use CPUs; None: as it says itself."""
+    if use_cpus is None:
+        return policy
     if use_cpus and not cpu_nodes_of(cluster):
         raise InputError(f"asked to use CPUs: {NO_CPUS}")
     told = copy(policy)

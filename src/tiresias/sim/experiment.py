@@ -234,7 +234,7 @@ def key(cell: Cell, digest: str) -> str:
         "policy": cell.policy,
         "options": {each.name: _spelt(getattr(settings, each.name)) for each in dataclasses.fields(settings)},
         "nodes": [dataclasses.astuple(node) for node in machines.cluster.nodes],
-        "network": None if fabric is None else [fabric.links, fabric.uplink_Bps],
+        "network": None if fabric is None else [fabric.links, fabric.uplink_Bps, fabric.interference],
         "models": None if mix is None else [mix.seed, dict(mix.weights)],
         "placer": placer_name(cell.placer, policies.get(cell.policy), machines),
         "plugins": plugin_digests(),

@@ -16,15 +16,24 @@ OFF = "none"
 
 
 class Fabric(NamedTuple):
-    """`uplink_Bps` is what all nodes of a rack have together towards other racks; infinite: no limit."""
+    """`uplink_Bps` is what all nodes of a rack have together towards other racks; infinite: no limit.
+
+    `interference` is by how much gangs that share a node slow each other down (see interference.py).
+    """
 
     name: str
     links: Links
     uplink_Bps: float = INFINITY
+    interference: float = 0.0
+
+
+PHILLY_INTERFERENCE = 0.296
+"""ResNet-50 on two shared nodes of Philly made 75.6 images a second, and 98.0 with the nodes to itself."""
 
 
 FABRICS: dict[str, Fabric] = {
     **{name: Fabric(name, links) for name, links in PRESETS.items()},
+    "philly-contended": Fabric("philly-contended", PRESETS["philly"], interference=PHILLY_INTERFERENCE),
     "consumer-10g": Fabric("consumer-10g", PRESETS["pcie-10g"]),
     "consumer-25g": Fabric("consumer-25g", PRESETS["pcie-25g"]),
 }

@@ -25,6 +25,7 @@ from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
 from tiresias.sim.frames import from_frame
+from tiresias.sim.interference import Interference
 from tiresias.sim.journal import journal_to
 from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds
@@ -74,22 +75,15 @@ def simulate(
     machines = machines_of(cluster)
     cluster = machines.cluster
     trace = with_cpu_speed(_trace(trace), cpu_speed, cluster)
-    who = _policy(policy, options)
-    if use_cpus is not None:
-        who = told_of_cpus(who, use_cpus, cluster)
+    who = told_of_cpus(_policy(policy, options), use_cpus, cluster)
     fabric = chosen_fabric(network, machines)
     where = _placer(placer, who, machines, fabric)
     told_models = ""
     if fabric is not None or models is not None:
         trace, told_models = with_models(trace, models or Mix())
-    if not 0 <= preemption_cost_s < float("inf"):
-        raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
     controller = Controller(State(cluster), who, where)
-    world = World(preemption_cost_s, cpu_nodes_of(cluster))
-    if fabric is not None and speed_model is None:
-        speed_model = NetworkSpeeds(fabric, cluster, world.runs)
-    if differ(cluster):
-        speed_model = NodeSpeeds(cluster, world.runs, speed_model)
+    world = _world(preemption_cost_s, cluster)
+    speed_model = _speeds(speed_model, fabric, cluster, world)
     recorder = Recorder(world.spent)
     rejected = rejections(trace, cluster)
     with ExitStack() as stack:
@@ -137,6 +131,24 @@ def _placer(placer: str | Placer | None, who: Policy, machines: Machines, fabric
     given = {key: value for key, value in placer_options(fabric).items() if key in known}
     made: Placer = placers.make(name, given)
     return made
+
+
+def _world(preemption_cost_s: float, cluster: Cluster) -> World:
+    if not 0 <= preemption_cost_s < float("inf"):
+        raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
+    return World(preemption_cost_s, cpu_nodes_of(cluster))
+
+
+def _speeds(
+    given: SpeedModel | None, fabric: Fabric | None, cluster: Cluster, world: World
+) -> SpeedModel | None:
+    """How fast runs go where they are: by what the network leaves, who shares the node, and the node."""
+    found = given
+    if fabric is not None and given is None:
+        found = NetworkSpeeds(fabric, cluster, world.runs)
+        if fabric.interference:
+            found = Interference(fabric.interference, cluster, world.runs, found)
+    return NodeSpeeds(cluster, world.runs, found) if differ(cluster) else found
 
 
 def _trace(trace: Trace | str | Path | pl.DataFrame) -> Trace:

@@ -166,15 +166,16 @@ class PlacerContract:
         return made
 
     def ledger(self, rng: Random) -> Ledger:
-        """A cluster in use, with nodes of several sizes and kinds, some of them out of service."""
-        ledger = Ledger(Cluster([self._node(rng, i) for i in range(rng.randrange(1, 8))]))
+        """A cluster in use, with nodes of several sizes, kinds and speeds, some of them out of service."""
+        cpus = [Node(f"c{i}", 0, rack="c", cpus=64) for i in range(rng.randrange(2))]
+        ledger = Ledger(Cluster([*cpus, *(self._node(rng, i) for i in range(rng.randrange(1, 8)))]))
         for node, spec in enumerate(ledger.nodes):
             taken = rng.randrange(1 << spec.gpus) & rng.randrange(1 << spec.gpus)
             if taken:
                 ledger.take(RunId(node + 1), ((node, taken),))
             if rng.random() < 0.15:
                 ledger.withdraw(spec.name)
-            elif rng.random() < 0.15:
+            elif spec.gpus and rng.random() < 0.15:
                 ledger.withdraw_slot(spec.name, rng.randrange(spec.gpus))
         return ledger
 
@@ -188,6 +189,7 @@ class PlacerContract:
             gpu_type=rng.choice(("", "A100", "V100")),
             cpus=rng.choice((0, 8 * gpus, 16 * gpus)),
             sockets=halves if gpus > 1 and rng.random() < 0.5 else (),
+            speed=rng.choice((1.0, 1.0, 2.5)),
         )
 
     def job(self, gpus: int, rng: Random, **demand: Any) -> JobState:

@@ -1,7 +1,8 @@
 """Published measurements of scaling and placement, and what the network model predicts for the same.
 
 The tests bound the errors, the documentation prints them. One number of the model was fitted to rows that are
-here: `Software.unhidden`, to `tensorflow_ec2`. `philly_fitted` fits another one, and says so.
+here: `Software.unhidden`, to `tensorflow_ec2`. `philly_fitted` fits another one, and says so, as does
+`philly_interference`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tiresias.profiles.links import (
 )
 from tiresias.profiles.model import ModelProfile, Parallelism
 from tiresias.profiles.network import Network, Software
+from tiresias.sim.fabric import PHILLY_INTERFERENCE
 
 PS, ALLREDUCE = Parallelism.PS, Parallelism.ALLREDUCE
 SUFFER = {"vgg11", "vgg16", "vgg19", "alexnet"}
@@ -119,8 +121,12 @@ NEIGHBOURS = 3
 """Jobs on the other GPUs of a node of four; the paper does not tell how busy they were."""
 
 
+def _philly_resnet50() -> ModelProfile:
+    return replace(zoo.find("resnet50"), compute_s=PHILLY_BATCH / PHILLY_IMAGES_PER_S)
+
+
 def _philly_speeds(network: Network) -> list[float]:
-    profile = replace(zoo.find("resnet50"), compute_s=PHILLY_BATCH / PHILLY_IMAGES_PER_S)
+    profile = _philly_resnet50()
     best = network.iteration(profile, ((2,),)).seconds
     apart: Shape = ((1, 1),)
     node = network.links.node
@@ -157,6 +163,21 @@ def philly_fitted() -> tuple[float, list[Row]]:
 def _with_rate(bandwidth: float) -> Network:
     slow = Link(bandwidth, 2e-6)
     return Network(Links(PCIE3, slow, slow))
+
+
+def philly_interference() -> list[Row]:
+    """ResNet-50 on two nodes full of other gangs, relative to two nodes of its own; the first row was fitted.
+
+    As the simulator has it: one number for sharing nodes, times what sharing the links between them does.
+    """
+    network, apart = Network(PRESETS["philly"]), ((1, 1),)
+    profile = _philly_resnet50()
+    alone, crowded = network.iteration(profile, apart), network.together(profile, apart, 1 + NEIGHBOURS)
+    shared = 1 / (1 + PHILLY_INTERFERENCE)
+    predicted = (shared, shared * alone.seconds / crowded.seconds)
+    names = ("two shared nodes", "two shared nodes, shared links")
+    two = PHILLY_RESNET50["two nodes"]
+    return [Row(name, PHILLY_RESNET50[name] / two, each) for name, each in zip(names, predicted, strict=True)]
 
 
 PHILLY_16 = {2: 43.66, 4: 40.94, 8: 28.56}
