@@ -27,7 +27,7 @@ def test_a_job_on_cpus_goes_at_its_speed_and_then_on_gpus() -> None:
     assert result.jobs["wait_s"].to_list() == [0, 0]
     assert result.jobs["first_started_at"].to_list() == [0, 0]
     assert result.jobs["preemptions"].to_list() == [0, 0]
-    assert result.jobs["migrations"].to_list() == [0, 0]
+    assert result.jobs["moved_resumes"].to_list() == [0, 0]
     summary = result.summary()
     assert (summary["cpu_slots"], summary["cpu_runs"], summary["cpu_jobs"]) == (4, 1, 0)
     assert summary["cpu_work"] == pytest.approx(10 / 200)
