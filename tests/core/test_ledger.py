@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger, lowest
 from tiresias.core.model import Cluster, Node, RunId
 
@@ -63,6 +64,7 @@ def slots_of(allocation: Allocation) -> set[Slot]:
 def same(ledger: Ledger, naive: NaiveLedger) -> None:
     assert (ledger.free, ledger.gpus, ledger.capacity) == (naive.free, naive.gpus, naive.capacity)
     assert ledger.best_hole() == naive.best_hole
+    assert ledger.free_by_rack() == Holes.free_by_rack(ledger), "kept up to date, and counted"
     assert {run: slots_of(allocation) for run, allocation in ledger.held.items()} == naive.held
     for node, mask in enumerate(ledger.free_slots):
         assert slots_of(((node, mask),)) == naive.free_slots(node)
@@ -74,7 +76,7 @@ class Pair:
 
     def __init__(self, rng: Random):
         sizes = [rng.choice((1, 2, 4, 8)) for _ in range(rng.randrange(1, 6))]
-        cluster = Cluster([Node(f"n{i}", gpus) for i, gpus in enumerate(sizes)])
+        cluster = Cluster([Node(f"n{i}", gpus, rack=rng.choice("ab")) for i, gpus in enumerate(sizes)])
         self.rng, self.ledger, self.naive, self.next_run = rng, Ledger(cluster), NaiveLedger(cluster), 1
 
     def take(self) -> None:
@@ -165,6 +167,18 @@ def test_a_drained_node_gives_nothing_and_takes_back_what_it_gave() -> None:
     assert (ledger.free, ledger.gpus, ledger.capacity) == (4, 4, 4)
     ledger.restore("n0")
     assert (ledger.free, ledger.gpus, ledger.capacity) == (8, 8, 8)
+
+
+def test_hidden_slots_are_free_for_nobody_until_they_are_shown() -> None:
+    ledger = Ledger(Cluster.of(2, 4))
+    ledger.take(RunId(1), ((0, 0b0011),))
+    ledger.hide(((0, 0b1100), (1, 0b0001)))
+    assert (ledger.free, ledger.best_hole(), ledger.held) == (3, 3, {1: ((0, 0b0011),)})
+    with pytest.raises(AssertionError, match="not free"):
+        ledger.hide(((0, 0b0100),))
+    ledger.take(RunId(2), ((1, 0b0010),))
+    ledger.show(((0, 0b1100), (1, 0b0001)))
+    assert (ledger.free, ledger.free_slots) == (5, [0b1100, 0b1101])
 
 
 def test_undo_needs_a_trial() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 import tiresias.placers  # noqa: F401  (for what it registers)
@@ -10,6 +12,9 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, Demand, Node, RunId
 from tiresias.core.plugins import placers
 from tiresias.core.state import JobState
+from tiresias.placers.fits import EVERYWHERE, fewest_now
+from tiresias.placers.shapes import shape_now
+from tiresias.profiles.links import shape_of
 from tiresias.testing.builders import a_job
 
 
@@ -179,3 +184,19 @@ def test_a_place_is_built_on_the_fewest_emptiest_nodes(
         if count < size:
             take(ledger, node, (1 << size) - (1 << count))
     assert by_node(ledger.emptiest(gpus)) == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_shape_that_is_foreseen_is_that_of_the_place(seed: int) -> None:
+    rng = Random(seed)
+    ledger = ledger_with(*(rng.randrange(9) for _ in range(9)), racks="aaabbbccc")
+    for among in (EVERYWHERE, *ledger.racks.values()):
+        free = ledger.free if among == EVERYWHERE else ledger.free_in(among)
+        for need in range(1, free + 1):
+            allocation = fewest_now(need, ledger, among)
+            where = [(ledger.nodes[node].rack, ledger.nodes[node].name, n) for node, n in parts(allocation)]
+            assert shape_now(need, ledger, among) == shape_of(where)
+
+
+def parts(allocation: Allocation) -> list[tuple[int, int]]:
+    return [(node, slots.bit_count()) for node, slots in allocation]
