@@ -235,6 +235,9 @@ def test_fake_gpus_in_groups(fresh):
     table = fresh("nodes").out.splitlines()
     assert "GROUPS" in table[0]
     assert "0-1 2-3" in table[2]
+    wide = [line.split()[1:3] for line in fresh("nodes", "-o", "wide").out.splitlines()]
+    assert wide[0] == ["GROUP", "STATE"]
+    assert wide[2:] == [["1", "free"], ["1", "free"], ["2", "free"], ["2", "free"]]
     assert fresh("up", "--fake-gpus", "4").code == 0, "nothing else is asked for"
     refused = fresh("up", "--fake-gpus", "2", "--fake-groups", "3")
     assert (refused.code, "--fake-groups 3: there are 2 fake GPUs" in refused.err) == (2, True)

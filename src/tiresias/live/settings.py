@@ -18,7 +18,7 @@ class Settings:
     withdraw_after: int = 3  # jobs that died of the same GPU until it is taken out of service
     gpu_check_s: float = 10.0
     measure_s: float = 30.0  # of reports that tell how fast a run was
-    correct_every_s: float = 60.0  # at most so often the placer learns from that
+    correct_every_s: float = 600.0  # at most so often the placer learns from that
     preflight_check_s: float = 0.5
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S

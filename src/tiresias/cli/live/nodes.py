@@ -77,9 +77,11 @@ def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
 def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
     from tiresias.cli.live.grids import grid
 
+    has_groups = any(node["groups"] for node in found)
     rows = [
         [
             plain(slot["name"]),
+            *([_group(node["groups"], slot["name"])] if has_groups else []),
             slot["state"],
             str(slot["job_id"] or NOTHING),
             plain(slot["gpu"]),
@@ -89,5 +91,11 @@ def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
         for node in found
         for slot in node["slots"]
     ]
-    headers = ("GPU", "STATE", "JOB", "MODEL", "MEMORY", "REASON")
+    headers = ("GPU", *(("GROUP",) if has_groups else ()), "STATE", "JOB", "MODEL", "MEMORY", "REASON")
     return grid(headers, rows, right=("JOB", "MEMORY"), cut=("REASON", "MODEL"))
+
+
+def _group(groups: Sequence[Sequence[int]], name: str) -> str:
+    """Which of the node's groups a GPU is of, counted from 1."""
+    index = int(name.rpartition(":")[2])
+    return next((str(nth) for nth, group in enumerate(groups, 1) if index in group), NOTHING)

@@ -77,13 +77,15 @@ def tell(
 
     used = client.policy()
     in_use, others = choices(used, names)
-    placer = placers.make(used["placer"], used["placer_options"])
+    placer = placers.make(used["placer"], {**used["placer_learned"], **used["placer_options"]})
     since_at = 0.0 if ago_s is None else time.time() - ago_s
     past = pasts.past_of(_rows(client, since_at), since_at=since_at, preemption_cost_s=preemption_cost_s)
     if past is None:
         raise Stop("nothing to replay: no job has run and ended in that time; see tir ls", errors.NOT_FOUND)
     nodes = client.nodes()
-    cluster = Cluster([Node(node["name"], node["gpus"]) for node in nodes])
+    cluster = Cluster(
+        [Node(node["name"], node["gpus"], sockets=tuple(map(tuple, node["groups"]))) for node in nodes]
+    )
     labels = [each.policy for each in (in_use, *others)]
     with bars(labels, float(past.trace.jobs["submitted_at"][0])) as watch:
         told = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
