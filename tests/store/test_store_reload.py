@@ -35,14 +35,14 @@ STORED = {
     *("held", "deferred", "deferred_until"),
 }
 FOLLOWS = {"gpus", "submitted_at", "priority", "preemptible"}  # from the job
-ENDS = {"ended_at"}  # infinite as long as it is active
+ENDS = {"ended_at"}  # infinite as long as it is active; of a run it comes with its exit
 RUN = {"id", "job_id", "allocation", "granted_at", "started_at", "progress_s", "progress_at", "speed"}
 
 
 def test_every_field_is_stored_or_known_to_need_no_storing() -> None:
     """Fails when the core gives a job or a run a new field: store it in rows.py, with a migration."""
     assert set(JobState.__slots__) == STORED | FOLLOWS | ENDS | PLANNERS_OWN
-    assert set(Run.__slots__) == RUN
+    assert set(Run.__slots__) == RUN | ENDS
 
 
 PHASES = (Phase.explicit, Phase.generate, Phase.shrink)  # to explain takes minutes

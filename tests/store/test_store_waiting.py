@@ -15,7 +15,7 @@ from tiresias.core.facts import ExitCause
 from tiresias.core.model import Cluster, JobId, Node, RunId
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
-from tiresias.store import Batch, Chosen, Store, redecide, replay
+from tiresias.store import Batch, Chosen, Store, StoreError, redecide, replay
 from tiresias.testing.builders import a_job
 
 CHOSEN = Chosen("fifo-skip", {}, "profile", {"expected_s": "0", "measured": "vgg16:2:1x2=2.0"})
@@ -101,6 +101,11 @@ def test_other_figures_do_not_let_it_wait_anew(scene: Scene) -> None:
     assert scene.runs, "80 s since 100"
     scene.store.compact(200.0, state=scene.controller.state)
     assert redecide(replay(scene.store)) is None
+
+
+def test_a_run_that_has_ended_must_exit_in_the_same_step(scene: Scene) -> None:
+    with pytest.raises(StoreError, match="run 1 has ended, but not exited"):
+        scene.happens(f.RunEnded(200.0, RunId(1), 150.0))
 
 
 def test_a_restart_and_other_figures_at_once(scene: Scene) -> None:

@@ -106,6 +106,8 @@ def changes_of(batch: Batch, state: State, open_runs: Mapping[RunId, JobId], cou
             raise StoreError(
                 f"job {id} is in the facts, but neither active nor ended: add its Step to the batch"
             )
+    if early := sorted(changes.ended.keys() - changes.exited.keys()):
+        raise StoreError(f"run {early[0]} has ended, but not exited: both belong into one step")
     for id in batch.ended:
         if id not in changes.touched:
             raise StoreError(f"job {id} is among the ended, but no fact of this batch is about it")
