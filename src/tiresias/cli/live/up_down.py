@@ -87,16 +87,7 @@ def up(
         raise Stop("--fake-gpus and --gpus contradict each other; give one of them")
     wanted = given.over(before or Settings())
     settings.check(wanted)
-    status = _status(place)
-    if status is not None:
-        _check_running(status, before or Settings(), wanted)
-    else:
-        _require_gpus(wanted)
-        _make_home(place)
-        settings.write(place, wanted)
-        if foreground:
-            os.execv(process.command(place)[0], process.command(place))
-        status = _start(place, before)
+    status = _brought_up(place, before, wanted, foreground=foreground)
     if given.asks_for_policy:
         status = _use_policy(place, given, wanted)
     if output is Output.JSON:
@@ -169,6 +160,22 @@ def _status(place: Path) -> dict[str, Any] | None:
         return None
     except ApiError as error:
         raise refused(error) from None
+
+
+def _brought_up(
+    place: Path, before: Settings | None, wanted: Settings, *, foreground: bool
+) -> dict[str, Any]:
+    """The status of the manager of this home, started unless it runs."""
+    status = _status(place)
+    if status is not None:
+        _check_running(status, before or Settings(), wanted)
+        return status
+    _require_gpus(wanted)
+    _make_home(place)
+    settings.write(place, wanted)
+    if foreground:
+        os.execv(process.command(place)[0], process.command(place))
+    return _start(place, before)
 
 
 def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -> None:
