@@ -87,7 +87,13 @@ def up(
         raise Stop("--fake-gpus and --gpus contradict each other; give one of them")
     wanted = given.over(before or Settings())
     settings.check(wanted)
-    status = _brought_up(place, before, wanted, foreground=foreground)
+    status = _status(place)
+    if status is None:
+        status = _brought_up(place, before, wanted, foreground=foreground)
+    else:  # perhaps another up has started it just now, with options of its own
+        now = settings.read(place) or Settings()
+        wanted = given.over(now)
+        _check_running(status, now, wanted)
     if given.asks_for_policy:
         status = _use_policy(place, given, wanted)
     if output is Output.JSON:
@@ -165,11 +171,7 @@ def _status(place: Path) -> dict[str, Any] | None:
 def _brought_up(
     place: Path, before: Settings | None, wanted: Settings, *, foreground: bool
 ) -> dict[str, Any]:
-    """The status of the manager of this home, started unless it runs."""
-    status = _status(place)
-    if status is not None:
-        _check_running(status, before or Settings(), wanted)
-        return status
+    """The status of the manager of this home, which did not run."""
     _require_gpus(wanted)
     _make_home(place)
     settings.write(place, wanted)
