@@ -23,6 +23,7 @@ RECORD = "manager.json"
 LOG = "manager.log"
 LOOK_AGAIN_S = 0.05
 LAST_LINES = 15
+HOME_IS_TAKEN = 6  # the exit code of a manager that finds another one in its home
 _COMPLAINT = re.compile(r"\S+ \S+ ERROR [\w.]+: (.*)")  # as the manager's log has them
 
 
@@ -98,8 +99,11 @@ def wait_until_up(started: Started, answers: Callable[[], bool], patience_s: flo
     """Until it answers; False if it ended first."""
     deadline = time.monotonic() + patience_s
     while not answers():
-        if started.process.poll() is not None:
-            return answers()  # another `up` may have been faster: then that one's manager answers
+        code = started.process.poll()
+        if code is not None and code != HOME_IS_TAKEN:
+            return answers()
+        if code is not None and time.monotonic() > deadline:
+            return False  # another `up` was faster, and its manager does not answer either
         if time.monotonic() > deadline:
             raise Stop(
                 f"the manager (pid {started.process.pid}) does not answer after {patience_s:g} s; it goes on "
