@@ -1,27 +1,20 @@
 """How long an iteration takes where a gang runs: compute plus the communication that nothing hides.
 
 Rules: pure, and fast enough for the simulator's inner loop. Answers are remembered by profile, shape and
-sharing. Where the model fits and where it does not: docs/explanation/models-and-networks.md.
+sharing. NumPy is loaded with the first answer: whoever asks nothing starts the sooner.
+Where the model fits and where it does not: docs/explanation/models-and-networks.md.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tiresias.profiles.collectives import (
-    NOTHING,
-    Exchange,
-    Passes,
-    pace_of,
-    rate,
-    ring_or_tree,
-    servers,
-    shards,
-)
 from tiresias.profiles.errors import ProfileError
-from tiresias.profiles.flow import buckets_of, flow_of
 from tiresias.profiles.links import ALONE, Links, Shape, Sharing, checked, gpus_of, packed_shape
 from tiresias.profiles.model import MIB, ModelProfile, Parallelism
+
+if TYPE_CHECKING:
+    from tiresias.profiles.collectives import Exchange
 
 FORWARD_SHARE = 1 / 3
 """The forward pass, of the compute time; the backward pass is the rest."""
@@ -109,6 +102,8 @@ class Network:
         compute_s = profile.compute_s
         if workers == 1:
             return Iteration(compute_s, compute_s, 0.0, 0.0)
+        from tiresias.profiles.collectives import NOTHING
+
         crossed = NOTHING
         if profile.cut is not None:
             compute_s *= 1 + profile.cut.tail_share * (workers - 1)
@@ -125,6 +120,9 @@ class Network:
     def _exchange(
         self, profile: ModelProfile, shape: Shape, sharing: Sharing, workers: int, compute_s: float
     ) -> Exchange:
+        from tiresias.profiles.collectives import Passes, pace_of, ring_or_tree, servers, shards
+        from tiresias.profiles.flow import buckets_of, flow_of
+
         links, software = self.links, self.software
         forward_s = compute_s * FORWARD_SHARE
         backward_s = compute_s - forward_s
@@ -140,6 +138,8 @@ class Network:
 
     def _activations(self, activation_bytes: int, shape: Shape, sharing: Sharing) -> Exchange:
         """To and from the one worker behind the cut, on the largest node: nothing hides them."""
+        from tiresias.profiles.collectives import Exchange, rate
+
         links, share = self.links, self.software.efficiency
         node = shape[0][0]
         near = sum(shape[0]) - node
