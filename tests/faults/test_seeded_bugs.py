@@ -22,6 +22,7 @@ from tiresias.testing.faults.executor import SimulatedExecutor
 from tiresias.testing.faults.simulation import Parts
 
 WITHIN_SEEDS = 100
+TELLING = (0, 1, 4, 11, 16, 71)  # seeds that have found one of these: tried first, for they are quick
 
 
 class ActsBeforeItCommits(Manager):
@@ -129,6 +130,6 @@ BUGS = {
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_seeded_bug_is_found(bug: str, folder: Path) -> None:
     with pytest.raises(Failure) as found:
-        campaign(range(WITHIN_SEEDS), folder, BUGS[bug])
+        campaign(sorted(range(WITHIN_SEEDS), key=lambda seed: seed not in TELLING), folder, BUGS[bug])
     # A bug that no longer fits the manager's code would prove nothing.
     assert not isinstance(found.value.__cause__, AttributeError | TypeError | NameError), found.value

@@ -2,14 +2,14 @@
 
 The same arguments and seed give the same trace on every machine: all randomness comes from the raw
 stream of PCG64, and every draw is rounded to whole seconds or milliseconds before it is used further.
+Generators are loaded when one is asked for, and NumPy with them.
 """
 
 from __future__ import annotations
 
 from tiresias.sim.errors import TraceError
 from tiresias.sim.trace import Trace
-from tiresias.sim.traces.builtin import example, philly_like, testbed
-from tiresias.sim.traces.builtin.draw import Draw
+from tiresias.sim.traces.builtin import example
 
 PREFIX = "builtin:"
 BUILTINS: dict[str, str] = {
@@ -44,6 +44,9 @@ def generate(
         raise TraceError(f"{PREFIX}{short} is fixed: it takes no {names}. Use builtin:philly-like.")
     if short == "example":
         return Trace(short, example.jobs(), "builtin")
+    from tiresias.sim.traces.builtin import philly_like, testbed
+    from tiresias.sim.traces.builtin.draw import Draw
+
     if short == "testbed-480":
         return Trace(short, testbed.jobs(Draw(seed)), "builtin", notes=[f"generated with seed {seed}"])
     size = philly_like.Size(
