@@ -170,6 +170,7 @@ def start_in_terminal(home: Path, cwd: Path, args: Sequence[str], columns: int) 
         try:
             os.login_tty(theirs)
             os.chdir(cwd)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # in a terminal; who runs the tests may ignore it
             os.execvpe(command[0], command, environment(home))
         finally:
             os._exit(127)

@@ -30,6 +30,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
         def start(*args: str) -> subprocess.Popen[str]:
             env = environment(tmp_path / "elsewhere") | {"TMPDIR": place, "PYTHONUNBUFFERED": "1"}
+            env["PYTHONIOENCODING"] = "ascii"  # as on a terminal without Unicode
             pipe = subprocess.PIPE
             running.append(subprocess.Popen([*PROGRAM, *args], env=env, stdout=pipe, stderr=pipe, text=True))
             return running[-1]
@@ -57,6 +58,7 @@ def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(st
     demo = started(*SMALL)
     out, err = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 0, err
+    assert out.isascii()
     assert "4 trainings at once" in out
     story = re.findall(r"^ +\d+\.\d s  (\S+) +(.+)$", out, re.MULTILINE)
     first = story[0][0]
