@@ -16,38 +16,44 @@ if TYPE_CHECKING:
     from tiresias.sim.experiment import Comparison
 
 
+Policies = Annotated[
+    str | None,
+    typer.Option(
+        "--policies",
+        metavar="A,B,…",
+        help="Policies (see: tiresias policies; default with --placers: tiresias-l).",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="[POLICY.]KEY=VALUE",
+        help="An option of one policy, or of all that have it; may be repeated.",
+    ),
+]
+Placers = Annotated[
+    str | None,
+    typer.Option("--placers", metavar="A,B,…", help="Placers to compare, each under every policy."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Write a directory a policy, and one plot of them all."),
+]
+
+
 def compare(
     trace: inputs.TraceName,
     cluster: inputs.ClusterName,
-    policies: Annotated[
-        str | None,
-        typer.Option(
-            "--policies",
-            metavar="A,B,…",
-            help="Policies (see: tiresias policies; default with --placers: tiresias-l).",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[POLICY.]KEY=VALUE",
-            help="An option of one policy, or of all that have it; may be repeated.",
-        ),
-    ] = None,
+    policies: Policies = None,
+    settings: Settings = None,
     placer: inputs.PlacerName = None,
-    placers: Annotated[
-        str | None,
-        typer.Option("--placers", metavar="A,B,…", help="Placers to compare, each under every policy."),
-    ] = None,
+    placers: Placers = None,
     network: inputs.NetworkName = None,
     models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
     as_json: inputs.Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write a directory a policy, and one plot of them all."),
-    ] = None,
+    out: Out = None,
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,

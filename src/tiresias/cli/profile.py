@@ -29,42 +29,53 @@ def from_two_up(number: int) -> int:
     return number
 
 
+Model = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL | -- COMMAND",
+        help="A name (see --list), a model file or folder, module:function; or a training to observe.",
+    ),
+]
+Layers = Annotated[
+    bool, typer.Option("--layers", help="Show its layers, and what placing them apart would change.")
+]
+Save = Annotated[
+    Path | None, typer.Option("--save", metavar="FILE.json", help="Store the profile in a file.")
+]
+Gpus = Annotated[
+    int, typer.Option("--gpus", metavar="N", callback=from_two_up, help="The gang that is looked at.")
+]
+Network = Annotated[
+    str | None, typer.Option("--network", metavar="NAME", help="The links that it runs on (see --list).")
+]
+Compute = Annotated[
+    float | None,
+    typer.Option(
+        "--compute", metavar="SECONDS", callback=inputs.above_zero, help="An iteration's compute time."
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", metavar="N", callback=inputs.from_one_up, help="Samples a worker computes."),
+]
+How = Annotated[
+    str | None, typer.Option("--parallelism", metavar="HOW", help="ps, allreduce or sharded.")
+]
+Known = Annotated[bool, typer.Option("--list", help="List the models and networks with a name.")]
+
+
 def profile(
     ctx: typer.Context,
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL | -- COMMAND",
-            help="A name (see --list), a model file or folder, module:function; or a training to observe.",
-        ),
-    ] = None,
-    layers: Annotated[
-        bool, typer.Option("--layers", help="Show its layers, and what placing them apart would change.")
-    ] = False,
+    model: Model = None,
+    layers: Layers = False,
     as_json: inputs.Json = False,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE.json", help="Store the profile in a file.")
-    ] = None,
-    gpus: Annotated[
-        int, typer.Option("--gpus", metavar="N", callback=from_two_up, help="The gang that is looked at.")
-    ] = 8,
-    network: Annotated[
-        str | None, typer.Option("--network", metavar="NAME", help="The links that it runs on (see --list).")
-    ] = None,
-    compute: Annotated[
-        float | None,
-        typer.Option(
-            "--compute", metavar="SECONDS", callback=inputs.above_zero, help="An iteration's compute time."
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option("--batch", metavar="N", callback=inputs.from_one_up, help="Samples a worker computes."),
-    ] = None,
-    parallelism: Annotated[
-        str | None, typer.Option("--parallelism", metavar="HOW", help="ps, allreduce or sharded.")
-    ] = None,
-    known: Annotated[bool, typer.Option("--list", help="List the models and networks with a name.")] = False,
+    save: Save = None,
+    gpus: Gpus = 8,
+    network: Network = None,
+    compute: Compute = None,
+    batch: Batch = None,
+    parallelism: How = None,
+    known: Known = False,
     workers: observe.Workers = 1,
     iterations: observe.Iterations = 20,
     seconds: observe.Seconds = 120.0,

@@ -17,51 +17,59 @@ if TYPE_CHECKING:
     from tiresias.sim.trace import Trace
 
 
+PolicyName = Annotated[
+    str, typer.Option("--policy", metavar="NAME", help="Who runs (see: tiresias policies).")
+]
+CpuSpeed = Annotated[
+    float | None,
+    typer.Option(
+        "--cpu-speed",
+        metavar="SHARE",
+        help="How fast jobs go on CPUs whose trace does not tell it, as a part of their speed on GPUs.",
+    ),
+]
+UseCpus = Annotated[
+    bool | None,
+    typer.Option(
+        "--use-cpus/--no-use-cpus",
+        help="Let jobs run on nodes of CPUs while the GPUs are full (default: if the policy preempts).",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Write jobs.csv, timeline.csv, summary.json and plots."),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="With --out: draw the cluster so long after the first submission (90s, 15m, 2h, 3d).",
+    ),
+]
+Journal = Annotated[
+    Path | None, typer.Option("--journal", metavar="FILE", help="Write every fact of the simulation.")
+]
+
+
 def simulate(
     trace: inputs.TraceName,
     cluster: inputs.ClusterName,
-    policy: Annotated[
-        str, typer.Option("--policy", metavar="NAME", help="Who runs (see: tiresias policies).")
-    ] = "tiresias-l",
+    policy: PolicyName = "tiresias-l",
     settings: inputs.Settings = None,
     placer: inputs.PlacerName = None,
     network: inputs.NetworkName = None,
     models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
-    cpu_speed: Annotated[
-        float | None,
-        typer.Option(
-            "--cpu-speed",
-            metavar="SHARE",
-            help="How fast jobs go on CPUs whose trace does not tell it, as a part of their speed on GPUs.",
-        ),
-    ] = None,
-    use_cpus: Annotated[
-        bool | None,
-        typer.Option(
-            "--use-cpus/--no-use-cpus",
-            help="Let jobs run on nodes of CPUs while the GPUs are full (default: if the policy preempts).",
-        ),
-    ] = None,
+    cpu_speed: CpuSpeed = None,
+    use_cpus: UseCpus = None,
     as_json: inputs.Json = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write jobs.csv, timeline.csv, summary.json and plots."),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            help="With --out: draw the cluster so long after the first submission (90s, 15m, 2h, 3d).",
-        ),
-    ] = None,
+    out: Out = None,
+    at: At = None,
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
-    journal: Annotated[
-        Path | None, typer.Option("--journal", metavar="FILE", help="Write every fact of the simulation.")
-    ] = None,
+    journal: Journal = None,
 ) -> None:
     """Replay a trace under one policy.
 
@@ -99,20 +107,21 @@ def simulate(
             journal=journal,
             moment=moment,
         )
+    _tell(result, jobs, cluster, as_json)
+    _keep(result, out)
+    if moment is not None and out is not None:
+        _draw(moment, result, f"{result.trace_name} after {at}", out)
+
+
+def _tell(result: Result, jobs: Trace, cluster: str, as_json: bool) -> None:
+    from tiresias.cli.tables import one_result
+    from tiresias.sim import report
+
     notify([*result.notes, *_warnings(result, jobs)])
     if as_json:
         typer.echo(report.to_json(result.summary()))
     else:
-        from tiresias.cli.tables import one_result
-
         show(one_result(result, cluster, jobs.skipped_rows))
-    _keep(result, out)
-    if moment is not None and out is not None:
-        from tiresias.sim.report import write_picture
-
-        how = f"{result.policy}, {result.placer}; {moment.waiting:,} jobs wait"
-        title = f"{result.trace_name} after {at}, {how}"
-        notify([f"wrote {write_picture(moment, result.cluster, title, out)}"])
 
 
 def _moment(at: str | None, out: Path | None, began_at: float) -> Moment | None:
@@ -124,6 +133,13 @@ def _moment(at: str | None, out: Path | None, began_at: float) -> Moment | None:
     if out is None:
         raise InputError("--at draws a picture; say where to write it: --out DIR")
     return Moment(began_at + inputs.seconds_in(at, "--at"))
+
+
+def _draw(moment: Moment, result: Result, when: str, out: Path) -> None:
+    from tiresias.sim import report
+
+    title = f"{when}, {result.policy}, {result.placer}; {moment.waiting:,} jobs wait"
+    notify([f"wrote {report.write_picture(moment, result.cluster, title, out)}"])
 
 
 def _keep(result: Result, out: Path | None) -> None:

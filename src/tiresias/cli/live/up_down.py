@@ -25,41 +25,53 @@ UP_S = 60.0
 DOWN_S = 30.0
 
 
+FakeGpus = Annotated[
+    int | None,
+    typer.Option("--fake-gpus", metavar="N", min=0, help="N slots without GPUs; 0: real GPUs again."),
+]
+FakeGroups = Annotated[
+    int | None,
+    typer.Option("--fake-groups", metavar="N", min=1, help="Fake GPUs in N groups of neighbours."),
+]
+Gpus = Annotated[
+    str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
+]
+PolicyName = Annotated[
+    str | None, typer.Option("--policy", metavar="NAME", help="Who runs (default: tiresias-l).")
+]
+PolicySet = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+]
+PlacerName = Annotated[
+    str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: profile).")
+]
+PlacerSet = Annotated[
+    list[str] | None,
+    typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
+]
+Listen = Annotated[
+    str | None,
+    typer.Option("--listen", metavar="ADDRESS:PORT", help="Also over TCP, with tokens (none: no more)."),
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", metavar="GROUP", help="Whose members may use the socket (none: only you)."),
+]
+Foreground = Annotated[bool, typer.Option("--foreground", help="Stay, and log to the terminal.")]
+
+
 def up(
-    fake_gpus: Annotated[
-        int | None,
-        typer.Option("--fake-gpus", metavar="N", min=0, help="N slots without GPUs; 0: real GPUs again."),
-    ] = None,
-    fake_groups: Annotated[
-        int | None,
-        typer.Option("--fake-groups", metavar="N", min=1, help="Fake GPUs in N groups of neighbours."),
-    ] = None,
-    gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option("--policy", metavar="NAME", help="Who runs (default: tiresias-l).")
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
-    ] = None,
-    placer: Annotated[
-        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: profile).")
-    ] = None,
-    placer_set: Annotated[
-        list[str] | None,
-        typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
-    ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="ADDRESS:PORT", help="Also over TCP, with tokens (none: no more)."),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option("--group", metavar="GROUP", help="Whose members may use the socket (none: only you)."),
-    ] = None,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, and log to the terminal.")] = False,
+    fake_gpus: FakeGpus = None,
+    fake_groups: FakeGroups = None,
+    gpus: Gpus = None,
+    policy: PolicyName = None,
+    options: PolicySet = None,
+    placer: PlacerName = None,
+    placer_set: PlacerSet = None,
+    listen: Listen = None,
+    group: Group = None,
+    foreground: Foreground = False,
     home: HomeOption = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
