@@ -3,6 +3,8 @@
 A run keeps the rank it started with until it has worked for a quantum, and then from quantum to quantum.
 Were services compared at every instant, two jobs would take turns at each event; were the time to load
 counted, a quantum no longer than a preemption's cost would let nobody work at all.
+A run that is gone counts all it has held, saving included. So one that saves can rank ahead of somebody, have
+him preempted, and rank behind him a moment later: one more thing that the queues of tiresias-l prevent.
 """
 
 from __future__ import annotations
