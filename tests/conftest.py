@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -42,18 +41,6 @@ def real_trace() -> Callable[[str], Path]:
 @pytest.fixture
 def within() -> Callable[[float], AbstractContextManager[None]]:
     """`with within(5):` fails what would otherwise never end."""
+    from tiresias.testing import limits
 
-    @contextmanager
-    def limit(seconds: float) -> Iterator[None]:
-        def give_up(*_: object) -> None:
-            raise TimeoutError(f"not done within {seconds} s")
-
-        before = signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
-    return limit
+    return limits.within

@@ -125,6 +125,14 @@ def test_two_at_the_same_time_start_one(fresh):
     assert found[0].json["pid"] == found[1].json["pid"]
 
 
+def test_a_number_that_is_none_is_named(fresh):
+    done = fresh("up", "--fake-gpus", "four")
+    assert done.code == 2
+    assert "'four'" in done.err
+    assert "--fake-gpus" in done.err
+    assert not fresh.home.exists()
+
+
 def test_without_gpus_the_way_to_go_on_is_said_and_nothing_is_left(fresh):
     done = fresh("up")
     if done.code == 0:  # this machine has GPUs

@@ -42,6 +42,9 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except typer.BadParameter as error:
+            error.message = _with_value(error)
+            raise
         except Stop as stop:
             if str(stop):
                 complain(str(stop))
@@ -61,6 +64,13 @@ class Commands(TyperGroup):
 
 def _heading(command: Any) -> str:
     return str(getattr(command, "rich_help_panel", None) or "")
+
+
+def _with_value(error: typer.BadParameter) -> str:
+    """The message with what was given, where the parser's own leaves it out."""
+    told: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()  # Pydantic's, if it refused
+    value = str(told[0].get("input", "")) if told else ""
+    return f"{value!r}: {error.message}" if value and value not in error.message else error.message
 
 
 def complain(text: str) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 from tiresias.testing.faults.simulation import Parts, Simulation
+from tiresias.testing.limits import within
 
 HANGS_S = 300.0  # a seed takes a fraction of a second
 
@@ -48,22 +47,6 @@ class Tally:
         )
 
 
-@contextmanager
-def no_hang() -> Iterator[None]:
-    """A loop inside the manager that never ends is a failure like any other; for the main thread only."""
-
-    def give_up(*_: object) -> None:
-        raise AssertionError(f"it hangs: not done within {HANGS_S:g} s")  # no OSError: these are handled
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, HANGS_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def command(seed: int) -> str:
     return f"python -m tiresias.testing.faults {seed}"
 
@@ -76,7 +59,7 @@ def campaign(seeds: Iterable[int], folder: Path, parts: Parts | None = None) -> 
         home.mkdir()
         simulation = Simulation(seed, home, parts)
         try:
-            with no_hang():
+            with within(HANGS_S):
                 simulation.run()
         except Exception as cause:
             raise Failure(seed, cause) from cause
@@ -91,7 +74,7 @@ def tell_story(seed: int, home: Path, out: TextIO) -> int:
     simulation = Simulation(seed, home)
     problem = ""
     try:
-        with no_hang():
+        with within(HANGS_S):
             simulation.run()
     except Exception:  # noqa: BLE001  (the story is worth most when something broke)
         problem = traceback.format_exc()

@@ -1,0 +1,23 @@
+"""An end to what would never end: for the main thread of a test."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Fails what takes longer. An AssertionError: a TimeoutError is an OSError, and these are handled."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError(f"it hangs: not done within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
