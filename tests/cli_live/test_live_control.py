@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from live_cli import Tir, eventually
 
+from tiresias.api.client import ApiError
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.control import parse_changes
+from tiresias.cli.live.control import _all_of, _cancel_unless_ended, parse_changes
 
 
 def phase(client, id: int) -> str:
@@ -48,6 +49,17 @@ def test_all_of_ones_jobs_are_cancelled_when_one_is_sure(tir, client):
     eventually(lambda: {phase(client, id) for id in ids} == {"CANCELLED"})
     for words in ([], ["--user", "me"], ["--all", "12"]):
         assert tir("cancel", *words).code == 2
+
+
+def test_a_job_that_ends_between_the_list_and_its_turn_is_no_refusal(tir, client):
+    id = running(tir, client)
+    listed = _all_of(client, "me")
+    client.cancel(id)
+    eventually(lambda: phase(client, id) == "CANCELLED")
+    assert listed == [str(id)]
+    assert _cancel_unless_ended(client)(listed[0])["phase"] == "CANCELLED"
+    with pytest.raises(ApiError, match="there is no job 999999"):
+        _cancel_unless_ended(client)("999999")
 
 
 def test_a_held_job_gives_its_gpus_back_and_runs_again_when_released(tir, client):

@@ -156,6 +156,15 @@ def test_cancel_hold_release_and_requeue(tmp_path: Path) -> None:
             lab.manager.cancel(ADMIN, 99)
 
 
+def test_a_job_whose_end_is_not_durable_yet_is_refused_with_the_phase_it_has(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        running, waiting = (lab.submit("sleep 600") for _ in range(2))
+        lab.until_running(running)
+        lab.manager.cancel(ADMIN, waiting)  # it holds nothing: it ends at once, and is not flushed here
+        with pytest.raises(Conflict, match=f"job {waiting} has CANCELLED"):
+            lab.manager.cancel(ADMIN, waiting)
+
+
 def test_a_time_limit_ends_a_job(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=1) as lab:
         [end] = lab.until_ended(lab.submit("sleep 600", time_limit_s=1.0))

@@ -235,8 +235,9 @@ class Desk(Learner):
         if not caller.may_touch(owner or ""):
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         if job is None:
-            assert record is not None
-            raise Conflict(f"job {id} has {record.phase}; submit it again if it shall run once more")
+            # what the store holds of it is behind until its end is durable
+            phase = self.ended_phase(id)
+            raise Conflict(f"job {id} has {phase}; submit it again if it shall run once more")
         return job
 
     # --- the cluster -----------------------------------------------------------------------------------

@@ -37,18 +37,18 @@ def cancel(
 ) -> None:
     """Cancel jobs; what runs gets its grace to save."""
     with talking() as client:
-        named = list(refs or [])
+        named, act = list(refs or []), client.cancel
         if everything:
             if named:
                 raise Stop("--all cancels all of a user's jobs; name jobs or give --all, not both")
-            named = _all_of(client, user or ME)
+            named, act = _all_of(client, user or ME), _cancel_unless_ended(client)
             if named and not yes:
                 typer.confirm(f"Cancel {count(len(named), 'job')}?", abort=True, err=True)
         elif user is not None:
             raise Stop("--user goes with --all: tir cancel --all --user NAME")
         elif not named:
             raise Stop("name the jobs to cancel, by id or name; or all of yours: tir cancel --all")
-        _each(client, named, lambda ref: client.cancel(ref), output)
+        _each(client, named, act, output)
 
 
 def hold(refs: References, output: AsOutput = Output.TABLE) -> None:
@@ -122,6 +122,22 @@ CHANGES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 def _all_of(client: Client, user: str) -> list[str]:
     whom = client.whoami()["user"] if user == ME else user
     return [str(job["id"]) for job in client.jobs(user=whom) if job["phase"] in words.ACTIVE]
+
+
+def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
+    """Cancel a job; one that has ended since it was listed is told as it is, not refused."""
+    from tiresias.api.client import ApiError
+
+    def act(ref: str) -> dict[str, Any]:
+        try:
+            return client.cancel(ref)
+        except ApiError as error:
+            if error.code != "conflict":
+                raise
+            summary: dict[str, Any] = client.job(ref)["summary"]
+            return summary
+
+    return act
 
 
 def _each(
