@@ -65,6 +65,7 @@ class Controller:
         self._scattered_since: dict[JobId, float] = {}  # since when this has been so at every plan
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
         self.migrations = 0  # runs that were told to stop so that they move
+        self._may_move = False  # a run exited, or somebody was refused for the first time, in this handling
         self._stale = False  # all ranks must be worked out anew
         self._rebuild(state.at)
 
@@ -88,7 +89,7 @@ class Controller:
         Facts that change nobody's standing may come along later than they happened; the others are those
         of one instant.
         """
-        loud = False
+        loud = self._may_move = False
         for fact in facts:
             if self._apply(fact, step):
                 loud = True
@@ -124,8 +125,10 @@ class Controller:
                 self._stale = True  # a node came or went
         elif not is_silent:
             self._sync(job, at)
-            if self._drained and type(fact) is f.RunExited:
-                self._stale = True  # its slots may have left with it
+            if type(fact) is f.RunExited:
+                self._may_move = True
+                if self._drained:
+                    self._stale = True  # its slots may have left with it
             if job.ended_at == at:
                 step.ended.append(job)
             elif type(fact) is f.RunExited:
@@ -275,7 +278,7 @@ class Controller:
             self._scattered.clear()
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
-                if self._refused:
+                if self._refused and self._may_move:
                     self._move(at, step)
             if self.target.flips or self._passing:
                 continue
@@ -401,6 +404,7 @@ class Controller:
             self._scattered.append(job)
             if job.refused_since == INFINITY:
                 job.refused_since = at
+                self._may_move = True
             again_at = self.placer.retry_at(job, holes, at)
             if again_at < self._retry_at:
                 self._retry_at = max(again_at, at + 2 * BLINK_S)

@@ -24,7 +24,7 @@ from tiresias.placers.fits import (
     too_scattered,
 )
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
-from tiresias.placers.shapes import ideal, shape_now, worst
+from tiresias.placers.shapes import ideal, partitions, shape_now, worst
 from tiresias.profiles.known import find as known
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
 from tiresias.profiles.measured import Place, checked, parse, shape_word
@@ -34,6 +34,7 @@ from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
 
 BLINK_S = 1e-6  # an instant may be a hair early by rounding
 UNTIMED = 1.5  # the slowdown assumed of a skewed model whose compute time is not known
+MOST_SPLIT = 12  # GPUs of a gang for which all ways to split it are looked at
 MOST_REMEMBERED = 4096  # answers for states of the nodes
 
 
@@ -106,8 +107,7 @@ class Profile(Placer):
         together = on_one_node(job.gpus, holes)
         if together is not None and not self._groups.matter:
             return together
-        patience_s = self._patience_s(job, holes, at)
-        if at - min(job.refused_since, at) + BLINK_S < patience_s:
+        if at - min(job.refused_since, at) + BLINK_S < self._patience_s(job, holes, at):
             return None
         if together is not None:
             return together
@@ -220,16 +220,40 @@ class Profile(Placer):
     def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
         """What the best place of now would cost over the time that the job is expected to run.
 
-        A refusal is followed by the question for how long: the last answer is kept for it.
+        While it has not yet waited for as long as the mildest place in such holes would be worth, that is the
+        answer: it takes far less to work out. A refusal is followed by the question for how long: the last
+        answer is kept for it.
         """
         for_job, of_holes, changes, asked_at = self._asked
         if for_job is job and of_holes is holes and changes == holes.changes and asked_at == at:
             return self._answer_s
         profile = known(job.job.model) if job.gpus > 1 else None
-        slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
-        patience_s = self._worth_s(job, slowdown, at) if slowdown else 0.0
+        patience_s = 0.0
+        if profile is not None:
+            if slowdown := self._mildest(profile, job.gpus, holes):
+                patience_s = self._worth_s(job, slowdown, at)
+            if at - min(job.refused_since, at) + BLINK_S >= patience_s:
+                slowdown = self._slowdown_now(profile, job.gpus, holes)
+                patience_s = self._worth_s(job, slowdown, at) if slowdown else 0.0
         self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
         return patience_s
+
+    def _mildest(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
+        """The least slowdown in holes no larger than the best of now; 0 where it may be no slower at all."""
+        hole = holes.best_hole()
+        key = self, profile.name, gpus, hole
+        slowdown: float | None = holes.memo.get(key)
+        if slowdown is None:
+            slowdown = holes.memo[key] = self._mildest_in(profile, gpus, hole, holes)
+        return slowdown
+
+    def _mildest_in(self, profile: ModelProfile, gpus: int, hole: int, holes: Holes) -> float:
+        if self._by_skew or profile.compute_s is None or not hole < gpus <= MOST_SPLIT:
+            return 0.0
+        if holes.fewest_nodes(gpus) > 1:
+            return 0.0
+        mildest = min(self._slowdown(profile, (split,), ((gpus,),)) for split in partitions(gpus, hole))
+        return mildest if mildest > ACCEPTABLE else 0.0
 
     def _worth_s(self, job: JobState, slowdown: float, at: float) -> float:
         """How long to wait for a place without this slowdown."""

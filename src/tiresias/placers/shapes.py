@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tiresias.core.holes import Holes
 from tiresias.placers.fits import EVERYWHERE, few_now
 from tiresias.profiles.links import Shape
@@ -70,6 +72,15 @@ def worst(gpus: int, holes: Holes) -> Shape:
     racks = min(gpus, len(holes.racks))
     few, more = divmod(gpus, racks)
     return tuple((1,) * (few + (rack < more)) for rack in range(racks))
+
+
+def partitions(gpus: int, most: int) -> Iterator[tuple[int, ...]]:
+    """The ways to split so many GPUs over nodes with no more than `most` on each, largest first."""
+    if not gpus:
+        yield ()
+    for part in range(min(gpus, most), 0, -1):
+        for rest in partitions(gpus - part, part):
+            yield (part, *rest)
 
 
 def _largest(gpus: int, sizes: list[tuple[int, int]]) -> tuple[int, ...]:

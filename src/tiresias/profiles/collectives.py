@@ -7,7 +7,7 @@ node's link carries the bytes once in and once out; the slowest link on the way 
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -111,11 +111,11 @@ def servers(
     if len(counts) == 1:
         exposed_s = _push_and_pull(*_running(flow, 1, 0, 1, True), _waits(flow, passes), local_s, passes)
         return Exchange(exposed_s + 2 * links.node.latency_s, 2 * local_s)
-    _, loads = _dealt(flow, sum(counts))
-    begins = [0, *accumulate(counts[:-1])]
-    held = np.add.reduceat(loads, begins)  # bytes kept on each node
+    _, ahead = _dealt(flow, sum(counts))
+    begins = [0, *accumulate(counts)]
+    held = [ahead[end] - ahead[begin] for begin, end in pairwise(begins)]  # bytes kept on each node
     hot_s, hot, inward = _hottest(held, shape, links, sharing, efficiency)
-    running = _running(flow, sum(counts), begins[hot], counts[hot], inward)
+    running = _running(flow, begins[-1], begins[hot], counts[hot], inward)
     once_s = max(hot_s, local_s)
     exposed_s = _push_and_pull(*running, _waits(flow, passes), once_s, passes)
     latency_s = links.cross.latency_s if len(shape) > 1 else links.rack.latency_s
@@ -169,30 +169,33 @@ def dealt(sizes: Floats, servers: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=1024)
-def _dealt(flow: Flow, servers: int) -> tuple[NDArray[np.int64], Floats]:
-    """The server of each tensor, and the bytes of each server."""
+def _dealt(flow: Flow, servers: int) -> tuple[NDArray[np.int64], list[float]]:
+    """The server of each tensor, and the bytes of the servers ahead of each one, and of all."""
     owner = dealt(flow.sizes, servers)
-    return owner, np.bincount(owner, weights=flow.sizes, minlength=servers).astype(float)
+    loads = np.bincount(owner, weights=flow.sizes, minlength=servers)
+    return owner, [0.0, *accumulate(loads.tolist())]
 
 
 def _hottest(
-    held: Floats, shape: Shape, links: Links, sharing: Sharing, efficiency: float
+    held: list[float], shape: Shape, links: Links, sharing: Sharing, efficiency: float
 ) -> tuple[float, int, bool]:
     """Seconds of one push (a pull takes as long), the node that takes longest, and which way it is full."""
-    total = float(held.sum())
-    workers = sum(map(sum, shape))
+    total, workers = sum(held), sum(map(sum, shape))
+    rates: dict[int, tuple[float, float]] = {}  # by GPUs on a node: within its rack and across
     worst = (0.0, 0, True)
     begin = 0
     for rack in shape:
-        of_rack = float(held[begin : begin + len(rack)].sum())
-        in_rack = sum(rack)
-        for place, gpus in enumerate(rack):
-            own = float(held[begin + place])
+        of_rack, in_rack = sum(held[begin : begin + len(rack)]), sum(rack)
+        for place, gpus in enumerate(rack, begin):
+            if gpus not in rates:
+                near_Bps = rate(links.rack, sharing.rack, gpus, efficiency)
+                rates[gpus] = near_Bps, rate(links.cross, sharing.cross, gpus, efficiency)
+            near_Bps, far_Bps = rates[gpus]
+            own = held[place]
             near = (own * (in_rack - gpus), gpus * (of_rack - own))
             far = (own * (workers - in_rack), gpus * (total - of_rack))
-            near_s = max(near) / rate(links.rack, sharing.rack, gpus, efficiency)
-            far_s = max(far) / rate(links.cross, sharing.cross, gpus, efficiency)
+            near_s, far_s = max(near) / near_Bps, max(far) / far_Bps
             fuller = near if near_s >= far_s else far
-            worst = max(worst, (max(near_s, far_s), begin + place, fuller[0] >= fuller[1]))
+            worst = max(worst, (max(near_s, far_s), place, fuller[0] >= fuller[1]))
         begin += len(rack)
     return worst

@@ -21,14 +21,11 @@ UNSEEN_PARTS = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """Tensors in the order of the forward pass: bytes sent, and when in the backward pass (0 to 1)."""
+    """Tensors in the order of the forward pass: bytes sent, when in the backward pass (0 to 1), all bytes."""
 
     sizes: Floats
     ready: Floats
-
-    @property
-    def total(self) -> float:
-        return float(self.sizes.sum())
+    total: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +59,7 @@ def flow_of(profile: ModelProfile) -> Flow:
         sizes = np.concatenate([sizes, parts])
         ready = np.linspace(1.0, 1.0 / len(sizes), len(sizes))
     is_sent = sizes > 0
-    return Flow(sizes[is_sent], ready[is_sent])
+    return Flow(sizes[is_sent], ready[is_sent], float(sizes.sum()))
 
 
 def _ready(profile: ModelProfile, count: int) -> Floats:

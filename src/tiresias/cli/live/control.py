@@ -37,7 +37,8 @@ def cancel(
 ) -> None:
     """Cancel jobs; what runs gets its grace to save."""
     with talking() as client:
-        named, act = list(refs or []), client.cancel
+        named = list(refs or [])
+        act: Callable[[str], dict[str, Any]] = client.cancel
         if everything:
             if named:
                 raise Stop("--all cancels all of a user's jobs; name jobs or give --all, not both")
