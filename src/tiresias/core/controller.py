@@ -60,7 +60,8 @@ class Controller:
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
-        self._refused: list[tuple[JobState, Allocation]] = []  # by the placer in this plan, and their claims
+        # by the placer in this plan: who, what they claim, and when they may be treated differently
+        self._refused: list[tuple[JobState, Allocation, float]] = []
         self._scattered: list[JobState] = []  # those that the placer refused though enough slots are free
         self._scattered_since: dict[JobId, float] = {}  # since when this has been so at every plan
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
@@ -278,7 +279,7 @@ class Controller:
             self._scattered.clear()
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
-                if self._refused and self._may_move:
+                if self._refused:
                     self._move(at, step)
             if self.target.flips or self._passing:
                 continue
@@ -315,8 +316,8 @@ class Controller:
 
     def _move(self, at: float, step: Step) -> None:
         """Make runs move for the first refused job for which that pays; they start again elsewhere."""
-        for job, claim in self._refused:
-            movers = moves_for(job, claim, self.state, self.placer, at)
+        for job, claim, again_at in self._refused:
+            movers = moves_for(job, claim, again_at - at, self.state, self.placer, at)
             if movers:
                 self.migrations += len(movers)
                 for other in movers:
@@ -358,11 +359,12 @@ class Controller:
             allocation = place(job, holes, at)
             if allocation is None:
                 refused = waiting = True
-                self._refuse(job, holes, at)
-                if job is not last or moves:
+                again_at = self._refuse(job, holes, at)
+                may_move = moves and self._may_move
+                if job is not last or may_move:
                     claim = self._keep(job, holes, at, None if job is last else kept)
-                    if claim and moves:
-                        self._refused.append((job, claim))
+                    if claim and may_move:
+                        self._refused.append((job, claim, again_at))
                 if self.policy.strict:
                     break
                 continue
@@ -398,16 +400,18 @@ class Controller:
             self._grant(job, overflow.place(job.gpus, cpus), at, step)
         return bool(chosen)
 
-    def _refuse(self, job: JobState, holes: Holes, at: float) -> None:
-        """The placer has refused the job: note since when and until when."""
-        if job.gpus <= holes.free:
-            self._scattered.append(job)
-            if job.refused_since == INFINITY:
-                job.refused_since = at
-                self._may_move = True
-            again_at = self.placer.retry_at(job, holes, at)
-            if again_at < self._retry_at:
-                self._retry_at = max(again_at, at + 2 * BLINK_S)
+    def _refuse(self, job: JobState, holes: Holes, at: float) -> float:
+        """The placer has refused the job: note since when, and return until when at most."""
+        if job.gpus > holes.free:
+            return INFINITY
+        self._scattered.append(job)
+        if job.refused_since == INFINITY:
+            job.refused_since = at
+            self._may_move = True
+        again_at = self.placer.retry_at(job, holes, at)
+        if again_at < self._retry_at:
+            self._retry_at = max(again_at, at + 2 * BLINK_S)
+        return again_at
 
     def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
         """The slots that the job claims; `kept` from those behind it until this pass is over."""

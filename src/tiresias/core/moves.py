@@ -19,9 +19,12 @@ COST_S = 60.0  # of a preemption, where a job does not tell
 
 
 def moves_for(
-    job: JobState, claim: Allocation, state: State, placer: Placer, at: float
+    job: JobState, claim: Allocation, waits_s: float, state: State, placer: Placer, at: float
 ) -> list[JobState]:
-    """Whose runs should move away for a refused job with this claim; none where it does not pay."""
+    """Whose runs should move away for a refused job with this claim; none where it does not pay.
+
+    `waits_s` is how much longer it would wait for its place.
+    """
     ledger = state.ledger
     lacking, nodes, held = job.gpus, set(), 0
     for node, slots in claim:
@@ -40,10 +43,9 @@ def moves_for(
     if lacking > 0 or len(movers) > placer.moves or not movers:
         return []
     cost_gpu_s = sum([other.gpus * _cost_s(other) for other in movers])
-    if cost_gpu_s >= job.gpus * _left_s(movers, at) or not _may_have_places(movers, nodes, ledger):
+    if cost_gpu_s >= job.gpus * min(waits_s, _left_s(movers, at)):
         return []
-    patience_s = placer.retry_at(job, ledger.open_to(job.job.demand), at) - at
-    if cost_gpu_s >= job.gpus * patience_s or not _have_places(movers, nodes, ledger, placer, at):
+    if not _may_have_places(movers, nodes, ledger) or not _have_places(movers, nodes, ledger, placer, at):
         return []
     return movers
 

@@ -182,7 +182,7 @@ def _hottest(
     """Seconds of one push (a pull takes as long), the node that takes longest, and which way it is full."""
     total, workers = sum(held), sum(map(sum, shape))
     rates: dict[int, tuple[float, float]] = {}  # by GPUs on a node: within its rack and across
-    worst = (0.0, 0, True)
+    worst_s, worst, inward = 0.0, 0, True
     begin = 0
     for rack in shape:
         of_rack, in_rack = sum(held[begin : begin + len(rack)]), sum(rack)
@@ -192,10 +192,13 @@ def _hottest(
                 rates[gpus] = near_Bps, rate(links.cross, sharing.cross, gpus, efficiency)
             near_Bps, far_Bps = rates[gpus]
             own = held[place]
-            near = (own * (in_rack - gpus), gpus * (of_rack - own))
-            far = (own * (workers - in_rack), gpus * (total - of_rack))
-            near_s, far_s = max(near) / near_Bps, max(far) / far_Bps
-            fuller = near if near_s >= far_s else far
-            worst = max(worst, (max(near_s, far_s), place, fuller[0] >= fuller[1]))
+            come, go = own * (in_rack - gpus), gpus * (of_rack - own)
+            near_s = (come if come >= go else go) / near_Bps
+            from_far, to_far = own * (workers - in_rack), gpus * (total - of_rack)
+            far_s = (from_far if from_far >= to_far else to_far) / far_Bps
+            if far_s > near_s:
+                near_s, come, go = far_s, from_far, to_far
+            if near_s >= worst_s:  # of equals the last
+                worst_s, worst, inward = near_s, place, come >= go
         begin += len(rack)
-    return worst
+    return worst_s, worst, inward

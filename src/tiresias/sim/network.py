@@ -76,24 +76,29 @@ class NetworkSpeeds:
 
     def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> dict[RunId, float]:
         touched: set[RunId] = set()
+        spreads, held = self._spread, ledger.held
         for run_id in changed:
-            spread = self._spread.pop(run_id, None)
-            if spread is not None:
-                touched.discard(run_id)
-                for loads, link, load in self._links(spread):
-                    loads.remove(run_id, link, load)
-                    touched |= loads.users[link]
-                continue
-            allocation = ledger.held.get(run_id)
-            if allocation is None or len(allocation) == 1:
-                continue
-            self._spread[run_id] = spread = self._spread_of(run_id, allocation)
-            touched.add(run_id)
-            for loads, link, load in self._links(spread):
-                if load:
-                    touched |= loads.users[link]
-                loads.add(run_id, link, load)
-        return {run_id: self._speed(run_id) for run_id in sorted(touched)}
+            allocation = held.get(run_id)
+            if allocation is None:
+                if run_id in spreads:
+                    self._leave(run_id, touched)
+            elif len(allocation) > 1 and run_id not in spreads:
+                self._join(run_id, allocation, touched)
+        return {run_id: self._speed(run_id) for run_id in sorted(touched)} if touched else {}
+
+    def _leave(self, run_id: RunId, touched: set[RunId]) -> None:
+        touched.discard(run_id)
+        for loads, link, load in self._links(self._spread.pop(run_id)):
+            loads.remove(run_id, link, load)
+            touched |= loads.users[link]
+
+    def _join(self, run_id: RunId, allocation: Allocation, touched: set[RunId]) -> None:
+        self._spread[run_id] = spread = self._spread_of(run_id, allocation)
+        touched.add(run_id)
+        for loads, link, load in self._links(spread):
+            if load:
+                touched |= loads.users[link]
+            loads.add(run_id, link, load)
 
     def _spread_of(self, run_id: RunId, allocation: Allocation) -> Spread:
         nodes, rack_of = self._cluster.nodes, self._rack_of
