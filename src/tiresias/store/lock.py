@@ -53,6 +53,7 @@ class Lock:
     def release(self) -> None:
         if self._descriptor is not None and self._descriptor in _held:
             _held.discard(self._descriptor)
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # for the copy of a child, too, that has not run yet
             os.close(self._descriptor)
         self._descriptor = None
 
