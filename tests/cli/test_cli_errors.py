@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+
+from tiresias.cli.main import run
 
 TESTBED = "builtin:testbed-480"
 ON = ("--cluster", "15x4")
@@ -178,3 +182,15 @@ def test_version_and_short_help(tiresias):
         told = tiresias(*command, "-h")
         assert told.code == 0
         assert told.out.startswith("Usage: tiresias")
+
+
+@pytest.mark.parametrize(
+    ("called", "told"),
+    [("/usr/bin/tir", "tir"), ("/usr/bin/tiresias", "tiresias"), ("/lib/tiresias/cli/main.py", "tiresias")],
+)
+def test_the_help_names_the_program_as_it_was_called(tiresias, monkeypatch, capfd, called, told):
+    tiresias("--version")
+    monkeypatch.setattr(sys, "argv", [called, "-h"])
+    with pytest.raises(SystemExit):
+        run()
+    assert capfd.readouterr().out.startswith(f"Usage: {told} [OPTIONS]")

@@ -19,6 +19,8 @@ from tiresias import __version__
 from tiresias.cli.errors import FAILED, INTERRUPTED, USAGE, Stop
 from tiresias.cli.verbs import HEADINGS, needed, register
 
+NAMES = ("tiresias", "tir")
+
 
 class Commands(TyperGroup):
     """A group that turns what goes wrong inside its commands into messages and exit codes."""
@@ -136,13 +138,19 @@ def _main(
         use_plugins(plugins or [])
 
 
+def _called() -> str:
+    """The name in the help, however we were started: that of a module or of another program helps nobody."""
+    name = os.path.basename(sys.argv[0])
+    return name if name in NAMES else NAMES[0]
+
+
 def run() -> None:
     """The entry point of the programs `tiresias` and `tir`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? and not an error
     try:
-        program(sys.argv[1:])()
+        program(sys.argv[1:])(prog_name=_called())
     except KeyboardInterrupt:  # before or after the command itself
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
