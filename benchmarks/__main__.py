@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import ladder, live, network, observe, placement, placing, quality, speed
+from tiresias.observe.interrupts import ended_in_order
 
 ALL = {
     "speed.philly": speed.philly,
@@ -29,6 +30,7 @@ if __name__ == "__main__":
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")
-    for name in wanted:
-        print(f"== {name}", flush=True)
-        ALL[name]()
+    with ended_in_order():
+        for name in wanted:
+            print(f"== {name}", flush=True)
+            ALL[name]()

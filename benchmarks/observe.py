@@ -1,32 +1,42 @@
 """What observing costs a training: steps with the library and without it, in turn, over and over.
 
-Both trainings are started; then one runs for a moment while the other is stopped, and so on in turn, so that
-both get the same of whatever else the machine does. Beside the example with parameter servers, which computes
-and sends, a loop that does nothing but send shows the most that the library can cost.
+Both trainings are started; then one does some steps while the other is stopped, and so on in turn, so that
+both get the same of whatever else the machine does. Each round compares the two: the steps a second, and the
+processor time a step of all processes of the gang, which other programs disturb less. All run on one and the
+same core, since where a process is put makes more of a difference than the library; where its memory lies
+does too, so that both are started anew some times. Beside the examples, which compute and send, a loop that
+does nothing but send shows the most that the library can cost.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import math
 import os
+import select
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+from tiresias.executors import procfs
 from tiresias.observe.errors import ObserveError
 from tiresias.observe.library import library
+from tiresias.observe.trial import PRELOAD, Trial
 
-EXAMPLE = Path(__file__).parents[1] / "examples/train_parameter_server.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 FOREVER = "1000000000"
-MOMENT_S = 0.2
-ROUNDS, TURNS = 40, 8
+TURN_S = 0.06  # the steps of a turn take about that long without the library
+PAIR_S = 4.0  # of turns, with each pair
+BUDGET_S = 20.0  # as long as it is not used up both are started anew, two times at least
 MOST = 0.05
-START_S = 120.0
+WAIT_S = 60.0  # for the first steps, or for those of a turn
 SENDS = """
 import socket, threading
 listening = socket.create_server(("127.0.0.1", 0))
@@ -46,83 +56,162 @@ while True:
 
 
 def overhead() -> None:
-    """Steps of a training, then of a loop that sends, each with the library over without."""
+    """Trainings and a loop that sends: each with the library over without."""
     try:
         built = library()
     except ObserveError as error:
         print(f"observe: left out, {error}")
         return
-    gang = [str(EXAMPLE), "--workers", "1", "--servers", "1", "--steps", FOREVER]
-    compare("parameter-server example", gang, built, f" (at least {1 - MOST:.2f} wanted)")
-    compare("a loop that only sends 1 KiB messages", ["-c", SENDS], built, "")
+    wanted = f" (at least {1 - MOST:.2f} wanted)"
+    gang = [str(EXAMPLES / "train_parameter_server.py"), "--workers", "1", "--servers", "1"]
+    compare("parameter-server example", [*gang, "--steps", FOREVER], 1, built, wanted)
+    if importlib.util.find_spec("torch") is None:
+        print("PyTorch example: left out, PyTorch is not installed")
+    else:
+        gang = [str(EXAMPLES / "train_torch_ddp.py"), "--steps", FOREVER, "--save-every", FOREVER]
+        compare("PyTorch example, two workers over gloo", gang, 2, built, wanted)
+    compare("a loop that only sends 1 KiB messages", ["-c", SENDS], 1, built, "")
 
 
-def compare(what: str, program: list[str], built: Path, wanted: str) -> None:
-    ratios, rates = [], []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        training(program, None, Path(folder, "plain")) as plain,
-        training(program, built, Path(folder, "observed")) as observed,
-    ):
-        for _ in range(ROUNDS):
-            done = in_turn([plain, observed])
-            ratios.append(done[1] / done[0])
-            rates.append([each / (TURNS * MOMENT_S) for each in done])
-        assert list(Path(folder, "observed").glob("*.messages")), "nothing was recorded"
-    slow, fast = (statistics.median(each) for each in zip(*rates, strict=True))
-    print(f"{what}: {fast:,.1f} steps a second observed, {slow:,.1f} not (medians of {ROUNDS} rounds)")
-    low, high = statistics.quantiles(ratios, n=4)[::2]
-    spread = f"half of the rounds between {low:.3f} and {high:.3f}"
-    print(f"{what}: ratio {statistics.median(ratios):.3f}, {spread}{wanted}", flush=True)
+@dataclass(frozen=True)
+class Seen:
+    """Where a training stands; the difference of two is what it did in between."""
 
+    step: int
+    wall_s: float
+    cpu_s: float
 
-class Training:
-    """A gang in a session of its own that prints its steps; stopped unless it is its turn."""
+    def __sub__(self, before: Seen) -> Seen:
+        return Seen(self.step - before.step, self.wall_s - before.wall_s, self.cpu_s - before.cpu_s)
 
-    def __init__(self, process: subprocess.Popen[bytes], output: Path):
-        self.process = process
-        self.output = output
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.step + other.step, self.wall_s + other.wall_s, self.cpu_s + other.cpu_s)
 
     @property
-    def steps(self) -> int:
-        with self.output.open("rb") as file:
-            file.seek(max(0, self.output.stat().st_size - 200))
-            lines = [line for line in file.read().split(b"\n")[:-1] if line.startswith(b"step ")]
-        return int(lines[-1].split()[1]) if lines else 0
+    def rate(self) -> float:
+        """Steps a second."""
+        return self.step / self.wall_s
 
-    def tell(self, number: signal.Signals) -> None:
-        os.killpg(self.process.pid, number)
+    @property
+    def cpu_ms(self) -> float:
+        """Processor time a step."""
+        return 1000 * self.cpu_s / self.step
+
+
+Round = tuple[Seen, Seen]  # what both did: without the library, and with it
+
+
+class Training(Trial):
+    """A gang that prints its steps into a pipe; stopped unless it is its turn."""
+
+    is_observed = True
+    step = 0
+    pipe = -1
+    unread = b""
+    pids: tuple[int, ...] = ()
+
+    def environment(self) -> dict[str, str]:
+        made = super().environment() | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        return made if self.is_observed else {name: made[name] for name in made if name != PRELOAD}
+
+    def reach(self, step: int) -> Seen:
+        """Wait until it has done that step, at least."""
+        until = time.monotonic() + WAIT_S
+        while self.step < step:
+            ready, _, _ = select.select([self.pipe], [], [], max(0.0, until - time.monotonic()))
+            data = os.read(self.pipe, 1 << 16) if ready else b""
+            if not data:
+                did = "ended" if ready else f"did not get there within {WAIT_S:.0f} s"
+                raise ChildProcessError(f"{self.command[1]} was to do step {step}, and {did}")
+            *lines, self.unread = (self.unread + data).split(b"\n")
+            done = [line for line in lines if line.startswith(b"step ")]
+            self.step = int(done[-1].split()[1]) if done else self.step
+        return Seen(self.step, time.perf_counter(), sum(map(cpu_s, self.pids)))
+
+    def settle(self) -> None:
+        """Past its first steps, on the core that both share, and stopped."""
+        self.reach(3)
+        sessions = {process.pid for process in self.processes}
+        self.pids = tuple(each.pid for each in procfs.all_processes() if each.session in sessions)
+        self.tell(signal.SIGSTOP)
+        for thread in chain.from_iterable(Path(f"/proc/{pid}/task").iterdir() for pid in self.pids):
+            os.sched_setaffinity(int(thread.name), {max(os.sched_getaffinity(0))})
+
+    def turn(self, steps: int) -> Seen:
+        """Do so many whole steps, and stop again."""
+        self.tell(signal.SIGCONT)
+        before = self.reach(self.step + 1)  # the end of the one in which it was stopped
+        done = self.reach(self.step + steps) - before
+        self.tell(signal.SIGSTOP)
+        return done
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of another process, in nanoseconds' resolution: clock_getcpuclockid(3)."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 @contextmanager
-def training(program: list[str], built: Path | None, folder: Path) -> Iterator[Training]:
-    """Started, past its first steps, and stopped."""
-    folder.mkdir()
-    env = dict(os.environ) | {"OPENBLAS_NUM_THREADS": "1"}
-    if built is not None:
-        env |= {"LD_PRELOAD": str(built), "TIRESIAS_OBSERVE_DIR": str(folder)}
-    with (folder / "output").open("wb") as output:
-        process = subprocess.Popen([sys.executable, *program], env=env, stdout=output, start_new_session=True)
-    made = Training(process, folder / "output")
-    try:
-        until = time.monotonic() + START_S
-        while made.steps < 3:
-            if process.poll() is not None or time.monotonic() > until:
-                raise ChildProcessError(f"{program[0]} did not begin to train within {START_S:.0f} s")
-            time.sleep(0.05)
-        made.tell(signal.SIGSTOP)
+def started(program: list[str], workers: int, built: Path, is_observed: bool) -> Iterator[Training]:
+    """On its way to its first steps; nothing of it is left in the end, whatever happens."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiresias-bench-")))
+        made = Training((sys.executable, *program), folder, built, workers, grace_s=0.0)
+        made.is_observed = is_observed
+        made.pipe, output = os.pipe()
+        stack.callback(os.close, made.pipe)
+        stack.callback(made.end)
+        made.output = output
+        try:
+            made.start()
+        finally:
+            os.close(output)
         yield made
-    finally:
-        made.tell(signal.SIGKILL)
-        process.wait()
+        assert bool(list(folder.glob("*.messages"))) is is_observed, "recorded what it should not, or nothing"
 
 
-def in_turn(trainings: list[Training]) -> list[int]:
-    """Steps that each did in as many moments as the other."""
-    before = [each.steps for each in trainings]
-    for turn in range(TURNS):
-        for each in trainings if turn % 2 else reversed(trainings):
-            each.tell(signal.SIGCONT)
-            time.sleep(MOMENT_S)
-            each.tell(signal.SIGSTOP)
-    return [each.steps - was for each, was in zip(trainings, before, strict=True)]
+def compare(what: str, program: list[str], workers: int, built: Path, wanted: str) -> None:
+    print(f"{what}:", flush=True)
+    until = time.monotonic() + BUDGET_S
+    pairs: list[list[Round]] = []
+    while len(pairs) < 2 or time.monotonic() < until:
+        pairs.append(pair(program, workers, built))
+    tell(pairs, wanted)
+
+
+def pair(program: list[str], workers: int, built: Path) -> list[Round]:
+    """Start both, and let them do steps in turn."""
+    rounds: list[Round] = []
+    with started(program, workers, built, False) as plain, started(program, workers, built, True) as observed:
+        for each in (plain, observed):
+            each.settle()
+        steps = 1
+        while (seen := plain.turn(steps)).wall_s < TURN_S:
+            steps = max(steps + 1, math.ceil(min(4 * steps, seen.rate * TURN_S * 1.1)))
+        until = time.monotonic() + PAIR_S
+        while time.monotonic() < until:
+            first, second = observed.turn(steps), plain.turn(steps)  # there and back: a drift counts for both
+            rounds.append((second + plain.turn(steps), first + observed.turn(steps)))
+    return rounds
+
+
+def tell(pairs: list[list[Round]], wanted: str) -> None:
+    """Medians of both, and of what each round says of the two."""
+    rounds = list(chain.from_iterable(pairs))
+    slow, fast = (statistics.median(each.rate for each in side) for side in zip(*rounds, strict=True))
+    cheap, dear = (statistics.median(each.cpu_ms for each in side) for side in zip(*rounds, strict=True))
+    print(f"  medians of {len(rounds)} rounds, observed and not:", end=" ")
+    print(f"{fast:,.1f} and {slow:,.1f} steps a second,", end=" ")
+    print(f"{dear:,.3f} and {cheap:,.3f} ms of processor time a step")
+    print(f"  steps a second: {ratios(pairs, lambda plain, observed: observed.rate / plain.rate)}{wanted}")
+    by_cpu = ratios(pairs, lambda plain, observed: plain.cpu_ms / observed.cpu_ms)
+    print(f"  steps a second of processor time: {by_cpu}{wanted}", flush=True)
+
+
+def ratios(pairs: list[list[Round]], ratio: Callable[[Seen, Seen], float]) -> str:
+    """The median of all rounds, where half of them lie, and the median of each pair."""
+    all_of = [[ratio(*each) for each in rounds] for rounds in pairs]
+    joined = list(chain.from_iterable(all_of))
+    low, middle, high = statistics.quantiles(joined, n=4)
+    each = ", ".join(f"{statistics.median(rounds):.3f}" for rounds in all_of)
+    return f"ratio {middle:.3f}, half of the rounds from {low:.3f} to {high:.3f}, the pairs {each}"

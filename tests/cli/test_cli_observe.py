@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tiresias.executors import procfs
 from tiresias.observe.errors import ObserveError
 from tiresias.observe.library import compiler
 from tiresias.profiles import readers
@@ -16,6 +18,7 @@ from tiresias.profiles import readers
 EXAMPLE = Path(__file__).parents[2] / "examples/train_parameter_server.py"
 TRAINING = [sys.executable, EXAMPLE, "--workers", "1", "--servers", "1", "--steps", "100000"]
 SKEW = 0.709
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -93,21 +96,80 @@ def test_where_no_model_can_be_told_the_traffic_is_shown_and_nothing_is_stored(t
     assert "size not visible" in said.out
 
 
-def test_a_signal_that_ends_us_ends_the_command_too(observing, outside_environment, tmp_path):
+STUBBORN = """
+import os, signal, subprocess, sys, time
+def told(number, frame):
+    print("told", flush=True)
+if "child" not in sys.argv:  # one in a session of its own, beyond the signals to a group
+    child = subprocess.Popen([sys.executable, "-c", os.environ["PROGRAM"], "child"], start_new_session=True)
+signal.signal(signal.SIGTERM, told if sys.argv[1:] == ["stubborn"] else signal.SIG_DFL)
+print("pid", os.getpid(), flush=True)
+while True:
+    time.sleep(1000)
+"""
+# A shell's background jobs ignore Ctrl-C, and so would this one if the tests are run as such.
+MINDING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from tiresias.cli.main import run; run()"
+)
+
+
+@pytest.fixture
+def profiling(observing, outside_environment, tmp_path):
+    """`tiresias profile -- COMMAND` with a child; the pids of both. They hold our stderr while they live."""
+    env = outside_environment | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PROGRAM": STUBBORN}
+    begun, left = [], []
+
+    def begin(*how):
+        words = ["profile", "--", sys.executable, "-c", STUBBORN, *how]
+        ours = subprocess.Popen([sys.executable, "-c", MINDING, *words], stderr=subprocess.PIPE, env=env)
+        begun.append(ours)
+        pids = [int(until(ours, b"pid ").split()[1]) for _ in range(2)]
+        left.extend(map(procfs.look, pids))
+        return ours, pids
+
+    yield begin
+    for process in filter(None, left):
+        procfs.send(process, signal.SIGKILL)
+    for ours in begun:
+        ours.kill()
+        ours.communicate(timeout=PATIENCE_S)
+
+
+def until(ours, beginning):
+    """The next line of that kind."""
+    return next(line for line in ours.stderr if line.startswith(beginning))
+
+
+def alive(pids):
+    return [pid for pid in pids if (found := procfs.look(pid)) is not None and found.alive]
+
+
+def ended(ours):
+    """Its exit code, when nobody is left that could write to its stderr."""
+    ours.communicate(timeout=PATIENCE_S)
+    return ours.returncode
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_that_ends_us_ends_the_command_and_its_children(profiling, number, code):
     """A training in a session of its own would go on for ever when `timeout` ends us."""
-    program = "import os, time; print('pid', os.getpid(), flush=True); time.sleep(1000)"
-    words = ["profile", "--", sys.executable, "-c", program]
-    ours = subprocess.Popen(
-        [sys.executable, "-m", "tiresias.cli.main", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=outside_environment | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
-    )
-    with ours:
-        pid = next(int(line.split()[1]) for line in ours.stderr if line.startswith("pid "))
-        ours.terminate()
-        assert ours.wait(60) == 143
-    assert not Path(f"/proc/{pid}").exists()
+    ours, pids = profiling()
+    ours.send_signal(number)
+    assert ended(ours) == code
+    assert alive(pids) == []
+
+
+def test_who_cannot_wait_for_the_grace_says_so_again_and_nothing_is_left_either(profiling):
+    ours, pids = profiling("stubborn")
+    ours.send_signal(signal.SIGTERM)
+    until(ours, b"told")
+    for _ in range(20):  # one of them cuts the grace short, the others come while the rest is killed
+        ours.send_signal(signal.SIGINT)
+    assert ended(ours) == 130
+    assert alive(pids) == []
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,6 +50,7 @@ def observe_command(
     Its output goes to stderr, so that stdout has figures only.
     """
     from tiresias.observe import observe
+    from tiresias.observe.interrupts import ended_in_order
 
     if model is not None:
         raise typer.BadParameter(f"{model!r} and a command after --: give one of them", param_hint="MODEL")
@@ -59,7 +58,7 @@ def observe_command(
     notify([f"observing {shlex.join(command)} {told}"])
     output = _stderr()
     try:
-        with _ended_in_order():
+        with ended_in_order():
             seen = observe(command, workers=workers, iterations=iterations, seconds=seconds, output=output)
     finally:
         os.close(output)
@@ -77,22 +76,6 @@ def show_alone(seen: Observed, as_json: bool, save: Path | None) -> None:
         show(observed_page(seen))
     if save is not None:
         raise ObserveError(f"--save {save}: not even the size of the model can be told; {seen.why}")
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """A signal that ends us ends the command first: it is in a session of its own and would go on."""
-
-    def leave(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, leave) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _stderr() -> int:

@@ -7,6 +7,7 @@ checkpoint that one would resume.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import signal
@@ -22,6 +23,7 @@ from tiresias.executors import procfs
 from tiresias.executors.ports import free_port
 from tiresias.observe.errors import ObserveError
 from tiresias.observe.gang import Gang, gang, is_same
+from tiresias.observe.interrupts import not_now
 from tiresias.observe.records import read_all
 
 DIRECTORY = "TIRESIAS_OBSERVE_DIR"
@@ -30,6 +32,8 @@ LOOK_S = 1.0  # between two looks at what has been recorded
 ASKED = 3  # flows in a look, for it is repeated
 LOOK_SHARE = 10  # of the time, at most one in so many goes into looking
 KILL_S = 10.0
+APART = 97  # ports between those at which one trial of ours and the next begin to look for theirs
+_trials = itertools.count()
 
 
 @dataclass
@@ -58,22 +62,24 @@ class Trial:
             self.end()
 
     def start(self) -> None:
-        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port((), os.getpid()))}
+        port = free_port((), os.getpid() + APART * next(_trials))  # not that of one that is just starting
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         for worker in range(self.workers):
             env = self.environment()
             if self.workers > 1:
                 env |= shared | {"TIRESIAS_WORKER": str(worker), "TIRESIAS_WORKERS": str(self.workers)}
             try:
-                self.processes.append(
-                    subprocess.Popen(
-                        self.command,
-                        env=env,
-                        cwd=self.cwd,
-                        stdin=subprocess.DEVNULL,
-                        stdout=self.output,
-                        start_new_session=True,
+                with not_now():  # between its start and our knowing of it
+                    self.processes.append(
+                        subprocess.Popen(
+                            self.command,
+                            env=env,
+                            cwd=self.cwd,
+                            stdin=subprocess.DEVNULL,
+                            stdout=self.output,
+                            start_new_session=True,
+                        )
                     )
-                )
             except OSError as error:
                 hint = "check its name, or give its full path"
                 raise ObserveError(f"cannot run {self.command[0]!r}: {error.strerror}; {hint}") from None
@@ -119,19 +125,24 @@ class Trial:
 
     def end(self) -> None:
         """Ask those that still run to stop, and after the grace end all that is left of the trial."""
-        self.was_stopped = self.is_running()
         try:
+            self.was_stopped = self.is_running()
             self.tell(signal.SIGTERM)
             self.all_ended(self.grace_s)
         finally:  # also when a second Ctrl-C says that the grace is too long
-            self.tell(signal.SIGKILL)
-            until = time.monotonic() + KILL_S
-            while (rest := self.rest()) and time.monotonic() < until:
-                for each in rest:
-                    procfs.send(each, signal.SIGKILL)
-                _one_ends([each.pid for each in rest], 0.1)
-            for process in self.processes:
-                process.wait()
+            with not_now():
+                self.kill()
+
+    def kill(self) -> None:
+        """End all that is left of the trial, whatever it thinks of it."""
+        self.tell(signal.SIGKILL)
+        until = time.monotonic() + KILL_S
+        while (rest := self.rest()) and time.monotonic() < until:
+            for each in rest:
+                procfs.send(each, signal.SIGKILL)
+            _one_ends([each.pid for each in rest], 0.1)
+        for process in self.processes:
+            process.wait()
 
     def tell(self, number: signal.Signals) -> None:
         """A signal to the groups of those that we started and that still run."""
