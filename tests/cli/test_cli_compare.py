@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
+
 from tiresias.sim.report import SUMMARY_KEYS
 
 ON = ("--cluster", "1x4")
@@ -121,3 +123,31 @@ def test_there_must_be_something_to_compare(tiresias, two_jobs):
     told = tiresias("compare", two_jobs, *ON, "--placers", "packed,count", "--placer", "count")
     assert told.code == 2
     assert "exclude each other" in told.err
+
+
+def test_jobs_run_on_nodes_of_cpus_as_in_simulate(tiresias, tmp_path):
+    (tmp_path / "lab.yaml").write_text("nodes: [{gpus: 4}, {gpus: 0, cpus: 32}]\n")
+    (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,4,1000\n0,4,1000\n")
+    words = ("t.csv", "--cluster", "lab.yaml", "--json")
+    both = ("--policies", "fifo,srsf")
+    with_cpus = tiresias("compare", *words, *both, "--cpu-speed", "0.5").json
+    assert [each["cpu_runs"] for each in with_cpus] == [0, 1]  # fifo never preempts
+    alone = tiresias("simulate", *words, "--policy", "srsf", "--cpu-speed", "0.5").json
+    assert alone | {"wall_s": 0} == with_cpus[1] | {"wall_s": 0}
+    for words_more, runs in ((["--no-use-cpus"], [0, 0]), (["--use-cpus"], [1, 1])):
+        told = tiresias("compare", *words, *both, "--cpu-speed", "0.5", *words_more)
+        assert [each["cpu_runs"] for each in told.json] == runs
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--cpu-speed", "0.1"), "Error: speed on CPUs 0.1: the cluster has no node of CPUs only"),
+        (("--use-cpus",), "Error: asked to use CPUs: the cluster has no node of CPUs only"),
+        (("--cpu-speed", "2"), "Error: speed on CPUs 2.0: give a part of that on GPUs"),
+    ],
+)
+def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, told):
+    done = tiresias("compare", two_jobs, "--cluster", "1x4", "--policies", "fifo,srsf", *words)
+    assert done.code == 2
+    assert told in " ".join(done.err.split())

@@ -155,3 +155,32 @@ def test_ctrl_c_keeps_what_is_finished(tiresias, tmp_path, monkeypatch):
     assert "interrupted: 3 cells to go; repeat the command to go on" in told.err
     assert len(grid(tmp_path / "sweep.csv")) == 1
     assert "3 cells simulated, 1 taken" in tiresias(*SMALL).err
+
+
+def test_jobs_run_on_nodes_of_cpus_and_that_makes_another_cell(tiresias, tmp_path):
+    (tmp_path / "lab.yaml").write_text("nodes: [{gpus: 4}, {gpus: 0, cpus: 32}]\n")
+    (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,4,1000\n0,4,1000\n")
+    words = ("t.csv", "--policies", "srsf", "--preemption-cost", "0")
+    sweeping = ("sweep", *words, "--clusters", "lab.yaml", "--out", "cpus.csv")
+    jct_s = []
+    for more in (
+        [],
+        ["--cpu-speed", "0.5"],
+        ["--cpu-speed", "0.25"],
+        ["--cpu-speed", "0.5", "--no-use-cpus"],
+    ):
+        for found in ("1 cell simulated, 0 taken", "0 cells simulated, 1 taken"):
+            assert found in tiresias(*sweeping, *more).err
+        with (tmp_path / "cpus.csv").open() as table:
+            jct_s.append(float(list(csv.DictReader(table))[-1]["avg_jct_s"]))
+    assert jct_s == [1500, 1250, 1375, 1500]
+
+
+def test_a_cluster_without_the_cpus_that_are_asked_for_is_named(tiresias, two_jobs, tmp_path):
+    (tmp_path / "lab.yaml").write_text("nodes: [{gpus: 4}, {gpus: 0, cpus: 32}]\n")
+    sizes = ("--clusters", "lab.yaml,2x4", "--policies", "srsf")
+    for more, told in ((("--cpu-speed", "0.1"), "speed on CPUs 0.1"), (("--use-cpus",), "asked to use CPUs")):
+        done = tiresias("sweep", two_jobs, *sizes, *more)
+        assert done.code == 2
+        assert f"2x4: {told}: the cluster has no node of CPUs only" in " ".join(done.err.split())
+    assert not (tmp_path / "sweep.csv").exists()

@@ -52,6 +52,8 @@ def compare(
     network: inputs.NetworkName = None,
     models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
+    cpu_speed: inputs.CpuSpeed = None,
+    use_cpus: inputs.UseCpus = None,
     as_json: inputs.Json = False,
     out: Out = None,
     format: inputs.FormatName = None,
@@ -88,6 +90,8 @@ def compare(
             network=network,
             models=mix,
             preemption_cost_s=preemption_cost,
+            cpu_speed=cpu_speed,
+            use_cpus=use_cpus,
             workers=workers,
             progress=watch,
         )

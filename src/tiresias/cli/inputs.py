@@ -73,6 +73,21 @@ PreemptionCost = Annotated[
         help="What one preemption costs a job, saving plus loading, unless the trace tells it.",
     ),
 ]
+CpuSpeed = Annotated[
+    float | None,
+    typer.Option(
+        "--cpu-speed",
+        metavar="SHARE",
+        help="How fast jobs go on CPUs whose trace does not tell it, as a part of their speed on GPUs.",
+    ),
+]
+UseCpus = Annotated[
+    bool | None,
+    typer.Option(
+        "--use-cpus/--no-use-cpus",
+        help="Let jobs run on nodes of CPUs while the GPUs are full (default: if the policy preempts).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, nothing else.")]
 FormatName = Annotated[
     str | None, typer.Option("--format", help="The trace's format, where it is not recognised.")

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 PolicyName = Annotated[
     str, typer.Option("--policy", metavar="NAME", help="Who runs (see: tiresias policies).")
 ]
-CpuSpeed = Annotated[
-    float | None,
-    typer.Option(
-        "--cpu-speed",
-        metavar="SHARE",
-        help="How fast jobs go on CPUs whose trace does not tell it, as a part of their speed on GPUs.",
-    ),
-]
-UseCpus = Annotated[
-    bool | None,
-    typer.Option(
-        "--use-cpus/--no-use-cpus",
-        help="Let jobs run on nodes of CPUs while the GPUs are full (default: if the policy preempts).",
-    ),
-]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Write jobs.csv, timeline.csv, summary.json and plots."),
@@ -61,8 +46,8 @@ def simulate(
     network: inputs.NetworkName = None,
     models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
-    cpu_speed: CpuSpeed = None,
-    use_cpus: UseCpus = None,
+    cpu_speed: inputs.CpuSpeed = None,
+    use_cpus: inputs.UseCpus = None,
     as_json: inputs.Json = False,
     out: Out = None,
     at: At = None,

@@ -17,31 +17,38 @@ if TYPE_CHECKING:
     from tiresias.sim.report import Point
     from tiresias.sim.trace import Trace
 
+Clusters = Annotated[
+    str, typer.Option("--clusters", metavar="NxG,…", help="Cluster sizes, for example 48x8,64x8.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="[POLICY.]KEY=VALUE",
+        help="A value of an option; repeat a key to span the grid over its values.",
+    ),
+]
+Seeds = Annotated[
+    str | None, typer.Option("--seeds", metavar="N,…", help="Seeds of a builtin trace (default 0).")
+]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="FILE.csv", help="The grid's table; finished cells are kept.")
+]
+
 
 def sweep(
     trace: inputs.TraceName,
-    clusters: Annotated[
-        str, typer.Option("--clusters", metavar="NxG,…", help="Cluster sizes, for example 48x8,64x8.")
-    ],
+    clusters: Clusters,
     policies: inputs.PolicyNames,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="[POLICY.]KEY=VALUE",
-            help="A value of an option; repeat a key to span the grid over its values.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="N,…", help="Seeds of a builtin trace (default 0).")
-    ] = None,
+    settings: Settings = None,
+    seeds: Seeds = None,
     placer: inputs.PlacerName = None,
     network: inputs.NetworkName = None,
     models: inputs.ModelsFrom = None,
     preemption_cost: inputs.PreemptionCost = 60.0,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE.csv", help="The grid's table; finished cells are kept.")
-    ] = Path("sweep.csv"),
+    cpu_speed: inputs.CpuSpeed = None,
+    use_cpus: inputs.UseCpus = None,
+    out: Out = Path("sweep.csv"),
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     workers: inputs.Workers = None,
@@ -70,6 +77,8 @@ def sweep(
         network=network,
         models=inputs.read_models(models),
         preemption_cost_s=preemption_cost,
+        cpu_speed=cpu_speed,
+        use_cpus=use_cpus,
     )
     for cell in cells:
         experiment.check(cell)

@@ -30,6 +30,7 @@ from tiresias.core.model import Cluster
 from tiresias.core.plugins import OptionError, policies
 from tiresias.sim import Result, simulate, traces
 from tiresias.sim.clusters import Machines
+from tiresias.sim.cpus import require_cpus
 from tiresias.sim.errors import InputError
 from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
@@ -63,6 +64,8 @@ class Cell:
     preemption_cost_s: float = 60.0
     network: str | None = None
     models: Mix | None = None
+    cpu_speed: float | None = None
+    use_cpus: bool | None = None
 
     def __str__(self) -> str:
         machines = None if isinstance(self.cluster, str) else machines_of(self.cluster)
@@ -98,6 +101,8 @@ def compare(
     network: str | None = None,
     models: Mix | None = None,
     preemption_cost_s: float = 60.0,
+    cpu_speed: float | None = None,
+    use_cpus: bool | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -108,10 +113,9 @@ def compare(
     """
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus)
     cells = [
-        Cell(
-            name, cluster, tuple(given.get(name, {}).items()), None, each, preemption_cost_s, network, models
-        )
+        Cell(name, cluster, tuple(given.get(name, {}).items()), None, each, *common)
         for name in names
         for each in placers
     ]
@@ -149,14 +153,17 @@ def grid(
     network: str | None = None,
     models: Mix | None = None,
     preemption_cost_s: float = 60.0,
+    cpu_speed: float | None = None,
+    use_cpus: bool | None = None,
 ) -> list[Cell]:
     """Every combination of seed, cluster, policy and the values of the policy's options."""
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus)
     cells = []
     for seed, size, name in itertools.product(seeds, sizes, names):
         spans = (options or {}).get(name, {})
         for values in itertools.product(*spans.values()):
             settings = tuple(zip(spans, values, strict=True))
-            cells.append(Cell(name, size, settings, seed, placer, preemption_cost_s, network, models))
+            cells.append(Cell(name, size, settings, seed, placer, *common))
     return cells
 
 
@@ -219,7 +226,13 @@ def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> Swee
 def check(cell: Cell) -> None:
     """Raise where the cell's policy, options or cluster cannot be used, before any time is spent."""
     make_policy(cell.policy, dict(cell.options))
-    chosen_fabric(cell.network, machines_of(cell.cluster))
+    machines = machines_of(cell.cluster)
+    chosen_fabric(cell.network, machines)
+    try:
+        require_cpus(cell.cpu_speed, cell.use_cpus, machines.cluster)
+    except InputError as error:
+        which = f"{cell.cluster}: " if isinstance(cell.cluster, str) else ""  # there may be several
+        raise InputError(f"{which}{error}") from None
 
 
 def key(cell: Cell, digest: str) -> str:
@@ -228,7 +241,7 @@ def key(cell: Cell, digest: str) -> str:
     fabric = chosen_fabric(cell.network, machines)
     mix = cell.models or (Mix() if fabric is not None else None)
     settings = read_options(cell.policy, dict(cell.options))
-    parts = {
+    parts: dict[str, object] = {
         "version": tiresias.__version__,
         "trace": digest,
         "policy": cell.policy,
@@ -240,6 +253,8 @@ def key(cell: Cell, digest: str) -> str:
         "plugins": plugin_digests(),
         "preemption_cost_s": float(cell.preemption_cost_s),
     }
+    if (cell.cpu_speed, cell.use_cpus) != (None, None):  # so that cells without them keep their names
+        parts["cpus"] = [cell.cpu_speed, cell.use_cpus]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -403,6 +418,8 @@ def _simulated(
             network=cell.network,
             models=cell.models,
             preemption_cost_s=cell.preemption_cost_s,
+            cpu_speed=cell.cpu_speed,
+            use_cpus=cell.use_cpus,
             progress=lambda done, total, at: pipe.send(("progress", done, total, at)),
         )
     except (InputError, OptionError) as error:

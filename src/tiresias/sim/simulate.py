@@ -20,7 +20,7 @@ from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, pla
 from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.clusters import Machines
-from tiresias.sim.cpus import cpu_nodes_of, told_of_cpus, with_cpu_speed
+from tiresias.sim.cpus import cpu_nodes_of, require_cpus, told_of_cpus, with_cpu_speed
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
@@ -74,8 +74,9 @@ def simulate(
     """
     machines = machines_of(cluster)
     cluster = machines.cluster
-    trace = with_cpu_speed(_trace(trace), cpu_speed, cluster)
-    who = told_of_cpus(_policy(policy, options), use_cpus, cluster)
+    require_cpus(cpu_speed, use_cpus, cluster)
+    trace = with_cpu_speed(_trace(trace), cpu_speed)
+    who = told_of_cpus(_policy(policy, options), use_cpus)
     fabric = chosen_fabric(network, machines)
     where = _placer(placer, who, machines, fabric)
     told_models = ""
