@@ -175,14 +175,18 @@ def compare(what: str, program: list[str], workers: int, built: Path, wanted: st
     until = time.monotonic() + BUDGET_S
     pairs: list[list[Round]] = []
     while len(pairs) < 2 or time.monotonic() < until:
-        pairs.append(pair(program, workers, built))
+        pairs.append(pair(program, workers, built, is_first=len(pairs) % 2 > 0))
     tell(pairs, wanted)
 
 
-def pair(program: list[str], workers: int, built: Path) -> list[Round]:
-    """Start both, and let them do steps in turn."""
+def pair(program: list[str], workers: int, built: Path, is_first: bool) -> list[Round]:
+    """Start both, the observed one first or last, and let them do steps in turn."""
     rounds: list[Round] = []
-    with started(program, workers, built, False) as plain, started(program, workers, built, True) as observed:
+    with (
+        started(program, workers, built, is_first) as first,
+        started(program, workers, built, not is_first) as last,
+    ):
+        observed, plain = (first, last) if is_first else (last, first)
         for each in (plain, observed):
             each.settle()
         steps = 1
@@ -190,8 +194,8 @@ def pair(program: list[str], workers: int, built: Path) -> list[Round]:
             steps = max(steps + 1, math.ceil(min(4 * steps, seen.rate * TURN_S * 1.1)))
         until = time.monotonic() + PAIR_S
         while time.monotonic() < until:
-            first, second = observed.turn(steps), plain.turn(steps)  # there and back: a drift counts for both
-            rounds.append((second + plain.turn(steps), first + observed.turn(steps)))
+            one, two = observed.turn(steps), plain.turn(steps)  # there and back: a drift counts for both
+            rounds.append((two + plain.turn(steps), one + observed.turn(steps)))
     return rounds
 
 
