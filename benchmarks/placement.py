@@ -2,8 +2,8 @@
 
 `quality.placement` prints average JCT, wait and slowdown, of `profile` also with the paper's rule;
 `speed.placement` how many events a second of processor time the simulator does with `profile` and a network,
-beside `count` with and without one, by turns in the same run. TIRESIAS_JOBS takes the first jobs of Philly only,
-TIRESIAS_PLACERS some placers only (names with commas).
+beside `count` with and without one, by turns in the same run. TIRESIAS_JOBS takes the first jobs of Philly
+only, TIRESIAS_PLACERS some placers only (names with commas).
 """
 
 from __future__ import annotations
