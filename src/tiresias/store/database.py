@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,8 +23,9 @@ WAL_BYTES = 64 * 2**20  # what is left of the write-ahead log after a large comm
 WAIT_S = 10.0  # for a reader that holds up a checkpoint, or a copying tool
 
 
-def migrations() -> list[str]:
-    """The SQL of every version, the first first."""
+@cache
+def migrations() -> tuple[str, ...]:
+    """The SQL of every version, the first first; read once, for every connection asks."""
     found = sorted(
         (
             entry
@@ -34,7 +36,7 @@ def migrations() -> list[str]:
     )
     numbers = [int(entry.name.split("_")[0]) for entry in found]
     assert numbers == list(range(1, len(found) + 1)), ("migrations are numbered without gaps", numbers)
-    return [entry.read_text(encoding="utf-8") for entry in found]
+    return tuple(entry.read_text(encoding="utf-8") for entry in found)
 
 
 def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
