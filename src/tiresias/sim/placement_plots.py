@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
@@ -84,13 +84,15 @@ def draw_cluster(moment: Moment, cluster: Cluster, title: str, path: Path) -> No
     size = (min(16.0, max(6.0, across * 0.16 + 1)), min(14.0, max(3.5, rows * 0.26 + 2)))
     figure = Figure(figsize=size, dpi=150, layout="constrained")
     axes = figure.add_subplot()
+    boxes: list[Rectangle] = []
     left = 0.0
     for (rack, nodes), count in zip(racks.items(), columns, strict=True):
         axes.text(left, -0.9, rack, fontsize="small", fontweight="bold", va="bottom")
         for place, (position, node) in enumerate(nodes):
             x = left + place // rows * (widest + 1.2)
-            _draw_node(axes, moment, position, node, (x, place % rows * 1.35), colours)
+            boxes += _node(moment, position, node, (x, place % rows * 1.35), colours)
         left += count * (widest + 1.2) + 1.5
+    axes.add_collection(PatchCollection(boxes, match_original=True), autolim=False)
     axes.set_xlim(-0.5, max(left - 1.5, 1))
     axes.set_ylim(rows * 1.35 + 0.2, -1.6)
     axes.set_axis_off()
@@ -106,20 +108,22 @@ def draw_cluster(moment: Moment, cluster: Cluster, title: str, path: Path) -> No
     finish(figure, [axes], path)
 
 
-def _draw_node(
-    axes: Axes,
+def _node(
     moment: Moment,
     position: int,
     node: Node,
     corner: tuple[float, float],
     colours: Mapping[int, tuple[float, float, float, float]],
-) -> None:
+) -> list[Rectangle]:
+    """A box for each slot, and the frame around them; thousands, and so drawn as one collection."""
     x, y = corner
+    boxes = []
     for slot in range(node.gpus):
         job = moment.holders.get((position, slot))
         colour = FREE if job is None else colours.get(job, OTHERS)
-        axes.add_patch(Rectangle((x + slot, y), 0.92, 1.0, facecolor=colour, edgecolor="none"))
-    axes.add_patch(Rectangle((x - 0.1, y - 0.08), node.gpus + 0.12, 1.16, fill=False, lw=0.5, ec="#666666"))
+        boxes.append(Rectangle((x + slot, y), 0.92, 1.0, facecolor=colour, edgecolor="none", lw=0.0))
+    frame = Rectangle((x - 0.1, y - 0.08), node.gpus + 0.12, 1.16, fill=False, lw=0.5, ec="#666666")
+    return [*boxes, frame]
 
 
 def _colours(moment: Moment) -> dict[int, tuple[float, float, float, float]]:
