@@ -145,11 +145,11 @@ def _interruptible(watched: Watched, cancels_at_once: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if not cancels_at_once:
-            _say(
-                f"\ninterrupted: job {id} goes on. Ctrl-C again within {SECOND_THOUGHTS_S:g} s cancels it.  "
-                f"Later: tir logs -f {id}, tir cancel {id}"
-            )
-            try:
+            try:  # whoever reads the message may press it before we sleep
+                _say(
+                    f"\ninterrupted: job {id} goes on. Ctrl-C again within {SECOND_THOUGHTS_S:g} s"
+                    f" cancels it.  Later: tir logs -f {id}, tir cancel {id}"
+                )
                 time.sleep(SECOND_THOUGHTS_S)
             except KeyboardInterrupt:
                 pass
