@@ -53,6 +53,15 @@ def tiresias(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.fixture
+def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests about what is asked for and shown: simulations of compare and sweep are this process'."""
+    from tiresias.sim import experiment
+    from tiresias.testing.cells import run_cells_here
+
+    monkeypatch.setattr(experiment, "run_cells", run_cells_here)
+
+
+@pytest.fixture
 def two_jobs(tmp_path: Path) -> str:
     """The name of a trace file in the current directory."""
     (tmp_path / "two.csv").write_text(TWO_JOBS)

@@ -32,12 +32,14 @@ def test_policies_come_in_the_order_asked_for_with_their_ratios(tiresias, two_jo
     assert "not among the policies" not in told.out
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_a_missing_oracle_is_said_and_not_added(tiresias, two_jobs):
     told = tiresias("compare", two_jobs, *ON, "--policies", "fifo")
     assert rows(told.out)["fifo"][-2:] == ["1.00x", "–"]
     assert "srsf, the oracle, is not among the policies" in told.out
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_json_is_a_list_of_summaries(tiresias, two_jobs):
     told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json")
     assert [each["policy"] for each in told.json] == ["fifo", "srsf"]
@@ -54,6 +56,7 @@ def test_out_has_a_directory_a_policy_and_a_common_plot(tiresias, two_jobs, tmp_
     assert "wrote 2 directories" in told.err
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_an_option_goes_to_the_policies_that_have_it_and_that_is_said(tiresias):
     base = ("compare", "builtin:testbed-480", "--cluster", "15x4", "--policies", "fifo,tiresias-l,tiresias-g")
     plain = tiresias(*base, "--json").json
@@ -77,6 +80,7 @@ def test_what_a_worker_cannot_simulate_comes_back_as_a_message(tiresias, two_job
     assert told.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_a_narrow_terminal_leaves_columns_out_and_says_so(tiresias, two_jobs, monkeypatch):
     wide = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf")
     monkeypatch.setenv("COLUMNS", "40")

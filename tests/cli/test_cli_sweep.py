@@ -34,11 +34,13 @@ def test_every_combination_is_a_row(tiresias, tmp_path):
     assert "6 cells simulated, 0 taken from g.csv" in told.err
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_the_table_is_sweep_csv_unless_said_otherwise(tiresias, tmp_path):
     assert tiresias(*SMALL).code == 0
     assert len(grid(tmp_path / "sweep.csv")) == 4
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_the_best_of_each_size_is_shown_and_marked(tiresias):
     policies = ("--policies", "fifo,tiresias-l")
     told = tiresias("sweep", "builtin:testbed-480", "--clusters", "12x4,15x4", *policies)
@@ -60,6 +62,7 @@ def test_finished_cells_are_not_run_again(tiresias, tmp_path):
     assert "2 cells simulated, 4 taken from sweep.csv" in more.err
 
 
+@pytest.mark.usefixtures("without_workers")
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -74,6 +77,7 @@ def test_whatever_changes_a_cell_makes_it_another_cell(tiresias, changed, expect
     assert expected in tiresias(*SMALL, *changed).err
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_the_content_of_the_trace_counts_not_its_name(tiresias, tmp_path, two_jobs):
     base = ("--clusters", "1x4", "--policies", "fifo")
     tiresias("sweep", two_jobs, *base)
@@ -83,6 +87,7 @@ def test_the_content_of_the_trace_counts_not_its_name(tiresias, tmp_path, two_jo
     assert "1 cell simulated, 0 taken" in tiresias("sweep", two_jobs, *base).err
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_a_line_torn_by_a_kill_is_run_again(tiresias, tmp_path):
     whole = tiresias(*SMALL)
     path = tmp_path / "sweep.csv"
@@ -93,6 +98,7 @@ def test_a_line_torn_by_a_kill_is_run_again(tiresias, tmp_path):
     assert len(grid(path)) == 4
 
 
+@pytest.mark.usefixtures("without_workers")
 @pytest.mark.parametrize("size", [0, 7])
 def test_a_kill_at_the_very_start_leaves_a_usable_table(tiresias, tmp_path, size):
     tiresias(*SMALL)
@@ -102,6 +108,7 @@ def test_a_kill_at_the_very_start_leaves_a_usable_table(tiresias, tmp_path, size
     assert len(grid(path)) == 4
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_a_damaged_line_is_named(tiresias, tmp_path):
     tiresias(*SMALL)
     path = tmp_path / "sweep.csv"
@@ -131,6 +138,7 @@ def test_seeds_vary_generated_traces_and_the_table_shows_their_mean(tiresias, tm
     assert float(line[4]) == pytest.approx(sum(averages) / 3 / 3600, abs=0.005)
 
 
+@pytest.mark.usefixtures("without_workers")
 def test_a_cluster_that_rejects_jobs_is_not_compared_with_one_that_takes_them(tiresias, tmp_path):
     (tmp_path / "t.csv").write_text("id,submitted_at,gpus,duration_s\na,0,1,10\nb,0,8,1000\n")
     told = tiresias("sweep", "t.csv", "--clusters", "1x4,1x8", "--policies", "fifo")

@@ -20,18 +20,15 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from docs_pages import Block
 
 from tiresias.cli.main import run
-from tiresias.sim import Result, simulate
-from tiresias.sim.experiment import Cell
 
 OURS = ("tiresias", "tir")
 TOOLS = ("cat", "head", "ls")
@@ -132,22 +129,6 @@ def call_tiresias(words: list[str]) -> tuple[int, str]:
     finally:
         sys.argv = before
     return codes[0], printed
-
-
-def run_cells(
-    cells: Sequence[Cell], replayed: Mapping[int | None, Any], keep: Callable[[Result], Any], **_: Any
-) -> Iterator[tuple[int, Any]]:
-    """As in tiresias.sim.experiment, without workers."""
-    for number, cell in enumerate(cells):
-        result = simulate(
-            replayed[cell.seed],
-            cell.cluster,
-            cell.policy,
-            options=dict(cell.options),
-            placer=cell.placer,
-            preemption_cost_s=cell.preemption_cost_s,
-        )
-        yield number, keep(result)
 
 
 def captured(body: Callable[[], None]) -> str:

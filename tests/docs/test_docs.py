@@ -11,12 +11,13 @@ from types import ModuleType
 
 import pytest
 from docs_pages import ROOT, Block, anchors, blocks, links, name_of, pages
-from docs_runner import call_tiresias, correct, is_writing, matches, run_cells, run_page, told
+from docs_runner import call_tiresias, correct, is_writing, matches, run_page, told
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core import plugins
 from tiresias.sim import experiment
+from tiresias.testing.cells import run_cells_here
 from tiresias.testing.executors import processes_of
 
 RUN = ("python", "console")
@@ -35,7 +36,7 @@ def module(
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("TIRESIAS_HOME", str(home))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(experiment, "run_cells", run_cells)
+    monkeypatch.setattr(experiment, "run_cells", run_cells_here)
     for registry in (plugins.policies, plugins.placers):
         monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     made = ModuleType("page")

@@ -1,0 +1,27 @@
+"""Simulations that would be given to workers, carried out in this process: to start workers takes longer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tiresias.sim import Result, simulate
+from tiresias.sim.experiment import Cell
+
+
+def run_cells_here(
+    cells: Sequence[Cell], replayed: Mapping[int | None, Any], keep: Callable[[Result], Any], **_: Any
+) -> Iterator[tuple[int, Any]]:
+    """As tiresias.sim.experiment.run_cells, without workers and one after the other."""
+    for number, cell in enumerate(cells):
+        result = simulate(
+            replayed[cell.seed],
+            cell.cluster,
+            cell.policy,
+            options=dict(cell.options),
+            placer=cell.placer,
+            network=cell.network,
+            models=cell.models,
+            preemption_cost_s=cell.preemption_cost_s,
+        )
+        yield number, keep(result)
