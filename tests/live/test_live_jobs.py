@@ -156,13 +156,30 @@ def test_cancel_hold_release_and_requeue(tmp_path: Path) -> None:
             lab.manager.cancel(ADMIN, 99)
 
 
-def test_a_job_whose_end_is_not_durable_yet_is_refused_with_the_phase_it_has(tmp_path: Path) -> None:
+def test_a_job_whose_end_is_not_durable_yet_is_told_as_ended(tmp_path: Path) -> None:
+    """Between its end and the commit it is neither active nor in the journal's history."""
     with LiveLab(tmp_path, gpus=1) as lab:
-        running, waiting = (lab.submit("sleep 600") for _ in range(2))
+        before = lab.submit("true", name="same")
+        lab.until_ended(before)
+        running, waiting = lab.submit("sleep 600"), lab.submit("sleep 600", name="same")
         lab.until_running(running)
-        lab.manager.cancel(ADMIN, waiting)  # it holds nothing: it ends at once, and is not flushed here
+        lab.manager.cancel(ADMIN, waiting)  # it holds nothing: it ends at once, and nothing is flushed here
+        page, _ = lab.manager.summaries(ADMIN, ended=True)
+        assert [(job.id, job.phase, job.reason) for job in page] == [
+            (running, "RUNNING", "Running"),
+            (waiting, "CANCELLED", "Cancelled"),
+            (before, "SUCCEEDED", "Finished"),
+        ]
+        assert lab.manager.status().jobs == {"RUNNING": 1, "CANCELLED": 1, "SUCCEEDED": 1}
+        assert lab.manager.find(ADMIN, "same") == waiting
+        assert lab.manager.detail(ADMIN, waiting).summary.phase == "CANCELLED"
+        assert lab.manager.why(ADMIN, waiting).text == "It was cancelled."
         with pytest.raises(Conflict, match=f"job {waiting} has CANCELLED"):
             lab.manager.cancel(ADMIN, waiting)
+        unflushed = lab.manager.summary(ADMIN, waiting)
+        lab.manager.flush()
+        assert lab.manager.summary(ADMIN, waiting) == unflushed
+        assert [job.id for job in lab.manager.summaries(ADMIN, ended=True)[0]] == [running, waiting, before]
 
 
 def test_a_time_limit_ends_a_job(tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ class Desk(Learner):
         for other in asked.after:
             if other in self.state.jobs:
                 continue
-            if (phase := self.ended_phase(other)) is None:
+            if (record := self.record(other)) is None:
                 raise NotFound(f"--after {other}: there is no job {other}")
-            if phase is not Phase.SUCCEEDED:
+            if record.phase is not Phase.SUCCEEDED:
                 raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
         self._check_history(asked)
         return self.models.named(asked)
@@ -228,16 +228,15 @@ class Desk(Learner):
         job = self.state.jobs.get(id)
         owner = job.user if job is not None else None
         if job is None:
-            record = self.store.job(id)
+            record = self.record(id)
             if record is None:
                 raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
             owner = record.job.user
         if not caller.may_touch(owner or ""):
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         if job is None:
-            # what the store holds of it is behind until its end is durable
-            phase = self.ended_phase(id)
-            raise Conflict(f"job {id} has {phase}; submit it again if it shall run once more")
+            assert record is not None
+            raise Conflict(f"job {id} has {record.phase}; submit it again if it shall run once more")
         return job
 
     # --- the cluster -----------------------------------------------------------------------------------

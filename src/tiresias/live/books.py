@@ -33,7 +33,7 @@ from tiresias.live.progress import ProgressBook
 from tiresias.live.reports import Limits
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
-from tiresias.store import Batch, Chosen, Loaded, Store, StoreError
+from tiresias.store import Batch, Chosen, JobRecord, Loaded, Store, StoreError
 
 LIMITS = "limits"  # the setting that holds them
 
@@ -126,16 +126,10 @@ class Books:
         if self.notes[id].preflight_job != other:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
             return {"reason": "DependencyFailed", "sentence": text}
-        why = self._endings.get(other) or (self._record(other) or {})
+        record = self.record(other)
+        why = self._endings.get(other) or (record and record.record) or {}
         text = f"Its preflight (job {other}) failed: {why.get('sentence', '')}"
         return {"reason": "PreflightFailed", "sentence": text, "evidence": why.get("evidence", "")}
-
-    def _record(self, id: JobId) -> dict[str, Any] | None:
-        if id in self._batch.records:
-            kept: dict[str, Any] = self._batch.records[id]
-            return kept
-        record = self.store.job(id)
-        return None if record is None else record.record
 
     def _close(self, job: JobState) -> None:
         """A job has ended: keep what is to be kept of it, and let go of the rest."""
@@ -250,7 +244,7 @@ class Books:
             needs = (*note.light.after, *(() if note.preflight_job is None else (note.preflight_job,)))
             self.gates.add(id, [other for other in needs if other in self.state.jobs])
             for other in needs:
-                if other not in self.state.jobs and self.ended_phase(other) is not Phase.SUCCEEDED:
+                if other not in self.state.jobs and not self._has_succeeded(other):
                     self.gates.doom(id, other)
         runs = [self.state.runs[record.id] for record in loaded.open_runs]
         adopted = self.executor.adopt([self.spec(self.state.jobs[run.job_id]) for run in runs])
@@ -264,9 +258,20 @@ class Books:
         """How the machine differs from what the journal knows: told before anything is planned on it."""
         return []
 
-    def ended_phase(self, id: JobId) -> Phase | None:
-        """How a job ended that is not active; None if there never was such a job."""
-        if id in self._batch.ended:
-            return self._batch.ended[id].phase
-        record = self.store.job(id)
-        return None if record is None else record.phase
+    # --- jobs that have ended --------------------------------------------------------------------------
+
+    def record(self, id: JobId) -> JobRecord | None:
+        """What is known of a job that is not active; None if there never was such a job."""
+        job = self._batch.ended.get(id)
+        return self.store.job(id) if job is None else self._ending(job)
+
+    def endings(self) -> list[JobRecord]:
+        """Jobs that are active no more and not yet so in the journal, the latest first."""
+        return [self._ending(job) for job in reversed(self._batch.ended.values())]
+
+    def _has_succeeded(self, id: JobId) -> bool:
+        record = self.record(id)
+        return record is not None and record.phase is Phase.SUCCEEDED
+
+    def _ending(self, job: JobState) -> JobRecord:
+        return JobRecord.ending(job, self._batch.records.get(job.id))

@@ -91,6 +91,8 @@ class Window(Desk):
                 return found, ACTIVE - 1
             cursor = None
         records, following = self.store.ended(limit - len(found), cursor)
+        if cursor is None or cursor == ACTIVE - 1:  # the first of these pages has a few more for a moment
+            records = [*self.endings(), *records]
         found += [
             self._ended(record, caller)
             for record in records
@@ -176,7 +178,7 @@ class Window(Desk):
         )
 
     def _recorded(self, id: JobId) -> JobRecord:
-        record = self.store.job(id)
+        record = self.record(id)
         if record is None:
             raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
         return record
@@ -188,12 +190,18 @@ class Window(Desk):
         own = (id for id in self.notes.named(text) if caller.may_touch(self.notes[id].light.user))
         found = next(own, None)
         if found is None and not caller.is_admin:
-            found = self.store.latest_of_name(text, caller.user)
+            found = self._ended_of_name(text, caller.user)
         if found is None:
-            found = next(self.notes.named(text), None) or self.store.latest_of_name(text)
+            found = next(self.notes.named(text), None) or self._ended_of_name(text)
         if found is None:
             raise NotFound(f"there is no job named {text!r}; `tir ls --all` lists all of them")
         return found
+
+    def _ended_of_name(self, name: str, user: str | None = None) -> JobId | None:
+        for record in self.endings():
+            if record.job.name == name and user in (None, record.job.user):
+                return record.id
+        return self.store.latest_of_name(name, user)
 
     def _readable(self, caller: Caller, id: JobId) -> JobState | None:
         """The active job, if any; refuses what is somebody else's."""
@@ -218,7 +226,7 @@ class Window(Desk):
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
-        body = None if id in self.notes else self.store.note(id)
+        body = None if id in self.notes else self._batch.notes.get(id) or self.store.note(id)
         note = self.notes.get(id) or (None if body is None else Note.from_json(body))
         if note is None:
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
@@ -315,7 +323,9 @@ class Window(Desk):
 
     def status(self) -> StatusReport:
         active = Counter(job.phase for job in self.state.jobs.values())
-        counts = self.store.ended_counts() | {phase.value: count for phase, count in active.items()}
+        ended = Counter(self.store.ended_counts())
+        ended.update(record.phase.value for record in self.endings())
+        counts = {**ended, **{phase.value: count for phase, count in active.items()}}
         return StatusReport(
             os.getpid(),
             self.now() - self._began_at,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiresias.core.facts import Allocation, ExitCause, Fact
-from tiresias.core.model import Job, JobId, Phase, RunId
+from tiresias.core.model import INFINITY, Job, JobId, Phase, RunId
+from tiresias.core.state import JobState
 from tiresias.store import codec
 from tiresias.store.rows import Row
 
@@ -68,6 +69,24 @@ class JobRecord:
     progress_s: float
     record: Any = None  # what the manager kept of it when it ended
     ended_seq: int | None = None
+
+    @classmethod
+    def ending(cls, job: JobState, record: Any) -> JobRecord:
+        """A job that has ended, before that is in the journal."""
+        started_at = None if job.first_started_at == INFINITY else job.first_started_at
+        return cls(
+            job.id,
+            job.job,
+            job.phase,
+            started_at,
+            job.ended_at,
+            job.runs,
+            job.preemptions,
+            job.held_s,
+            job.service_gpu_s,
+            job.progress_s,
+            record,
+        )
 
 
 @dataclass(slots=True)
