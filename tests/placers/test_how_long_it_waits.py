@@ -52,6 +52,7 @@ def test_who_is_refused_by_the_mildest_place_would_be_refused_by_the_best_of_now
         if place is None and job.gpus <= ledger.free:
             refused += 1
             assert AT < quick.retry_at(job, ledger, AT) <= exact.retry_at(job, ledger, AT)
+            assert quick.refusal(job, ledger, AT) == exact.refusal(job, ledger, AT), "it says `at most`"
     assert refused > 3, "nothing was tried"
 
 

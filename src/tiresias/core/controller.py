@@ -401,7 +401,7 @@ class Controller:
         return bool(chosen)
 
     def _refuse(self, job: JobState, holes: Holes, at: float) -> float:
-        """The placer has refused the job: note since when, and return until when at most."""
+        """The placer has refused the job: note since when, and tell when it may be treated differently."""
         if job.gpus > holes.free:
             return INFINITY
         self._scattered.append(job)

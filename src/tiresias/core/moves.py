@@ -23,7 +23,7 @@ def moves_for(
 ) -> list[JobState]:
     """Whose runs should move away for a refused job with this claim; none where it does not pay.
 
-    `waits_s` is how much longer it would wait for its place.
+    `waits_s` is how much longer it would wait for its place at least.
     """
     ledger = state.ledger
     lacking, nodes, held = job.gpus, set(), 0

@@ -124,7 +124,7 @@ class Profile(Placer):
         return min(job.refused_since, at) + self._patience_s(job, holes, at)
 
     def refusal(self, job: JobState, holes: Holes, at: float) -> str:
-        waits_s = self.retry_at(job, holes, at) - at
+        waits_s = min(job.refused_since, at) + self._exact_patience_s(job, holes, at) - at
         now = on_one_node(job.gpus, holes)
         profile = known(job.job.model)
         if now is not None and profile is not None:
@@ -218,7 +218,7 @@ class Profile(Placer):
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
-        """What the best place of now would cost over the time that the job is expected to run.
+        """What the best place of now would cost over the time that the job is expected to run, at least.
 
         While it has not yet waited for as long as the mildest place in such holes would be worth, that is the
         answer: it takes far less to work out. A refusal is followed by the question for how long: the last
@@ -233,10 +233,14 @@ class Profile(Placer):
             if slowdown := self._mildest(profile, job.gpus, holes):
                 patience_s = self._worth_s(job, slowdown, at)
             if at - min(job.refused_since, at) + BLINK_S >= patience_s:
-                slowdown = self._slowdown_now(profile, job.gpus, holes)
-                patience_s = self._worth_s(job, slowdown, at) if slowdown else 0.0
+                patience_s = self._exact_patience_s(job, holes, at)
         self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
         return patience_s
+
+    def _exact_patience_s(self, job: JobState, holes: Holes, at: float) -> float:
+        profile = known(job.job.model) if job.gpus > 1 else None
+        slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
+        return self._worth_s(job, slowdown, at) if slowdown else 0.0
 
     def _mildest(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         """The least slowdown in holes no larger than the best of now; 0 where it may be no slower at all."""
@@ -248,7 +252,7 @@ class Profile(Placer):
         return slowdown
 
     def _mildest_in(self, profile: ModelProfile, gpus: int, hole: int, holes: Holes) -> float:
-        if self._by_skew or profile.compute_s is None or not hole < gpus <= MOST_SPLIT:
+        if self._by_skew or profile.compute_s is None or not 0 < hole < gpus <= MOST_SPLIT:
             return 0.0
         if holes.fewest_nodes(gpus) > 1:
             return 0.0
