@@ -125,3 +125,15 @@ def test_a_steady_stream_has_no_period():
     rng = np.random.default_rng(0)
     at = np.cumsum(rng.integers(10**5, 10**6, 5000))
     assert rhythm(at, rng.integers(1, 10**5, 5000)) is None
+
+
+def test_stalls_of_a_busy_machine_make_no_longer_iteration():
+    """Steps of one message each; now and then one takes up to half as long again."""
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        stalls = np.where(rng.random(79) < 0.25, rng.uniform(1.1, 1.7, 79), 1.0)
+        gaps = 10.6e6 * (1 + rng.normal(0, 0.01, 79)) * stalls
+        at_ns = np.concatenate([[0], np.cumsum(gaps)]).astype(np.int64)
+        found = cycle(Flow(0, None, None, at_ns, np.full(80, 500_000)))
+        assert found is not None
+        assert found.period_s == pytest.approx(gaps.mean() / 1e9, rel=0.05)

@@ -33,6 +33,8 @@ STEADY = 0.95  # the part of an iteration that is as the next one
 TIME_TOLERANCE = 0.15  # of the time, how much more than the best length a shorter one may leave open
 NEAREST = 16  # lengths that are tried where the period is known
 LUCK = 2.5  # of several lengths one explains gaps by chance: so many standard deviations do not count
+WEAK = 0.3  # the part of the variance that a few stalls may explain
+SLIGHT = 0.01  # of the time, what does not count
 STALL = 10  # times the median
 RARE = 0.3  # a size that comes in a smaller part of the iterations is not of them
 HEAVY = 0.8  # the part of the bytes by which iterations are found
@@ -154,12 +156,17 @@ def choose(lengths: Numbers, matched: Floats, symbols: Numbers, at_ns: Numbers) 
 
     part = np.array([explained(np.log(gaps(each) + 1e3), each) for each in lengths.tolist()])
     doubt = LUCK * np.sqrt(2 * (lengths - 1) / ((n - 1) * np.maximum(1, n - lengths)))
-    by_all = part >= (part - doubt).max() - TOLERANCE
+    surely = float((part - doubt).max())
+    by_all = part >= surely - TOLERANCE
     if not by_all.any():  # none is sure: the sizes decide
         return int(lengths[np.argmax(matched)])
-    lengths = lengths[by_all]
-    left = np.array([unexplained(gaps(each), each) for each in lengths.tolist()])
-    return int(lengths[left <= left.min() + TIME_TOLERANCE + n**-0.5][0])
+    left = np.array([unexplained(gaps(each), each) for each in lengths[by_all].tolist()])
+    nth = int(np.flatnonzero(left <= left.min() + TIME_TOLERANCE + n**-0.5)[0])
+    length, open_part = int(lengths[by_all][nth]), float(left[nth])
+    if surely < WEAK:  # a few stalls can look like a place: it must explain more of the time, too
+        shorter = lengths[lengths < length].tolist()
+        return next((each for each in shorter if unexplained(gaps(each), each) <= open_part + SLIGHT), length)
+    return length
 
 
 def nearest(lengths: Numbers, at_ns: Numbers, near_s: float) -> int:
