@@ -14,7 +14,6 @@ from tiresias.placers.profile import Profile
 from tiresias.placers.shapes import partitions
 from tiresias.profiles import zoo
 from tiresias.profiles.links import PRESETS
-from tiresias.profiles.model import ModelProfile
 from tiresias.testing import Harness
 from tiresias.testing.builders import a_job
 
@@ -24,7 +23,7 @@ AT = 10_000.0
 class Exact(Profile):
     """Works out the best place of now every time."""
 
-    def _mildest(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
+    def _mildest(self, job: JobState, holes: Holes) -> float:
         return 0.0
 
 

@@ -102,16 +102,19 @@ class Profile(Placer):
         self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
-        if job.gpus > holes.free:
+        gpus = job.gpus
+        if gpus > holes.free:
             return None
-        together = on_one_node(job.gpus, holes)
-        if together is not None and not self._groups.matter:
-            return together
+        together = None
+        if gpus <= holes.best_hole():
+            together = on_one_node(gpus, holes)
+            if not self._groups.matter:
+                return together
         if at - min(job.refused_since, at) + BLINK_S < self._patience_s(job, holes, at):
             return None
         if together is not None:
             return together
-        return fewest_now(job.gpus, holes, self._best_now(known(job.job.model), job.gpus, holes)[0])
+        return fewest_now(gpus, holes, self._best_now(known(job.job.model), gpus, holes)[0])
 
     def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
         if self._groups.matter:
@@ -179,12 +182,13 @@ class Profile(Placer):
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
         """Whether there are places so bad for it that it would rather wait."""
-        profile = known(job.job.model) if job.gpus > 1 and holes.gpus and len(holes.nodes) > 1 else None
-        if profile is None:
+        if job.gpus == 1 or not holes.gpus or len(holes.nodes) == 1:
             return False
-        key = self, profile.name, job.gpus
+        key = self, job.job.model, job.gpus
         answer: bool | None = holes.memo.get(key)
         if answer is None:
+            if (profile := known(job.job.model)) is None:
+                return False  # it may be known later
             answer = holes.memo[key] = self._may_suffer(profile, job.gpus, holes)
         return answer
 
@@ -227,13 +231,11 @@ class Profile(Placer):
         for_job, of_holes, changes, asked_at = self._asked
         if for_job is job and of_holes is holes and changes == holes.changes and asked_at == at:
             return self._answer_s
-        profile = known(job.job.model) if job.gpus > 1 else None
         patience_s = 0.0
-        if profile is not None:
-            if slowdown := self._mildest(profile, job.gpus, holes):
-                patience_s = self._worth_s(job, slowdown, at)
-            if at - min(job.refused_since, at) + BLINK_S >= patience_s:
-                patience_s = self._exact_patience_s(job, holes, at)
+        if slowdown := self._mildest(job, holes):
+            patience_s = self._worth_s(job, slowdown, at)
+        if at - min(job.refused_since, at) + BLINK_S >= patience_s:
+            patience_s = self._exact_patience_s(job, holes, at)
         self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
         return patience_s
 
@@ -242,12 +244,14 @@ class Profile(Placer):
         slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
         return self._worth_s(job, slowdown, at) if slowdown else 0.0
 
-    def _mildest(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
+    def _mildest(self, job: JobState, holes: Holes) -> float:
         """The least slowdown in holes no larger than the best of now; 0 where it may be no slower at all."""
-        hole = holes.best_hole()
-        key = self, profile.name, gpus, hole
+        model, gpus, hole = job.job.model, job.gpus, holes.best_hole()
+        key = self, model, gpus, hole
         slowdown: float | None = holes.memo.get(key)
         if slowdown is None:
+            if (profile := known(model)) is None:
+                return 0.0  # it may be known later
             slowdown = holes.memo[key] = self._mildest_in(profile, gpus, hole, holes)
         return slowdown
 
