@@ -32,6 +32,20 @@ def test_by_skew_the_limit_decides(model: str, limit: float, waits: bool) -> Non
     assert f"{model} {what}: its largest tensor is {skew} of it, the limit {limit:.1%}" in reason.text
 
 
+def test_by_skew_the_limit_follows_what_runs_have_shown() -> None:
+    """ResNet-50, 9.2 % skewed, may be spread, unless it has shown to suffer."""
+    resnet, shown = {"gpus": 4, "model": "resnet50"}, "resnet50:4:2x1=1.80"
+    assert scattered(rule="skew").submit("d", **resnet).started == ["d"]
+    assert scattered(rule="skew", measured=shown).submit("d", **resnet).started == []
+    assert scattered(rule="skew", measured=shown, limit=0.378).submit("d", **resnet).started == ["d"]
+    assert scattered(rule="skew", measured="resnet50:4:2x1=1.05").submit("d", **resnet).started == ["d"]
+    lab = scattered(rule="skew", measured="vgg16:4:2x1=1.00")
+    lab.submit("d", gpus=4, model="vgg16")
+    reason = lab.why("d")
+    assert reason is not None
+    assert "kept together: its largest tensor is 74.3% of it, the limit 37.5%" in reason.text
+
+
 def test_by_skew_who_waits_keeps_its_place() -> None:
     """ResNet-50 does not suffer by the network, but by this limit: so its place is built."""
     lab = scattered(rule="skew", limit=0.05, floor_s=1000)
@@ -56,9 +70,14 @@ def test_by_skew_only_who_suffers_keeps_what_is_free(limit: float, node: str) ->
 
 
 def test_what_placers_accept() -> None:
-    for options in ({"limit": 0}, {"limit": 1}, {"sharing": 1}, {"floor_s": 0}, {"expected_s": 0}):
+    for limit in (0, 1, "0.5", "fitted"):
+        placers.make("profile", {"limit": limit})
+    for limit in (1.1, "low", "nan"):
+        with pytest.raises(OptionError, match="limit"):
+            placers.make("profile", {"limit": limit})
+    for options in ({"sharing": 1}, {"floor_s": 0}, {"expected_s": 0}):
         placers.make("profile", options)
-    for options in ({"limit": 1.1}, {"sharing": 0.9}, {"floor_s": -1}, {"expected_s": -1}, {"moves": -1}):
+    for options in ({"sharing": 0.9}, {"floor_s": -1}, {"expected_s": -1}, {"moves": -1}):
         with pytest.raises(OptionError, match=next(iter(options))):
             placers.make("profile", options)
     placers.make("relaxing", {"back_off_s": 0, "retries": 1})

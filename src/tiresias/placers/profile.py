@@ -8,6 +8,7 @@ durations, a job is expected to run for about as long as it has run so far, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tiresias.core.facts import Allocation
@@ -30,10 +31,11 @@ from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, pac
 from tiresias.profiles.measured import Place, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
-from tiresias.profiles.packlimit import ACCEPTABLE, PACKLIMIT
+from tiresias.profiles.packlimit import ACCEPTABLE, refit
 
 BLINK_S = 1e-6  # an instant may be a hair early by rounding
 UNTIMED = 1.5  # the slowdown assumed of a skewed model whose compute time is not known
+FITTED = "fitted"
 MOST_SPLIT = 12  # GPUs of a gang for which all ways to split it are looked at
 MOST_REMEMBERED = 4096  # answers for states of the nodes
 
@@ -45,6 +47,10 @@ def one_of(*names: str) -> Any:
         return text
 
     return parse
+
+
+def limit_of(told: str | float) -> str | float:
+    return told if told == FITTED else float(told)
 
 
 def links_of(told: str | Links) -> Links:
@@ -68,7 +74,9 @@ class Profile(Placer):
         rule: str = option(
             "network", "who suffers: network (predicted slowdown) or skew", one_of("network", "skew")
         )
-        limit: float = option(PACKLIMIT, "with rule=skew: who has a tensor of a larger share than this")
+        limit: float | str = option(
+            FITTED, "with rule=skew: who has a tensor of a larger share; fitted: to what runs showed", limit_of
+        )
         network: str | Links = option(
             "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of
         )
@@ -81,8 +89,10 @@ class Profile(Placer):
         measured: str = option("", "slowdowns that runs have shown: model:gpus:NODESxGROUPS=1.45,…", checked)
 
         def __post_init__(self) -> None:
-            if not (0 <= self.limit <= 1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
-                raise ValueError("limit must be from 0 to 1, sharing 1 or more, floor_s 0 or more")
+            if self.limit != FITTED and not 0 <= float(self.limit) <= 1:
+                raise ValueError(f"limit must be from 0 to 1, or {FITTED}")
+            if not (1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
+                raise ValueError("sharing must be 1 or more, floor_s 0 or more")
             if not 0 <= self.expected_s < INFINITY or self.moves < 0:
                 raise ValueError("expected_s and moves must be 0 or more")
             if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
@@ -100,6 +110,14 @@ class Profile(Placer):
         self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
         self._answer_s = 0.0
         self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
+
+    @cached_property
+    def _limit(self) -> float:
+        """When it is first asked for, all models that have been measured are known."""
+        if self.options.limit != FITTED:
+            return float(self.options.limit)
+        models = ((known(place.model), slowdown) for place, slowdown in self._measured.items())
+        return refit((model.skew, slowdown) for model, slowdown in models if model and model.skew is not None)
 
     def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
         gpus = job.gpus
@@ -143,7 +161,7 @@ class Profile(Placer):
         if profile is None:
             return f"nothing is known of its model ({job.job.model or 'none named'}), so it may be spread"
         if self.options.rule == "skew" or profile.compute_s is None:
-            skew, limit = profile.skew or 0.0, self.options.limit
+            skew, limit = profile.skew or 0.0, self._limit
             what = "kept together" if skew > limit else "may be spread"
             return f"{profile.name} {what}: its largest tensor is {skew:.1%} of it, the limit {limit:.1%}"
         node_gpus = self._network.links.node_gpus
@@ -194,7 +212,7 @@ class Profile(Placer):
 
     def _may_suffer(self, profile: ModelProfile, gpus: int, holes: Holes) -> bool:
         if self.options.rule == "skew" or profile.compute_s is None:
-            return (profile.skew or 0.0) > float(self.options.limit)
+            return (profile.skew or 0.0) > self._limit
         return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
@@ -288,7 +306,7 @@ class Profile(Placer):
         if holes.free == holes.gpus:
             return 0.0  # nobody to wait for
         by_skew = self._by_skew or profile.compute_s is None
-        if by_skew and (profile.skew or 0.0) <= self.options.limit:
+        if by_skew and (profile.skew or 0.0) <= self._limit:
             return 0.0
         here, best = self._best_now(profile, gpus, holes)[1], ideal(gpus, holes)
         if here == best or here == ((gpus,),):

@@ -14,6 +14,15 @@ PACKLIMIT = 0.378
 """Fitted to the paper's ten models; any cut from 0.15 to 0.60 tells those that suffer from the others."""
 ACCEPTABLE = 1.1
 """A slowdown up to which a spread job is said not to suffer."""
+PAPER = ((0.15, 1.0), (0.60, 2.0))
+"""What the paper's models say, as (skew, slowdown): of those that do not suffer the most skewed, and of those
+that do the least skewed."""
+
+
+def refit(history: Iterable[tuple[float, float]]) -> float:
+    """The limit by what jobs have shown, (skew, slowdown when spread), beside what the paper's models did."""
+    shown = list(history)
+    return fit_limit([*PAPER, *shown]) if shown else PACKLIMIT
 
 
 def fit_limit(
