@@ -75,7 +75,7 @@ class Profile(Placer):
             "network", "who suffers: network (predicted slowdown) or skew", one_of("network", "skew")
         )
         limit: float | str = option(
-            FITTED, "with rule=skew: who has a tensor of a larger share; fitted: to what runs showed", limit_of
+            FITTED, "with rule=skew: whose largest tensor has a larger share; or fitted to runs", limit_of
         )
         network: str | Links = option(
             "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of
