@@ -409,19 +409,28 @@ def _simulated(
 ) -> tuple[str, object]:
     assert replayed is not None, cell
     try:
-        result = simulate(
-            replayed,
-            cell.cluster,
-            cell.policy,
-            options=dict(cell.options),
-            placer=cell.placer,
-            network=cell.network,
-            models=cell.models,
-            preemption_cost_s=cell.preemption_cost_s,
-            cpu_speed=cell.cpu_speed,
-            use_cpus=cell.use_cpus,
-            progress=lambda done, total, at: pipe.send(("progress", done, total, at)),
+        result = simulate_cell(
+            cell, replayed, lambda done, total, at: pipe.send(("progress", done, total, at))
         )
     except (InputError, OptionError) as error:
         return "failed", str(error)
     return "done", keep(result)
+
+
+def simulate_cell(
+    cell: Cell, replayed: Replayed, progress: Callable[[int, int, float], None] | None = None
+) -> Result:
+    """One simulation of a table, in this process."""
+    return simulate(
+        replayed,
+        cell.cluster,
+        cell.policy,
+        options=dict(cell.options),
+        placer=cell.placer,
+        network=cell.network,
+        models=cell.models,
+        preemption_cost_s=cell.preemption_cost_s,
+        cpu_speed=cell.cpu_speed,
+        use_cpus=cell.use_cpus,
+        progress=progress,
+    )

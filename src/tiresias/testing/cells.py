@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tiresias.sim import Result, simulate
-from tiresias.sim.experiment import Cell
+from tiresias.sim import Result
+from tiresias.sim.experiment import Cell, simulate_cell
 
 
 def run_cells_here(
@@ -14,14 +14,4 @@ def run_cells_here(
 ) -> Iterator[tuple[int, Any]]:
     """As tiresias.sim.experiment.run_cells, without workers and one after the other."""
     for number, cell in enumerate(cells):
-        result = simulate(
-            replayed[cell.seed],
-            cell.cluster,
-            cell.policy,
-            options=dict(cell.options),
-            placer=cell.placer,
-            network=cell.network,
-            models=cell.models,
-            preemption_cost_s=cell.preemption_cost_s,
-        )
-        yield number, keep(result)
+        yield number, keep(simulate_cell(cell, replayed[cell.seed]))
