@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import ladder, live, network, observe, placement, placing, quality, speed
-from tiresias.observe.interrupts import ended_in_order
+from tiresias.executors.interrupts import ended_in_order
 
 ALL = {
     "speed.philly": speed.philly,

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from tiresias.executors import procfs
-from tiresias.observe.interrupts import ended_in_order, not_now
+from tiresias.executors.interrupts import ended_in_order, not_now
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0

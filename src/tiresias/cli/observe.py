@@ -49,8 +49,8 @@ def observe_command(
 
     Its output goes to stderr, so that stdout has figures only.
     """
+    from tiresias.executors.interrupts import ended_in_order
     from tiresias.observe import observe
-    from tiresias.observe.interrupts import ended_in_order
 
     if model is not None:
         raise typer.BadParameter(f"{model!r} and a command after --: give one of them", param_hint="MODEL")

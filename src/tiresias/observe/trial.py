@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO
 
 from tiresias.executors import procfs
+from tiresias.executors.interrupts import not_now
 from tiresias.executors.ports import free_port
 from tiresias.observe.errors import ObserveError
 from tiresias.observe.gang import Gang, gang, is_same
-from tiresias.observe.interrupts import not_now
 from tiresias.observe.records import read_all
 
 DIRECTORY = "TIRESIAS_OBSERVE_DIR"

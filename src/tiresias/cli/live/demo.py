@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import demo_view, report, up_down
 from tiresias.cli.live.talking import talking
 from tiresias.cli.units import count
+from tiresias.executors.interrupts import as_ctrl_c, ended_in_order, not_now
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -146,14 +146,14 @@ def checked(
 def _manager(first_queue_gpu_s: float) -> Iterator[Path]:
     """A manager in a temporary home; when it is left, nothing is left."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-demo-"))
-    with _signals_as_ctrl_c():
+    with ended_in_order(as_ctrl_c):
         try:
-            with _undisturbed():
+            with not_now():
                 queues = [f"queues={first_queue_gpu_s:g}"]
                 up_down.up(fake_gpus=GPUS, policy="tiresias-l", options=queues, home=home)
             yield home
         finally:
-            with _undisturbed(is_the_end=True):
+            with not_now(is_the_end=True):
                 _take_down(home)
 
 
@@ -167,33 +167,3 @@ def _take_down(home: Path) -> None:
         except Stop as stop:
             raise Stop(f"{stop}\nThe demo could not be taken down; see {home}", FAILED) from None
     shutil.rmtree(home)
-
-
-@contextmanager
-def _signals_as_ctrl_c() -> Iterator[None]:
-    """A demo that is told to end, or whose terminal is gone, ends as after Ctrl-C."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _undisturbed(*, is_the_end: bool = False) -> Iterator[None]:
-    """What is begun here is brought to its end; a Ctrl-C counts afterwards, unless that is the end anyway."""
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda which, _: came.append(which)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if came and not is_the_end:
-        raise KeyboardInterrupt
