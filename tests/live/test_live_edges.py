@@ -306,7 +306,7 @@ def test_groups_of_gpus_are_known_by_slot_and_told_anew_when_they_differ(tmp_pat
     cards.groups = ((0, 2), (1, 3))
     with opened(tmp_path, cards) as manager:
         assert manager.nodes()[0].groups == [[0, 2], [1, 3]]
-        allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0)
+        allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0, 0.0)
         assert allocation == ((0, 0b0101),), "two that are near each other"
     cards.gone, cards.groups = {3}, ((0, 2),)
     with opened(tmp_path, cards) as manager:

@@ -66,19 +66,6 @@ class Demand:
 
 
 @dataclass(slots=True)
-class Room:
-    """What is left for the ranks behind; never grows along the ranks."""
-
-    gpus: int
-
-    def fits(self, demand: Demand) -> bool:
-        return demand.gpus <= self.gpus
-
-    def take(self, demand: Demand) -> Room:
-        return Room(self.gpus - demand.gpus)
-
-
-@dataclass(slots=True)
 class Job:
     """What a user submitted.
 

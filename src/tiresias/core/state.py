@@ -19,10 +19,6 @@ from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, P
 PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
 
-Key = tuple[Any, ...]
-"""Where a job stands: (priority class, the policy's rank, submission, id), flat so that it compares fast."""
-
-
 class Run:
     """One attempt of a job, from grant to exit."""
 
@@ -60,7 +56,6 @@ class JobState:
     """An active job and what has become of it so far."""
 
     __slots__ = (
-        "admitted",
         "cancelled",
         "cpu_run",
         "deferred",
@@ -73,21 +68,17 @@ class JobState:
         "held_s",
         "id",
         "job",
-        "key",
         "last_preempted_at",
         "phase",
-        "pinned",
         "preemptible",
         "preemptions",
         "priority",
         "progress_s",
-        "refused_since",
         "run",
         "runs",
         "service_gpu_s",
         "submitted_at",
         "waiting_since",
-        "wakes_at",
     )
 
     def __init__(self, job: Job):
@@ -113,13 +104,7 @@ class JobState:
         self.held = False  # its user wants it HELD, though a run of it may still be stopping
         self.deferred = ""  # why it waits for something other than its turn
         self.deferred_until = INFINITY
-        # The planner's bookkeeping.
-        self.key: Key | None = None  # where it stands in the ranking; None: not ranked
-        self.admitted = False  # in the plan's target
-        self.pinned = False  # holds slots that no plan may take
-        self.wakes_at = INFINITY  # when its rank or its pin changes by itself
-        self.refused_since = INFINITY  # since when the placer has refused it though enough slots are free
-        self.fragmented_s = 0.0  # seconds it waited so before
+        self.fragmented_s = 0.0  # seconds it waited though enough slots were free
 
     @property
     def user(self) -> str:
@@ -173,6 +158,7 @@ class State:
         self.runs: dict[RunId, Run] = {}
         self.next_run_id = 1
         self.memory = memory  # the policy's: a serialisable value
+        self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
 
     def hold(self, job: JobState, run: Run) -> None:
         """Give the run its slots: GPUs, or those of CPUs."""

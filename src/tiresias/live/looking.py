@@ -109,7 +109,7 @@ class Window(Desk):
     def _in_order(self) -> list[JobState]:
         jobs = self.state.jobs
         running = [job for job in jobs.values() if job.run is not None]
-        ranked = [job for job in self.controller.target if job.run is None]
+        ranked = [entry.job for entry in self.controller.target if entry.job.run is None]
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 
@@ -128,7 +128,7 @@ class Window(Desk):
             job.job.name,
             job.user,
             job.phase.value,
-            quick_reason(job, self.state.ledger.gpus),
+            quick_reason(job, self.controller),
             job.gpus,
             job.runs,
             job.preemptions,
@@ -148,8 +148,9 @@ class Window(Desk):
         policy = self.controller.policy
         if not hasattr(policy.options, "queues") or not job.runs:
             return 1 if hasattr(policy.options, "queues") else None
-        if job.key is not None:
-            return int(job.key[1]) + 1
+        key = self.controller.entries[job.id].key
+        if key is not None:
+            return int(key[1]) + 1
         return int(policy.rank(job, self.state.memory, self.now())[0]) + 1
 
     def _ended(self, record: JobRecord, caller: Caller) -> JobSummary:

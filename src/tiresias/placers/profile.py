@@ -107,7 +107,7 @@ class Profile(Placer):
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
         self._by_skew: bool = self.options.rule == "skew"
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
-        self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
+        self._asked: tuple[JobState | None, Holes | None, int, float, float] = None, None, 0, 0.0, 0.0
         self._answer_s = 0.0
         self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
 
@@ -119,7 +119,7 @@ class Profile(Placer):
         models = ((known(place.model), slowdown) for place, slowdown in self._measured.items())
         return refit((model.skew, slowdown) for model, slowdown in models if model and model.skew is not None)
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         gpus = job.gpus
         if gpus > holes.free:
             return None
@@ -128,24 +128,24 @@ class Profile(Placer):
             together = on_one_node(gpus, holes)
             if not self._groups.matter:
                 return together
-        if at - min(job.refused_since, at) + BLINK_S < self._patience_s(job, holes, at):
+        if at - refused_since + BLINK_S < self._patience_s(job, holes, at, refused_since):
             return None
         if together is not None:
             return together
         return fewest_now(gpus, holes, self._best_now(known(job.job.model), gpus, holes)[0])
 
-    def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+    def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         if self._groups.matter:
             profile = known(job.job.model)
             if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
                 return near
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
-    def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
-        return min(job.refused_since, at) + self._patience_s(job, holes, at)
+    def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
+        return refused_since + self._patience_s(job, holes, at, refused_since)
 
-    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
-        waits_s = min(job.refused_since, at) + self._exact_patience_s(job, holes, at) - at
+    def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
+        waits_s = refused_since + self._exact_patience_s(job, holes, at) - at
         now = on_one_node(job.gpus, holes)
         profile = known(job.job.model)
         if now is not None and profile is not None:
@@ -239,22 +239,22 @@ class Profile(Placer):
         iteration = self._network.iteration
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
-    def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
+    def _patience_s(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
         """What the best place of now would cost over the time that the job is expected to run, at least.
 
         While it has not yet waited for as long as the mildest place in such holes would be worth, that is the
         answer: it takes far less to work out. A refusal is followed by the question for how long: the last
         answer is kept for it.
         """
-        for_job, of_holes, changes, asked_at = self._asked
-        if for_job is job and of_holes is holes and changes == holes.changes and asked_at == at:
+        for_job, of_holes, *rest = self._asked
+        if for_job is job and of_holes is holes and rest == [holes.changes, at, refused_since]:
             return self._answer_s
         patience_s = 0.0
         if slowdown := self._mildest(job, holes):
             patience_s = self._worth_s(job, slowdown, at)
-        if at - min(job.refused_since, at) + BLINK_S >= patience_s:
+        if at - refused_since + BLINK_S >= patience_s:
             patience_s = self._exact_patience_s(job, holes, at)
-        self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
+        self._asked, self._answer_s = (job, holes, holes.changes, at, refused_since), patience_s
         return patience_s
 
     def _exact_patience_s(self, job: JobState, holes: Holes, at: float) -> float:

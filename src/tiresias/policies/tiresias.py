@@ -95,10 +95,10 @@ class TiresiasL(Policy):
         return memory
 
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
-        return self.standing(job, memory, at)[0]
+        return self.standing(job, memory, at, False)[0]
 
-    def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
-        service = self._service(job, memory, at)
+    def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
+        service = self._service(job, memory, at) if self._knob else job.service_at(at)
         ladder = memory.ladder
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
         run = job.run
@@ -113,7 +113,7 @@ class TiresiasL(Policy):
                 above_s = (ladder[queue - 1] - service) / job.gpus + at - since  # in a higher queue, this run
                 if above_s * job.gpus > TOLERANCE_GPU_S:
                     since += above_s
-            is_entering = queue > 0 and job.wakes_at <= at and (at - since) * job.gpus <= TOLERANCE_GPU_S
+            is_entering = queue > 0 and is_due and (at - since) * job.gpus <= TOLERANCE_GPU_S
             rank = self._order(job, queue, since, is_entering)
             if rank[1] == NEW:
                 return rank, at
@@ -222,8 +222,8 @@ class TiresiasG(TiresiasL):
         table = queue_table(values, weights, ladder) if is_queue else sup_table(values, weights)
         return table.coarse(self.options.same_within) if self.options.same_within > 1 else table
 
-    def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
-        rank, until = super().standing(job, memory, at)
+    def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
+        rank, until = super().standing(job, memory, at, is_due)
         if memory.table is None or rank[0] == len(memory.ladder):
             return rank, until
         service = self._service(job, memory, at)

@@ -14,7 +14,6 @@ from itertools import groupby, pairwise
 
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Fact
-from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.store.batch import Chosen
@@ -106,8 +105,7 @@ def redecide(story: Replay) -> Difference | None:
         if recorded.change is not None:
             policy, placer, state.memory = _made(recorded.change)
         if recorded.is_restart:
-            for job in state.jobs.values():  # how long they were refused before, nobody knew any more
-                job.refused_since = INFINITY
+            state.refused_since.clear()  # the manager that was started anew did not know it any more
         if recorded.is_fresh:
             controller = Controller(state, policy, placer)
         step = Step()

@@ -1,6 +1,4 @@
-"""A State as rows, and back. What the planner works out by itself (key, admitted, pinned, wakes_at) and what
-follows from the job (gpus, priority …) is not stored.
-"""
+"""A State as rows, and back. What follows from the job (gpus, priority …) is not stored."""
 
 from __future__ import annotations
 
@@ -83,8 +81,7 @@ def rebuild(rows: Rows, memory: Any) -> State:
             state.books_of(node.name).withdraw(node.name)
         for index in json.loads(out):
             state.books_of(node.name).withdraw_slot(node.name, index)
-    for id, since in rows.refused.items():
-        state.jobs[JobId(id)].refused_since = since
+    state.refused_since = {JobId(id): since for id, since in rows.refused.items()}
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
     return state
@@ -131,9 +128,8 @@ def from_json(text: str) -> Rows:
 
 
 def refused_in(state: State) -> dict[int, float]:
-    """Whom the placer refuses though enough slots are free, and since when."""
-    jobs = state.jobs.values()
-    return {job.id: job.refused_since for job in jobs if job.refused_since != INFINITY}
+    """Since when the placer has refused which jobs though enough slots are free."""
+    return {int(id): since for id, since in state.refused_since.items()}
 
 
 def _filled(rows: Iterable[list[Any]], columns: str, defaults: Row) -> list[Row]:

@@ -263,9 +263,9 @@ def check_anew(driver: RandomDriver) -> None:
     new, step = Controller(state, old.policy, old.placer), Step()
     new.handle([f.TimerFired(state.at)], step)
     assert not step.facts, ("decided only when all is worked out anew", step.facts)
-    for id, job in old.state.jobs.items():
-        twin = state.jobs[id]
-        assert (job.admitted, job.pinned) == (twin.admitted, twin.pinned), ("another plan", id)
+    for id, entry in old.entries.items():
+        twin = new.entries[id]
+        assert (entry.admitted, entry.pinned) == (twin.admitted, twin.pinned), ("another plan", id)
     before, after = [[job.id for job in view.ranked()] for view in (old.view, new.view)]
     if not old.policy.moves:  # near ties of moving ranks may be told apart by rounding
         assert before == after, ("another order", before, after)

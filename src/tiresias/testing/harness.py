@@ -241,7 +241,7 @@ class Harness:
     def _grant(self, name: str, at: float, on: Mapping[str, int] | None) -> f.Fact:
         job, ledger = self.job(name), self.state.ledger
         if on is None:
-            allocation = self._placer.place(job, ledger, at)
+            allocation = self._placer.place(job, ledger, at, at)
         else:
             spots = [(ledger.position(node), count) for node, count in on.items()]
             allocation = tuple((node, ledger.pick(node, count)) for node, count in spots)
