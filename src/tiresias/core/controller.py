@@ -57,6 +57,7 @@ class Controller:
         self.placer = placer
         if state.memory is None:
             state.memory = policy.new_memory()
+        self._drifts = policy.drifts
         self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
         self.entries: dict[JobId, JobEntry] = {}  # of all active jobs
         self.target: Target[JobEntry] | SortedTarget = self._new_target()
@@ -90,8 +91,14 @@ class Controller:
         return [entry for entry in self.entries.values() if entry.pinned]
 
     def key_of(self, job: JobState, rank: Rank) -> Key:
-        """The rank key of a job to which the policy gave this rank; OptionError if it is not a rank."""
+        """The rank key of a job to which the policy gave this rank; OptionError if it is no rank."""
         try:
+            if self._drifts and len(rank) != 1:
+                raise OptionError(
+                    f"{self.policy.name} ranks job {job.id} {rank!r}, but a rank that drifts is one number;"
+                    f" return (number,), or set drifts = False in {type(self.policy).__name__} and say in"
+                    " `standing` until when a rank holds"
+                )
             return (job.priority, *rank, job.submitted_at, job.id)
         except TypeError:
             raise OptionError(
@@ -158,7 +165,7 @@ class Controller:
                     step.ended.append(job)
                 elif (run := job.open_run) is not None:
                     step.commands.append(StopRun(run.id))
-        elif self.policy.moves:
+        elif self._drifts:
             self._sync(job, at)
         return not is_silent
 
@@ -273,8 +280,8 @@ class Controller:
             heappush(self._wakes, (at, entry.id))
 
     def _new_target(self) -> Target[JobEntry] | SortedTarget:
-        if self.policy.moves or self.policy.strict:
-            drift = self.policy.drift if self.policy.moves else None
+        if self._drifts or self.policy.strict:
+            drift = self.policy.drift if self._drifts else None
             return SortedTarget(self.state, drift, strict=self.policy.strict)
         return Target(self.state.ledger.capacity)
 

@@ -47,7 +47,7 @@ class Policy(ABC):
     name: ClassVar[str]
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
-    moves: ClassVar[bool] = False  # the rank of a job that holds slots changes all the time (see drift)
+    drifts: ClassVar[bool] = False  # the rank, one number, changes while the job holds GPUs (see drift)
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
     Options: ClassVar[Any] = NoOptions
@@ -72,7 +72,7 @@ class Policy(ABC):
         return self.rank(job, memory, at), INFINITY
 
     def drift(self, job: JobState) -> float:
-        """How much the (one) number of a moving rank changes a second while the job holds its slots."""
+        """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0
 
     def due(self, job: JobState, memory: Any, at: float) -> Fact | None:

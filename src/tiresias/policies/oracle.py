@@ -34,7 +34,7 @@ class Srtf(Policy):
     """Shortest remaining time first, known in advance."""
 
     name = "srtf"
-    moves = True
+    drifts = True
     Options = PreemptiveOptions
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
@@ -49,7 +49,7 @@ class Srsf(Policy):
     """Shortest remaining service (time x GPUs) first, known in advance: the oracle."""
 
     name = "srsf"
-    moves = True
+    drifts = True
     Options = PreemptiveOptions
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
