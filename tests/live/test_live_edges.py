@@ -9,7 +9,7 @@ from time import time
 
 import pytest
 
-from tiresias.core.model import JobId, Phase, RunId
+from tiresias.core.model import JobId, Phase, Pool, RunId
 from tiresias.core.state import JobState, Run
 from tiresias.executors.base import RunGone
 from tiresias.executors.gpus import Driver, Gpu
@@ -344,7 +344,7 @@ def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp
 
 
 def test_a_clock_that_was_set_back_makes_no_run_end_before_it_began(tmp_path: Path) -> None:
-    run = Run(RunId(1), JobId(1), ((0, 1),), granted_at=100.0, progress_s=0.0)
+    run = Run(RunId(1), JobId(1), ((0, 1),), Pool.GPUS, granted_at=100.0, progress_s=0.0)
     assert keeper._ended_at(run, RunGone(RunId(1), ended_at=50.0), 200.0) == 100.0
     assert keeper._ended_at(run, RunGone(RunId(1), ended_at=150.0), 200.0) == 150.0
     assert keeper._ended_at(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"

@@ -134,26 +134,26 @@ class Life:
 
     def _start(self, whom: int) -> list[Fact]:
         return [
-            f.RunStarted(self.at, job.open_run.id, 1.0 if whom % 2 else 0.5)
+            f.RunStarted(self.at, job.run.id, 1.0 if whom % 2 else 0.5)
             for job in self._pick(whom, Phase.STARTING)
-            if job.open_run is not None
+            if job.run is not None
         ]
 
     def _exit(self, whom: int) -> list[Fact]:
         cause = list(ExitCause)[whom % len(ExitCause)]
         return [
-            f.RunExited(self.at, job.open_run.id, cause, job.progress_at(self.at))
+            f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
             for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
-            if job.open_run is not None
+            if job.run is not None
         ]
 
     def _progress(self, whom: int) -> list[Fact]:
         return [
             f.RunProgressed(
-                self.at, job.open_run.id, job.progress_at(self.at) + whom % 3, 0.25 * (1 + whom % 5)
+                self.at, job.run.id, job.progress_at(self.at) + whom % 3, 0.25 * (1 + whom % 5)
             )
             for job in self._pick(whom, Phase.RUNNING)
-            if job.open_run is not None
+            if job.run is not None
         ]
 
     def _hold(self, whom: int) -> list[Fact]:
@@ -256,7 +256,7 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
     assert list(live.runs) == list(rebuilt.runs)
     for run_id, run in live.runs.items():
         assert picture(run) == picture(rebuilt.runs[run_id])
-        assert rebuilt.jobs[run.job_id].open_run is rebuilt.runs[run_id]
+        assert rebuilt.jobs[run.job_id].run is rebuilt.runs[run_id]
     assert list(live.ledger.held.items()) == list(rebuilt.ledger.held.items())
     assert _lasting(live.ledger) == _lasting(rebuilt.ledger)
     assert (live.cpus is None) == (rebuilt.cpus is None)
@@ -276,5 +276,4 @@ def picture(what: JobState | Run) -> dict[str, Any]:
     fields = {name: getattr(what, name) for name in what.__slots__ if name not in NOT_STORED}
     if isinstance(what, JobState):
         fields["run"] = None if what.run is None else picture(what.run)
-        fields["cpu_run"] = None if what.cpu_run is None else picture(what.cpu_run)
     return fields

@@ -21,7 +21,7 @@ from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.migrations import migrations_for
-from tiresias.core.model import INFINITY, JobId, Phase, Rank, RunId
+from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.sorted_target import SortedTarget
@@ -29,7 +29,7 @@ from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
 from tiresias.core.view import View
 
-STOPPING = Phase.STOPPING
+STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
 PASSED = 1e300  # wakes_at of a job whose passing rank has served: later than any instant
 BY_KEY = attrgetter("key")
@@ -163,7 +163,7 @@ class Controller:
             elif kind in STOPPERS:
                 if job.ended_at == at:
                     step.ended.append(job)
-                elif (run := job.open_run) is not None:
+                elif (run := job.run) is not None:
                     step.commands.append(StopRun(run.id))
         elif self._drifts:
             self._sync(job, at)
@@ -238,10 +238,13 @@ class Controller:
             entry.wakes_at = PASSED
             self._passing.append(job)
         elif until != entry.wakes_at:
-            self._wake_at(entry, max(until, at + 2 * BLINK_S))
+            soonest = at + 2 * BLINK_S
+            self._wake_at(entry, until if until > soonest else soonest)
 
     def _pinned_until(self, job: JobState, run: Run) -> float:
-        """Until when nobody may stop this run."""
+        """Until when no plan may stop this run."""
+        if run.pool is CPUS:
+            return -INFINITY  # it has nothing that a plan could take
         if not self.policy.preempts or not job.preemptible:
             return INFINITY
         ledger = self.state.ledger
@@ -329,14 +332,16 @@ class Controller:
         victims = []
         for entry in flips.values():
             job = entry.job
+            run = job.run
+            goes_on = run is not None and run.pool is GPUS and job.phase is not STOPPING
             if entry.admitted:
-                if job.run is None or job.phase is STOPPING:
+                if not goes_on:
                     ready[entry.id] = entry
             else:
                 ready.pop(entry.id, None)
                 if refused_since:
                     refused_since.pop(entry.id, None)
-                if job.run is not None and job.phase is not STOPPING:
+                if goes_on:
                     victims.append(entry)
         flips.clear()
         if len(victims) > 1:
@@ -345,7 +350,7 @@ class Controller:
             self._stop(entry.job, at, step)
 
     def _stop(self, job: JobState, at: float, step: Step) -> None:
-        run = job.open_run
+        run = job.run
         assert run is not None
         run_id = run.id
         decision = f.RunRevoked(at, run_id)
@@ -384,7 +389,7 @@ class Controller:
         if self._refused:
             self._refused.clear()
         refused = waiting = behind = False  # behind: somebody started behind one that waits
-        entries = [entry for entry in ready.values() if entry.job.run is None]  # the others are still saving
+        entries = [entry for entry in ready.values() if entry.job.gpu_run is None]  # the others still save
         if len(entries) > 1:
             entries.sort(key=BY_KEY)
         if len(entries) < len(ready):
@@ -411,7 +416,7 @@ class Controller:
                 if self.policy.strict:
                     break
                 continue
-            if job.cpu_run is not None:  # its GPUs are free: they are kept until it has saved
+            if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
                 self._hide(allocation, kept)
                 if job.phase is not STOPPING:
                     self._stop(job, at, step)

@@ -6,7 +6,7 @@ from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
-from tiresias.core.model import Phase, RunId
+from tiresias.core.model import Phase, Pool, RunId
 from tiresias.core.overflow import overflow
 from tiresias.core.plan import plain_target
 from tiresias.core.state import State, is_schedulable
@@ -21,10 +21,8 @@ def check(state: State) -> None:
     for id, job in state.jobs.items():
         assert job.id == id, (id, job.id)
         assert job.phase not in ENDED, ("an ended job is active", id, job.phase)
-        run = job.open_run
+        run = job.run
         assert (run is not None) == (job.phase in HOLDING), (id, job.phase, run)
-        assert job.run is None or job.cpu_run is None, ("runs on GPUs and on CPUs", id)
-        assert job.cpu_run is None or job.job.demand.cpu_speed is not None, ("cannot run on CPUs", id)
         assert (job.phase is HELD) <= job.held, ("HELD, but nobody holds it", id)
         assert not (job.held and job.phase in (Phase.STARTING, Phase.RUNNING)), ("held, but runs", id)
         assert not (job.deferred and run is not None), ("deferred, but holds slots", id, job.deferred)
@@ -32,12 +30,15 @@ def check(state: State) -> None:
             assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
             assert sum(slots.bit_count() for _, slots in run.allocation) == job.gpus, ("partial gang", id)
             assert run.granted_at <= state.at, (id, run.granted_at, state.at)
+            assert run.pool is state.pool_of(run.allocation), ("slots of another pool", id, run.pool)
+            can_run_there = run.pool is Pool.GPUS or job.job.demand.cpu_speed is not None
+            assert can_run_there, ("cannot run on CPUs", id)
         assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
         spare = job.held_s * job.gpus - job.service_gpu_s  # what was held on CPUs
         assert spare >= -1e-6 * (1 + job.service_gpu_s), id
         assert state.cpus is not None or spare <= 1e-6 * (1 + job.service_gpu_s), id
-    on_gpus = {job.run.id for job in state.jobs.values() if job.run is not None}
-    on_cpus = {job.cpu_run.id for job in state.jobs.values() if job.cpu_run is not None}
+    runs = [job.run for job in state.jobs.values() if job.run is not None]
+    on_gpus, on_cpus = ({run.id for run in runs if run.pool is pool} for pool in Pool)
     assert on_gpus == state.ledger.held.keys(), (on_gpus, state.ledger.held.keys())
     assert on_cpus == (state.cpus.held.keys() if state.cpus is not None else set()), on_cpus
     assert on_gpus | on_cpus == state.runs.keys(), (on_gpus, on_cpus, state.runs.keys())
@@ -89,10 +90,10 @@ def check_plan(controller: Controller) -> None:
     assert not target.flips, ("a change that the plan has not seen", target.flips)
     for entry in ranked:
         job = entry.job
-        if job.phase in (Phase.STARTING, Phase.RUNNING) and job.run is not None:
+        if job.phase in (Phase.STARTING, Phase.RUNNING) and job.gpu_run is not None:
             assert entry.admitted, ("runs, but is not in the target", job.id)
     assert state.refused_since.keys() <= chosen, ("refused, but not in the target", state.refused_since)
-    _check_starts(controller, [entry for entry in ranked if entry.admitted and entry.job.run is None])
+    _check_starts(controller, [entry for entry in ranked if entry.admitted and entry.job.gpu_run is None])
     if state.cpus is not None and controller.policy.uses_cpus:
         left = [entry.id for entry in overflow(ranked, state.cpus.free)]
         assert not left, ("would fit on CPUs, and was not started there", left)
@@ -110,7 +111,7 @@ def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
         since = state.refused_since.get(job.id, at)
         if fits:
             allocation = placer.place(job, holes, at, since)
-            if allocation is not None and job.cpu_run is not None:
+            if allocation is not None and job.run is not None:
                 assert job.phase is Phase.STOPPING, ("its GPUs are free, and it is kept on CPUs", job.id)
                 ledger.take(RunId(-1 - number), allocation)
                 continue

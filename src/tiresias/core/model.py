@@ -33,6 +33,13 @@ class Phase(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+class Pool(StrEnum):
+    """The kind of slots that a run holds."""
+
+    GPUS = "GPUs"
+    CPUS = "CPUs"
+
+
 class Priority(StrEnum):
     """A class above the policy's order: every high job ranks before every normal one."""
 

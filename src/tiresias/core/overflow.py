@@ -53,7 +53,7 @@ def place(gpus: int, holes: Holes) -> Allocation:
 
 def where(job: JobState, state: State) -> str:
     """Where and how fast it runs on CPUs, for people."""
-    assert job.cpu_run is not None
-    names = [state.ledger.nodes[node].name for node, _ in job.cpu_run.allocation]
+    assert job.run is not None
+    names = [state.ledger.nodes[node].name for node, _ in job.run.allocation]
     nodes = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
     return f"it runs on CPUs of {nodes} at {job.job.demand.cpu_speed:g} of the speed until GPUs are free"

@@ -56,7 +56,7 @@ def explain(
     """Why this job is not running, in strict precedence; costs nothing until it is asked."""
     job, ledger = entry.job, state.ledger
     if job.phase in (Phase.STARTING, Phase.RUNNING):
-        if job.cpu_run is not None:
+        if job.gpu_run is None:
             return Reason("RunningOnCPUs", overflow.where(job, state))
         return Reason("Running", _where(job, placer))
     if job.phase is Phase.STOPPING:

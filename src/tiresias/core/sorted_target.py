@@ -75,7 +75,7 @@ class SortedTarget:
         entry.admitted = False
 
     def rerank(self, entry: JobEntry, key: Key) -> None:
-        if entry.job.run is not None and entry.id in self._drifting:
+        if entry.id in self._drifting and entry.job.gpu_run is not None:
             self._drifting[entry.id] = self._drifting_key(entry, key)  # in place: it stays nearly sorted
             entry.key = key
             return
@@ -174,7 +174,7 @@ class SortedTarget:
 
     def _insert(self, entry: JobEntry, key: Key) -> None:
         entry.key = key
-        if entry.job.run is not None and self._drift is not None:
+        if self._drift is not None and entry.job.gpu_run is not None:
             self._drifting[entry.id] = self._drifting_key(entry, key)
         else:
             insort(self._fixed, key)

@@ -14,10 +14,11 @@ from tiresias.core import facts as f
 from tiresias.core.facts import Allocation, ExitCause
 from tiresias.core.ledger import Ledger, cpu_ledger, cpu_node
 from tiresias.core.lifecycle import ENDED, HELD, after
-from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
+from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, Pool, RunId
 
 PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
+GPUS, CPUS = Pool.GPUS, Pool.CPUS
 
 class Run:
     """One attempt of a job, from grant to exit."""
@@ -28,6 +29,7 @@ class Run:
         "granted_at",
         "id",
         "job_id",
+        "pool",
         "progress_at",
         "progress_s",
         "speed",
@@ -35,11 +37,18 @@ class Run:
     )
 
     def __init__(
-        self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float
+        self,
+        id: RunId,
+        job_id: JobId,
+        allocation: Allocation,
+        pool: Pool,
+        granted_at: float,
+        progress_s: float,
     ):
         self.id = id
         self.job_id = job_id
         self.allocation = allocation
+        self.pool = pool
         self.granted_at = granted_at
         self.started_at = INFINITY  # when it began to work
         self.progress_s = progress_s  # work known to be done at progress_at
@@ -57,7 +66,6 @@ class JobState:
 
     __slots__ = (
         "cancelled",
-        "cpu_run",
         "deferred",
         "deferred_until",
         "ended_at",
@@ -89,9 +97,8 @@ class JobState:
         self.priority = PRIORITY_ORDER[job.priority]
         self.preemptible = job.preemptible
         self.phase = PENDING
-        self.run: Run | None = None  # on GPUs: all that policies and the target know of
-        self.cpu_run: Run | None = None  # on CPUs; there is never more than one of the two
-        self.runs = 0  # on either
+        self.run: Run | None = None  # the run that holds slots, of GPUs or of CPUs
+        self.runs = 0  # in either pool
         self.preemptions = 0
         self.first_started_at = INFINITY  # first grant of GPUs
         self.last_preempted_at = -INFINITY  # last revocation of GPUs by policy
@@ -123,26 +130,30 @@ class JobState:
         return self.job.model
 
     @property
-    def open_run(self) -> Run | None:
-        """The run that holds slots, be it on GPUs or on CPUs."""
-        return self.cpu_run if self.run is None else self.run
+    def gpu_run(self) -> Run | None:
+        """The run that holds GPUs: None while the job waits, and while it runs on CPUs.
+
+        The target and the policies see no more than this: for them, a job that runs on CPUs waits.
+        """
+        run = self.run
+        return run if run is not None and run.pool is GPUS else None
 
     def service_at(self, at: float) -> float:
-        """Attained service in GPU-seconds: every second its runs held their slots."""
+        """Attained service in GPU-seconds: every second for which its runs held GPUs."""
         run = self.run
-        if run is None:
+        if run is None or run.pool is CPUS:
             return self.service_gpu_s
         return self.service_gpu_s + self.gpus * (at - run.granted_at)
 
     def executed_at(self, at: float) -> float:
         """Seconds its runs have held slots."""
-        run = self.open_run
+        run = self.run
         return self.held_s if run is None else self.held_s + at - run.granted_at
 
     def progress_at(self, at: float) -> float:
         """Seconds of work done, as far as the facts tell; what is done on CPUs counts once it is saved."""
         run = self.run
-        if run is None:
+        if run is None or run.pool is CPUS:
             return self.progress_s
         return run.progress_s + run.speed * (at - run.progress_at)
 
@@ -160,14 +171,18 @@ class State:
         self.memory = memory  # the policy's: a serialisable value
         self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
 
+    def pool_of(self, allocation: Allocation) -> Pool:
+        """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs."""
+        if self.cpus is None or self.ledger.nodes[allocation[0][0]].gpus:
+            return GPUS
+        return CPUS
+
     def hold(self, job: JobState, run: Run) -> None:
-        """Give the run its slots: GPUs, or those of CPUs."""
-        if self.cpus is not None and not self.ledger.nodes[run.allocation[0][0]].gpus:
-            self.cpus.take(run.id, run.allocation)
-            job.cpu_run = run
-        else:
-            self.ledger.take(run.id, run.allocation)
-            job.run = run
+        """Give the run its slots."""
+        ledger = self.ledger if run.pool is GPUS else self.cpus
+        assert ledger is not None, ("a cluster without slots of CPUs", run.id)
+        ledger.take(run.id, run.allocation)
+        job.run = run
         self.runs[run.id] = run
 
     def books_of(self, node: str) -> Ledger:
@@ -254,7 +269,7 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
 
 def _stop_working(job: JobState, at: float) -> None:
     """What a run that is told to stop has done so far is what it can save."""
-    run = job.open_run
+    run = job.run
     if run is not None:
         run.progress_s = run.work_at(at)
         run.progress_at = at
@@ -268,9 +283,10 @@ def _promoted(state: State, fact: f.JobPromoted) -> JobState:
 def _granted(state: State, fact: f.RunGranted) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "RunGranted")
-    state.hold(job, Run(fact.run_id, job.id, fact.allocation, fact.at, job.progress_s))
+    pool = state.pool_of(fact.allocation)
+    state.hold(job, Run(fact.run_id, job.id, fact.allocation, pool, fact.at, job.progress_s))
     job.runs += 1
-    if job.run is not None and job.first_started_at == INFINITY:
+    if pool is GPUS and job.first_started_at == INFINITY:
         job.first_started_at = fact.at
     state.next_run_id = max(state.next_run_id, fact.run_id + 1)
     return job
@@ -297,7 +313,7 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
     job.phase = after(job.phase, "RunRevoked")
-    if run is job.run:
+    if run.pool is GPUS:
         job.preemptions += 1
         job.last_preempted_at = fact.at
     _stop_working(job, fact.at)
@@ -317,15 +333,14 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     held_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
     job.held_s += held_s
     job.progress_s = fact.progress_s
-    if run is job.run:
+    job.run = None
+    if run.pool is GPUS:
         state.ledger.release(fact.run_id)
         job.service_gpu_s += held_s * job.gpus
         job.waiting_since = fact.at
-        job.run = None
     else:
         assert state.cpus is not None
         state.cpus.release(fact.run_id)
-        job.cpu_run = None
     job.phase = after(job.phase, fact.cause)
     if job.cancelled and fact.cause is not FINISHED:
         job.phase = CANCELLED

@@ -24,7 +24,8 @@ from typing import Generic, TypeVar
 from tiresias.core.entries import Entry, Key
 from tiresias.core.model import JobId
 
-CHUNK = 24  # entries; a chunk splits at twice this
+CHUNK = 24  # entries; a chunk splits into two such when it has more than FULL
+FULL = 2 * CHUNK
 NEVER = 1 << 60
 
 E = TypeVar("E", bound=Entry)
@@ -292,7 +293,7 @@ class Target(Generic[E]):
         index = bisect_left(keys, key)
         keys.insert(index, key)
         self._entries[chunk].insert(index, entry)
-        if len(keys) <= 2 * CHUNK:
+        if len(keys) <= FULL:
             return chunk, index
         self._split(chunk)
         return (chunk, index) if index < CHUNK else (chunk + 1, index - CHUNK)

@@ -39,10 +39,12 @@ class View:
         return self._state.jobs.get(id)
 
     def running(self) -> Iterator[JobState]:
-        return (job for job in self._state.jobs.values() if job.run is not None)
+        """The jobs that hold GPUs."""
+        return (job for job in self._state.jobs.values() if job.gpu_run is not None)
 
     def waiting(self) -> Iterator[JobState]:
-        return (job for job in self._state.jobs.values() if job.run is None)
+        """The jobs that hold no GPUs; some of them may run on CPUs."""
+        return (job for job in self._state.jobs.values() if job.gpu_run is None)
 
     def ranked(self) -> Iterator[JobState]:
         """Every job that is neither pinned, on hold nor deferred, best first."""

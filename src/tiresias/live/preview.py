@@ -20,7 +20,7 @@ def preview(controller: Controller, job: Job, at: float) -> DryRun:
     rank, _ = policy.standing(trial.job, state.memory, at, False)
     key = controller.key_of(trial.job, rank)
     is_admitted, out = target.trial(trial, key, at)
-    displaced = [other.job for other in out if other.job.run is not None]
+    displaced = [other.job for other in out if other.job.gpu_run is not None]
     stopped = sorted(int(other.id) for other in displaced if other.phase is not Phase.STOPPING)
     if is_admitted and job.demand.gpus <= ledger.free:
         allocation = controller.placer.place(trial.job, ledger.open_to(job.demand), at, at)

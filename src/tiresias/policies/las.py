@@ -33,7 +33,7 @@ class Las(Policy):
         return self.standing(job, memory, at, False)[0]
 
     def standing(self, job: JobState, memory: Any, at: float, is_due: bool) -> tuple[Rank, float]:
-        run = job.run
+        run = job.gpu_run
         if run is None:
             return (job.service_gpu_s,), INFINITY
         quantum_s = self.options.quantum_s

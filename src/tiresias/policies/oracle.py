@@ -41,7 +41,8 @@ class Srtf(Policy):
         return (known_duration_s(job, self.name) - job.progress_at(at),)
 
     def drift(self, job: JobState) -> float:
-        return -job.run.speed if job.run is not None else 0.0
+        run = job.gpu_run
+        return -run.speed if run is not None else 0.0
 
 
 @policies.register
@@ -56,4 +57,5 @@ class Srsf(Policy):
         return ((known_duration_s(job, self.name) - job.progress_at(at)) * job.gpus,)
 
     def drift(self, job: JobState) -> float:
-        return -job.run.speed * job.gpus if job.run is not None else 0.0
+        run = job.gpu_run
+        return -run.speed * job.gpus if run is not None else 0.0

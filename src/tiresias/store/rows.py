@@ -74,7 +74,7 @@ def rebuild(rows: Rows, memory: Any) -> State:
         job = _job(row)
         state.jobs[job.id] = job
     for row in rows.runs:
-        run = _run(row)
+        run = _run(row, state)
         state.hold(state.jobs[run.job_id], run)
     for node, is_in, out in nodes:  # only now: a run may hold slots that were withdrawn since
         if not is_in:
@@ -104,10 +104,10 @@ def _job(row: Row) -> JobState:
     return job
 
 
-def _run(row: Row) -> Run:
+def _run(row: Row, state: State) -> Run:
     id, job_id, allocation, granted_at, started_at, progress_s, progress_at, speed = row
     slots = tuple((node, mask) for node, mask in json.loads(allocation))
-    run = Run(RunId(id), JobId(job_id), slots, granted_at, progress_s)
+    run = Run(RunId(id), JobId(job_id), slots, state.pool_of(slots), granted_at, progress_s)
     run.started_at = INFINITY if started_at is None else started_at
     run.progress_at = progress_at
     run.speed = speed

@@ -249,7 +249,7 @@ class Harness:
         return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
 
     def _run_of(self, name: str) -> RunId:
-        run = self.job(name).open_run
+        run = self.job(name).run
         assert run is not None, ("it does not run", name)
         return run.id
 
