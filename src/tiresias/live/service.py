@@ -80,7 +80,7 @@ class Service:
         if stop_jobs:
             for job in list(self.manager.state.jobs.values()):
                 if job.run is not None and job.phase is not Phase.STOPPING:
-                    self.manager.requeue(ITSELF, job.id)
+                    self.manager.requests.requeue(ITSELF, job.id)
             self._flush()
         if self._stopped is not None:
             self._stopped.set()
