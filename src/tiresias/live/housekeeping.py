@@ -1,4 +1,4 @@
-"""What is tidied up without anybody asking: old facts leave the journal, unused snapshots leave the disk."""
+"""Regular cleaning: old facts leave the journal, and unused snapshots leave the disk."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tiresias.live.journal import Input, Journal, Taken
 from tiresias.live.settings import Settings
 from tiresias.store import StoreError
 
-FACTS_PER_BITE = 1000  # that leave the journal at once, so that nobody waits for it
+FACTS_PER_BITE = 1000  # small enough that requests are not delayed
 BITE_EVERY_S = 1.0  # while there is more to remove
 
 
 class Compaction:
-    """The part that takes old facts out of the journal, now and then, in small bites."""
+    """The part that takes old facts out of the journal at intervals, a limited number at a time."""
 
     def __init__(self, journal: Journal, settings: Settings):
         self._journal, self._settings = journal, settings
@@ -63,8 +63,10 @@ class Snapshots:
         return []
 
     def _remove(self, path: str) -> None:
-        """Only what lies in our own home (a user has named the path: it may be `..`) and no other job uses:
-        the jobs of an array share one copy."""
+        """Remove a copy if it is in our own home and no other job uses it.
+
+        The path was given by a user and may be anything, such as `..`. The jobs of an array share one copy.
+        """
         ours = self._paths.snapshots / os.path.basename(os.path.normpath(path))
         if path == str(ours) and not self._journal.managed.is_snapshot_used(path):
-            Thread(target=shutil.rmtree, args=(path, True), daemon=True).start()  # there may be much of it
+            Thread(target=shutil.rmtree, args=(path, True), daemon=True).start()  # a large tree takes long

@@ -220,7 +220,7 @@ class Journal:
         self.chosen = chosen
 
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
-        """After a restart: what was decided and not done, and stops for runs that nobody has begun."""
+        """After a restart: carry out what was decided and not done, and stop runs that have not begun."""
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
         self.commands += commands
         self.commands += [StopRun(id) for id in absent if id not in commanded]
@@ -245,7 +245,7 @@ class Journal:
         return record is not None and record.phase is Phase.SUCCEEDED
 
     def managed_job(self, id: JobId) -> ManagedJob | None:
-        """Of an active job, or of one that ended not so long ago that it has left the journal."""
+        """Of an active job, or of an ended one that has not left the journal yet."""
         if id in self.managed:
             return self.managed[id]
         body = self._batch.notes.get(id) or self.store.note(id)

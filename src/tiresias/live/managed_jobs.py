@@ -1,8 +1,8 @@
 """What the manager must know about a job after a restart, beyond what the core keeps in its State.
 
 Rules: a ManagedJob is a value. It changes only through `ManagedJobs.update`, which remembers that the job has
-to be stored again; the journal writes the changed ones with its next commit. So nobody can change a job and
-forget to store it.
+to be stored again; the journal writes the changed ones with its next commit. So a change cannot be
+forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ManagedJob:
 
     spec: Submission
     retries_used: int = 0
-    lost_runs: int = 0  # runs of which nobody knows how they ended
+    lost_runs: int = 0  # runs whose exit is unknown
     quick_requeues: int = 0  # consecutive runs that asked to be run again as soon as they had started
     is_expired: bool = False  # its time limit has passed
     preflight_of: JobId | None = None  # this job is the preflight of that one

@@ -49,7 +49,7 @@ HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progre
 
 @dataclass(slots=True)
 class LogFile:
-    """Where a worker's output is. `is_over`: nothing will be appended any more."""
+    """Where the output of a worker is. If `is_over`, nothing will be appended to it."""
 
     path: Path
     run: int
@@ -94,7 +94,7 @@ class Queries:
     ) -> tuple[list[JobSummary], int | None]:
         """A page of active jobs (running, then in rank order, then the others), then of ended ones.
 
-        The order of active jobs changes while they start and end: who pages through many may miss some.
+        The order of active jobs changes while they start and end: a reader of many pages may miss some.
         """
         found: list[JobSummary] = []
         if cursor is None or cursor >= ACTIVE:
@@ -113,7 +113,7 @@ class Queries:
                 return found, ACTIVE - 1
             cursor = None
         records, following = self._journal.store.ended(limit - len(found), cursor)
-        if cursor is None or cursor == ACTIVE - 1:  # the first of these pages has a few more for a moment
+        if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
             records = [*self._journal.uncommitted_endings(), *records]
         found += [
             self._ended(record, caller)
@@ -206,7 +206,7 @@ class Queries:
         return record
 
     def find(self, caller: Caller, text: str) -> JobId:
-        """A number, or the name of a job: one of the caller's own, an active one, the latest first."""
+        """The job with this id or name. Of several: the caller's own, then active ones, then the latest."""
         if text.isdecimal() and len(text) < 16:
             return JobId(int(text))
         own = (
@@ -230,7 +230,7 @@ class Queries:
         return self._journal.store.latest_of_name(name, user)
 
     def _readable(self, caller: Caller, id: JobId) -> JobState | None:
-        """The active job, if any; refuses what is somebody else's."""
+        """The active job, or None if it has ended. A job of another user is refused."""
         job = self._state.jobs.get(id)
         owner = job.user if job is not None else self._recorded(id).job.user
         if not caller.may_touch(owner):
@@ -238,7 +238,7 @@ class Queries:
         return job
 
     def why(self, caller: Caller, id: JobId) -> WhyReport:
-        """Anybody may ask, of any job: it says nothing that `ls` does not."""
+        """Why a job is where it is. Every user may ask about every job: the answer says no more than `ls`."""
         job = self._state.jobs.get(id)
         if job is not None:
             return why(job, self._journal, self._gpu_health.out_of_service, self._admission.gpu_limit_of)
@@ -366,7 +366,7 @@ class Queries:
         )
 
     def policy(self) -> dict[str, Any]:
-        """The policy in use, its options, and what it has learned that people ask for."""
+        """The policy in use, its options, and the thresholds that it has learned."""
         memory = self._state.memory
         ladder = getattr(memory, "ladder", None)
         return {
@@ -392,7 +392,7 @@ class Queries:
         return {caller.user: self._admission.limits_of(caller.user)}
 
     def usage(self, caller: Caller, by: str, since_s: float | None = None) -> list[UsageRow]:
-        """Who got what; `since_s` seconds back from now, else since ever."""
+        """What each user or tenant got in the last `since_s` seconds, or since the beginning."""
         if by not in ("user", "tenant"):
             raise Invalid(f"usage by {by!r}: give user or tenant")
         now = self._journal.now()
@@ -420,9 +420,9 @@ class Queries:
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """Ended jobs, the latest first, with what a trace needs.
+        """Ended jobs, the latest first, with the columns of a trace.
 
-        `duration_s` is what it would have held its slots for had it never been interrupted (losses.py).
+        `duration_s` is for how long it would have run without interruptions (losses.py).
         """
         records, following = self._journal.store.ended(limit, cursor)
         runs = self._journal.store.spans(record.id for record in records)
@@ -449,7 +449,7 @@ class Queries:
 
 
 def _since(job: JobState) -> float | None:
-    """Since when an active job is in its phase; when a run was told to stop is not in the State."""
+    """Since when an active job is in its phase; None while it stops, because the State does not know."""
     if job.run is None:
         return job.waiting_since
     if job.phase is Phase.STOPPING:

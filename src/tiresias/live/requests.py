@@ -257,7 +257,7 @@ class Requests:
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         if job is None:
             assert record is not None
-            raise Conflict(f"job {id} has {record.phase}; submit it again if it shall run once more")
+            raise Conflict(f"job {id} has ended ({record.phase}); submit it again to run it once more")
         return job
 
     # --- the cluster -----------------------------------------------------------------------------------
@@ -329,13 +329,13 @@ class Requests:
             raise Unavailable(str(error)) from None
 
     def set_limits(self, caller: Caller, user: str, limits: Limits) -> None:
-        """For one user, or for everybody who has none of his own ("*")."""
+        """For one user, or for all users that have no limits of their own (`*`)."""
         self._check_admin(caller, "set limits")
         for name, value in asdict(limits).items():
             if value is not None and value < 0:
                 raise Invalid(f"{name}={value}: give a number from 0 on, or none")
         if not user:
-            raise Invalid("whose limits? give a user, or * for everybody")
+            raise Invalid("no user is named; give a user, or * for all users")
         self.admission.set_limits(user, limits)
         self.journal.keep_setting(LIMITS, {who: asdict(what) for who, what in self.admission.limits.items()})
         self._apply()
