@@ -151,7 +151,7 @@ def test_cancel_hold_release_and_requeue(tmp_path: Path) -> None:
         lab.manager.requests.cancel(ADMIN, sleeper)
         [end] = lab.until_ended(sleeper)
         assert (end.phase, end.reason) == ("CANCELLED", "Cancelled")
-        with pytest.raises(Conflict, match="has ended \(CANCELLED\)"):
+        with pytest.raises(Conflict, match=r"has ended \(CANCELLED\)"):
             lab.manager.requests.hold(ADMIN, sleeper)
         with pytest.raises(NotFound, match="there is no job 99"):
             lab.manager.requests.cancel(ADMIN, 99)
@@ -177,7 +177,7 @@ def test_a_job_whose_end_is_not_durable_yet_is_told_as_ended(tmp_path: Path) -> 
         assert lab.manager.queries.find(ADMIN, "same") == waiting
         assert lab.manager.queries.detail(ADMIN, waiting).summary.phase == "CANCELLED"
         assert lab.manager.queries.why(ADMIN, waiting).text == "It was cancelled."
-        with pytest.raises(Conflict, match=f"job {waiting} has ended \(CANCELLED\)"):
+        with pytest.raises(Conflict, match=rf"job {waiting} has ended \(CANCELLED\)"):
             lab.manager.requests.cancel(ADMIN, waiting)
         unflushed = lab.manager.queries.summary(ADMIN, waiting)
         lab.manager.flush()
