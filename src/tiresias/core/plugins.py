@@ -106,6 +106,8 @@ class Placer(ABC):
 
     name: ClassVar[str]
     waits: ClassVar[bool] = False  # it may refuse a gang for which enough slots are free
+    # What the driver has that its constructor takes by keyword: "profiles", the models that are known.
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     Options: ClassVar[Any] = NoOptions
 
@@ -171,10 +173,11 @@ class Registry(Generic[T]):
         except KeyError:
             raise OptionError(f"no {self.kind} {name!r}{_near(name, self.names())}") from None
 
-    def make(self, name: str, options: Mapping[str, Any] | None = None) -> Any:
-        """An instance of the named class with these options."""
+    def make(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> Any:
+        """An instance of the named class with these options, and with what it needs of what is `given`."""
         cls = self.get(name)
-        return cls(parse_options(cls, options or {}))
+        needs = getattr(cls, "needs", ())
+        return cls(parse_options(cls, options or {}), **{key: given[key] for key in given if key in needs})
 
 
 policies: Registry[type[Policy]] = Registry("policy")

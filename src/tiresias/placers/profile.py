@@ -26,7 +26,7 @@ from tiresias.placers.fits import (
 )
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, partitions, shape_now, worst
-from tiresias.profiles.known import find as known
+from tiresias.profiles.known import Profiles
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
 from tiresias.profiles.measured import Place, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
@@ -68,6 +68,7 @@ class Profile(Placer):
 
     name = "profile"
     waits = True
+    needs = frozenset({"profiles"})
 
     @dataclass(slots=True)
     class Options:
@@ -98,8 +99,9 @@ class Profile(Placer):
             if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
                 raise ValueError("near and far must be 0 or more")
 
-    def __init__(self, options: Any = None):
+    def __init__(self, options: Any = None, profiles: Profiles | None = None):
         super().__init__(options)
+        self._profile_of = (Profiles() if profiles is None else profiles).find
         near = with_node_link(links_of(self.options.network), self.options.near)
         self._network = Network(near)
         self._measured = parse(self.options.measured)
@@ -116,7 +118,7 @@ class Profile(Placer):
         """When it is first asked for, all models that have been measured are known."""
         if self.options.limit != FITTED:
             return float(self.options.limit)
-        models = ((known(place.model), slowdown) for place, slowdown in self._measured.items())
+        models = ((self._profile_of(place.model), slowdown) for place, slowdown in self._measured.items())
         return refit((model.skew, slowdown) for model, slowdown in models if model and model.skew is not None)
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
@@ -132,11 +134,11 @@ class Profile(Placer):
             return None
         if together is not None:
             return together
-        return fewest_now(gpus, holes, self._best_now(known(job.job.model), gpus, holes)[0])
+        return fewest_now(gpus, holes, self._best_now(self._profile_of(job.job.model), gpus, holes)[0])
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         if self._groups.matter:
-            profile = known(job.job.model)
+            profile = self._profile_of(job.job.model)
             if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
                 return near
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
@@ -147,7 +149,7 @@ class Profile(Placer):
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         waits_s = refused_since + self._exact_patience_s(job, holes, at) - at
         now = on_one_node(job.gpus, holes)
-        profile = known(job.job.model)
+        profile = self._profile_of(job.job.model)
         if now is not None and profile is not None:
             most = most_in_one(now, holes)
             text = f"{holes.free} free, at most {most} in one group, needs {job.gpus} in one"
@@ -157,7 +159,7 @@ class Profile(Placer):
         return f"{too_scattered(job.gpus, holes)} ({self.verdict(job)}), for another {waits_s:.0f} s at most"
 
     def verdict(self, job: JobState) -> str:
-        profile = known(job.job.model)
+        profile = self._profile_of(job.job.model)
         if profile is None:
             return f"nothing is known of its model ({job.job.model or 'none named'}), so it may be spread"
         if self.options.rule == "skew" or profile.compute_s is None:
@@ -172,7 +174,7 @@ class Profile(Placer):
 
     def predicted(self, place: Place) -> float | None:
         """The slowdown there by the network model alone; None if it cannot tell."""
-        profile, nodes = known(place.model), int(place.shape.partition("x")[0])
+        profile, nodes = self._profile_of(place.model), int(place.shape.partition("x")[0])
         if profile is None or profile.compute_s is None:
             return None
         if nodes == 1:
@@ -205,7 +207,7 @@ class Profile(Placer):
         key = self, job.job.model, job.gpus
         answer: bool | None = holes.memo.get(key)
         if answer is None:
-            if (profile := known(job.job.model)) is None:
+            if (profile := self._profile_of(job.job.model)) is None:
                 return False  # it may be known later
             answer = holes.memo[key] = self._may_suffer(profile, job.gpus, holes)
         return answer
@@ -258,7 +260,7 @@ class Profile(Placer):
         return patience_s
 
     def _exact_patience_s(self, job: JobState, holes: Holes, at: float) -> float:
-        profile = known(job.job.model) if job.gpus > 1 else None
+        profile = self._profile_of(job.job.model) if job.gpus > 1 else None
         slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
         return self._worth_s(job, slowdown, at) if slowdown else 0.0
 
@@ -268,7 +270,7 @@ class Profile(Placer):
         key = self, model, gpus, hole
         slowdown: float | None = holes.memo.get(key)
         if slowdown is None:
-            if (profile := known(model)) is None:
+            if (profile := self._profile_of(model)) is None:
                 return 0.0  # it may be known later
             slowdown = holes.memo[key] = self._mildest_in(profile, gpus, hole, holes)
         return slowdown
