@@ -133,16 +133,16 @@ class Training(Trial):
         self.reach(3)
         sessions = {process.pid for process in self.processes}
         self.pids = tuple(each.pid for each in procfs.all_processes() if each.session in sessions)
-        self.tell(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
         for thread in chain.from_iterable(Path(f"/proc/{pid}/task").iterdir() for pid in self.pids):
             os.sched_setaffinity(int(thread.name), {max(os.sched_getaffinity(0))})
 
     def turn(self, steps: int) -> Seen:
         """Do so many whole steps, and stop again."""
-        self.tell(signal.SIGCONT)
+        self.send(signal.SIGCONT)
         before = self.reach(self.step + 1)  # the end of the one in which it was stopped
         done = self.reach(self.step + steps) - before
-        self.tell(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
         return done
 
 

@@ -1,16 +1,16 @@
-"""Bags of messages: how many there are of each size."""
+"""Bags of messages: how many messages there are of each size, without their order."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-ALIKE = 0.9  # the part of the bytes in which two bags agree
-EQUAL = 0.02  # how much two sizes may differ and be equal
-HEADER_BYTES = 256  # the most that a header is taken to have
+ALIKE = 0.9  # share of the bytes in which two bags must agree to be alike
+EQUAL = 0.02  # relative difference up to which two sizes count as equal
+HEADER_BYTES = 256  # the largest message that may be a header
 
 
 def without_headers(counts: Counter[int]) -> Counter[int]:
-    """Without the small message of fixed size that goes ahead of each other one."""
+    """The bag without the small messages of one size that precede each other message."""
     total = sum(counts.values())
     for size, times in counts.items():
         if size <= min(HEADER_BYTES, max(counts) / 10) and 2 * times == total:
@@ -19,14 +19,14 @@ def without_headers(counts: Counter[int]) -> Counter[int]:
 
 
 def repeated(counts: Counter[int]) -> float:
-    """The part of the bytes in messages that have an equal beside them."""
+    """The share of the bytes that is in messages for which there is another of equal size."""
     sizes = sorted(counts.elements())
     near = [
         size
-        for place, size in enumerate(sizes)
+        for index, size in enumerate(sizes)
         if any(
             abs(other - size) <= EQUAL * size
-            for other in sizes[max(0, place - 1) : place] + sizes[place + 1 : place + 2]
+            for other in sizes[max(0, index - 1) : index] + sizes[index + 1 : index + 2]
         )
     ]
     return sum(near) / max(1, sum(sizes))
