@@ -21,9 +21,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from tiresias.observe.bags import ALIKE, bytes_of, is_alike, repeated, without_headers
 from tiresias.observe.gang import Gang, Link, Node
 
+ALIKE = 0.9  # share of the bytes in which two bags must agree to be alike
+EQUAL = 0.02  # relative difference up to which two sizes count as equal
+HEADER_BYTES = 256  # the largest message that may be a header
 HEAVY = 0.05  # share of the heaviest link's bytes that makes a link heavy
 ONE_WAY = 0.5  # share of the bytes without as many in the other direction that makes a ring
 LARGE = 0.01  # share of the largest message's size that makes a message large
@@ -142,14 +144,14 @@ def _servers(
 
 def _is_even(heavy: dict[tuple[Node, Node], Link], node: Node) -> bool:
     links = [link.counts for pair, link in heavy.items() if node in pair]
-    return all(is_alike(links[0], each) for each in links[1:])
+    return all(_is_alike(links[0], each) for each in links[1:])
 
 
 def _pair(gang: Gang, heavy: dict[tuple[Node, Node], Link]) -> Seen:
     """Two processes: a worker and its server, or two workers that exchange."""
     (a, b), first = max(heavy.items(), key=lambda each: each[1].bytes)
     second = gang.links.get((b, a))
-    if second is not None and repeated(without_headers(first.counts)) >= CHUNKS:
+    if second is not None and _repeated(_without_headers(first.counts)) >= CHUNKS:
         times = [times for size, times in first.counts.items() if size >= LARGE * max(first.counts)]
         if len(times) == 1 or not _take_turns(first, second):
             why = "two processes send each other messages of equal sizes at the same time: these are chunks"
@@ -210,9 +212,43 @@ def _model_of(gang: Gang, worker: Node, workers: set[Node]) -> Counter[int]:
     for (sender, to), link in gang.links.items():
         if sender != worker or to in workers:
             continue
-        up = without_headers(link.counts)
+        up = _without_headers(link.counts)
         back = gang.links.get((to, sender))
-        down = without_headers(back.counts) if back is not None else Counter()
+        down = _without_headers(back.counts) if back is not None else Counter()
         both = up & down
-        model += both if bytes_of(both) >= ALIKE * bytes_of(up) else up  # requests are sent up only
+        model += both if _bytes_of(both) >= ALIKE * _bytes_of(up) else up  # requests are sent up only
     return model
+
+
+# --- bags of messages: how many there are of each size, without their order ---------------------------
+
+
+def _without_headers(counts: Counter[int]) -> Counter[int]:
+    """The bag without the small messages of one size that precede each other message."""
+    total = sum(counts.values())
+    for size, times in counts.items():
+        if size <= min(HEADER_BYTES, max(counts) / 10) and 2 * times == total:
+            return Counter({other: n for other, n in counts.items() if other != size})
+    return counts
+
+
+def _repeated(counts: Counter[int]) -> float:
+    """The share of the bytes that is in messages for which there is another of equal size."""
+    sizes = sorted(counts.elements())
+    near = [
+        size
+        for index, size in enumerate(sizes)
+        if any(
+            abs(other - size) <= EQUAL * size
+            for other in sizes[max(0, index - 1) : index] + sizes[index + 1 : index + 2]
+        )
+    ]
+    return sum(near) / max(1, sum(sizes))
+
+
+def _is_alike(one: Counter[int], other: Counter[int]) -> bool:
+    return _bytes_of(one & other) >= ALIKE * max(_bytes_of(one), _bytes_of(other))
+
+
+def _bytes_of(counts: Counter[int]) -> int:
+    return sum(size * times for size, times in counts.items())
