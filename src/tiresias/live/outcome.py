@@ -45,7 +45,7 @@ def decide(
     gone: RunGone, note: Note, lasted_s: float, *, said_finished: bool, settings: Settings
 ) -> Outcome:
     """Counts on in the note what is counted there."""
-    untold = bool(gone.exits) and all(each.code == 0 and not each.told for each in gone.exits)
+    untold = bool(gone.exits) and all(each.code == 0 and not each.was_signalled for each in gone.exits)
     if said_finished or untold:
         note.quick_requeues = 0
         return Outcome(ExitCause.FINISHED, "Finished", "It finished.")
@@ -113,7 +113,7 @@ def exit_record(gone: RunGone, outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.code,
         "sentence": outcome.sentence,
         "evidence": outcome.evidence,
-        "workers": [[each.code, each.signal, each.told] for each in gone.exits],
+        "workers": [[each.code, each.signal, each.was_signalled] for each in gone.exits],
         "killed": gone.killed,
         "escaped": gone.escaped,
         "lost": gone.lost,

@@ -158,7 +158,7 @@ class Witness:
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
         """Runs that failed so, by themselves, and whose end somebody saw."""
         seen = [gang for gang in gangs if gang.record is not None and not gang.record.lost]
-        return sum(gang.trouble in troubles and not gang.was_told for gang in seen)
+        return sum(gang.trouble in troubles and not gang.was_signalled for gang in seen)
 
     def _check_failure(self, job: Asked, gangs: list[Gang], in_vain: bool) -> None:
         """`in_vain`: what it depends on did not succeed."""

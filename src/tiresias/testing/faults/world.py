@@ -49,7 +49,7 @@ class Gang:
     is_loaded: bool = False
     is_ending: bool = False  # its workers have ended, but something of it still lives
     stop_grace_s: float | None = None  # somebody wants it to stop
-    was_told: bool = False  # SIGTERM has reached its workers
+    was_signalled: bool = False  # SIGTERM has reached its workers
     step: int = 0
     record: RunGone | None = None
     trouble: Trouble | None = None  # what ended it
@@ -217,14 +217,14 @@ class World:
                 program.is_finished = True
                 gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
                 (gang.spec.job_dir / "finished").write_text("0\n")
-            self._exit(gang, WorkerExit(code=training.ends_with, told=gang.was_told))
+            self._exit(gang, WorkerExit(code=training.ends_with, was_signalled=gang.was_signalled))
         elif self._meets_trouble(gang):
             assert training.trouble is not None
             gang.trouble = training.trouble
             program.troubles += 1
             if training.trouble is Trouble.ASKS:
                 program.saved = gang.step
-            self._exit(gang, WorkerExit(code=CODES[training.trouble], told=gang.was_told))
+            self._exit(gang, WorkerExit(code=CODES[training.trouble], was_signalled=gang.was_signalled))
         else:
             self._later(gang, training.step_s, self._stepped)
 
@@ -252,9 +252,9 @@ class World:
         if gang.stop_grace_s is None or grace_s < gang.stop_grace_s:
             gang.stop_grace_s = grace_s
             self.after(grace_s, self._kill, gang)
-        if gang.was_told:
+        if gang.was_signalled:
             return
-        gang.was_told = True
+        gang.was_signalled = True
         if gang.program.training.on_stop is not OnStop.IGNORE:
             gang.epoch += 1  # it works no more
             self._later(gang, gang.program.training.save_s, self._answer)
@@ -265,21 +265,21 @@ class World:
             gang.program.saved = max(gang.program.saved, gang.step)
         code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
         signal = SIGTERM if how is OnStop.DIE else None
-        self._exit(gang, WorkerExit(code=code, signal=signal, told=True))
+        self._exit(gang, WorkerExit(code=code, signal=signal, was_signalled=True))
 
     def _kill(self, gang: Gang) -> None:
         if gang.is_supervised and not gang.is_ending:
-            self._exit(gang, WorkerExit(signal=SIGKILL, told=True), killed=True)
+            self._exit(gang, WorkerExit(signal=SIGKILL, was_signalled=True), killed=True)
 
     # --- ends ------------------------------------------------------------------------------------------
 
     def _exit(self, gang: Gang, end: WorkerExit, *, killed: bool = False) -> None:
-        failed = 0 if end.status and not end.told else None
+        failed = 0 if end.status and not end.was_signalled else None
         tail = TAILS.get(gang.trouble, "") if gang.trouble is not None else ""
         gone = RunGone(
             gang.spec.run_id,
             (end,) * gang.spec.workers,
-            stopped=gang.was_told,
+            stopped=gang.was_signalled,
             first_failed=failed,
             tail=tail,
             killed=killed,
