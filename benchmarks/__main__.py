@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, live, network, observe, placement, placing, quality, speed
+from benchmarks import job, ladder, live, network, observe, placement, placing, quality, speed, store
 from tiresias.executors.interrupts import ended_in_order
 
 ALL = {
@@ -20,6 +20,8 @@ ALL = {
     "live.submit": live.submit,
     "live.restart": live.restart,
     "live.idle": live.idle,
+    "store": store.store,
+    "job": job.job,
     "observe": observe.overhead,
     "placing": placing.placing,
     "ladder": ladder.ladder,

@@ -33,7 +33,7 @@ from tiresias.live.progress import ProgressBook
 from tiresias.live.reports import Limits
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
-from tiresias.store import Batch, Chosen, JobRecord, Loaded, Store, StoreError
+from tiresias.store import Batch, Chosen, Loaded, Store, StoredJob, StoreError
 
 LIMITS = "limits"  # the setting that holds them
 
@@ -127,7 +127,7 @@ class Books:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
             return {"reason": "DependencyFailed", "sentence": text}
         record = self.record(other)
-        why = self._endings.get(other) or (record and record.record) or {}
+        why = self._endings.get(other) or (record and record.ending) or {}
         text = f"Its preflight (job {other}) failed: {why.get('sentence', '')}"
         return {"reason": "PreflightFailed", "sentence": text, "evidence": why.get("evidence", "")}
 
@@ -138,17 +138,17 @@ class Books:
         if job.phase is Phase.CANCELLED:
             ending = {**ending, "reason": "Cancelled", "sentence": "It was cancelled."}
         kept = {"fingerprint": note.fingerprint, "progress": note.progress, "ready_at": note.ready_at}
-        self._batch.records[job.id] = ending | kept
-        self._batch.notes[job.id] = note.to_json()
+        self._batch.endings[job.id] = ending | kept
+        self._batch.managed[job.id] = note.to_json()
         self.gates.remove(job.id, note, has_succeeded=job.phase is Phase.SUCCEEDED)
-        self.ended(job, note, self._batch.records[job.id])
+        self.ended(job, note, self._batch.endings[job.id])
 
     def ended(self, job: JobState, note: Note, record: dict[str, Any]) -> None:
         """For whoever wants to know that a job has ended."""
 
     def note(self, id: JobId) -> None:
         """The note of this job has changed."""
-        self._batch.notes[id] = self.notes[id].to_json()
+        self._batch.managed[id] = self.notes[id].to_json()
 
     def now(self) -> float:
         """The instant of what happens now; never before the last fact."""
@@ -166,7 +166,7 @@ class Books:
         self.settle()
         batch = self._batch
         try:
-            if batch.steps or batch.notes or batch.settings:
+            if batch.steps or batch.managed or batch.settings:
                 self.store.commit(self.controller, batch)
                 self._batch = Batch()
             self.problem = ""
@@ -237,7 +237,7 @@ class Books:
 
     def recover(self, loaded: Loaded) -> None:
         """Take over from a manager that ended, however it ended."""
-        for id, body in loaded.notes.items():
+        for id, body in loaded.managed.items():
             self.notes.enter(id, Note.from_json(body))
         for id in self.state.jobs:
             note = self.notes[id]
@@ -260,12 +260,12 @@ class Books:
 
     # --- jobs that have ended --------------------------------------------------------------------------
 
-    def record(self, id: JobId) -> JobRecord | None:
+    def record(self, id: JobId) -> StoredJob | None:
         """What is known of a job that is not active; None if there never was such a job."""
         job = self._batch.ended.get(id)
         return self.store.job(id) if job is None else self._ending(job)
 
-    def endings(self) -> list[JobRecord]:
+    def endings(self) -> list[StoredJob]:
         """Jobs that are active no more and not yet so in the journal, the latest first."""
         return [self._ending(job) for job in reversed(self._batch.ended.values())]
 
@@ -273,5 +273,5 @@ class Books:
         record = self.record(id)
         return record is not None and record.phase is Phase.SUCCEEDED
 
-    def _ending(self, job: JobState) -> JobRecord:
-        return JobRecord.ending(job, self._batch.records.get(job.id))
+    def _ending(self, job: JobState) -> StoredJob:
+        return StoredJob.of_ended(job, self._batch.endings.get(job.id))

@@ -50,8 +50,8 @@ class Keeper(Books):
         self._preflights_checked_at = -INFINITY
         self._compacted_at = self.now()
         for record in reversed(self.store.ended(limit=500)[0]):
-            if record.record:
-                self._remember(record.id, record.phase, record.record)
+            if record.ending:
+                self._remember(record.id, record.phase, record.ending)
 
     # --- reports ---------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class Keeper(Books):
         except StoreError as error:
             self.problem = str(error)
             return
-        if not done.is_all:
+        if not done.is_complete:
             self._compacted_at += BITE_EVERY_S - self.settings.compact_every_s
 
     def _expires_at(self, run: Run) -> float:

@@ -32,7 +32,7 @@ from tiresias.live.reports import (
 )
 from tiresias.live.submission import Caller
 from tiresias.live.why import quick_reason, why
-from tiresias.store import JobRecord, RunRecord
+from tiresias.store import StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
 ACTIVE = 1 << 52  # cursors from here on are places in the list of active jobs, below it facts that ended jobs
@@ -152,8 +152,8 @@ class Window(Desk):
             return int(job.key[1]) + 1
         return int(policy.rank(job, self.state.memory, self.now())[0]) + 1
 
-    def _ended(self, record: JobRecord, caller: Caller) -> JobSummary:
-        kept = record.record or {}
+    def _ended(self, record: StoredJob, caller: Caller) -> JobSummary:
+        kept = record.ending or {}
         told = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
         if told is not None and not caller.may_touch(record.job.user):
             told.metrics = {}
@@ -177,7 +177,7 @@ class Window(Desk):
             since_at=record.ended_at,
         )
 
-    def _recorded(self, id: JobId) -> JobRecord:
+    def _recorded(self, id: JobId) -> StoredJob:
         record = self.record(id)
         if record is None:
             raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
@@ -217,7 +217,7 @@ class Window(Desk):
         if job is not None:
             return why(self, job)
         record = self._recorded(id)
-        kept = record.record or {}
+        kept = record.ending or {}
         if not caller.may_touch(record.job.user):
             return WhyReport(kept.get("reason", ""), f"it has {record.phase}", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
@@ -226,7 +226,7 @@ class Window(Desk):
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
-        body = None if id in self.notes else self._batch.notes.get(id) or self.store.note(id)
+        body = None if id in self.notes else self._batch.managed.get(id) or self.store.managed_job(id)
         note = self.notes.get(id) or (None if body is None else Note.from_json(body))
         if note is None:
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
@@ -257,7 +257,7 @@ class Window(Desk):
         self._readable(caller, id)
         return [self._run(record) for record in self.store.runs(id)]
 
-    def _run(self, record: RunRecord) -> RunReport:
+    def _run(self, record: StoredRun) -> RunReport:
         exit = record.exit or {}
         return RunReport(
             record.id,
@@ -386,7 +386,7 @@ class Window(Desk):
 
     def story(self, caller: Caller, id: JobId) -> list[EventReport]:
         self._readable(caller, id)
-        return [event_of(stored) for stored in self.store.story(id)]
+        return [event_of(stored) for stored in self.store.facts_of_job(id)]
 
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000
@@ -406,9 +406,9 @@ class Window(Desk):
                 "model": record.job.model,
                 "group": record.job.group,
                 "preemptible": record.job.preemptible,
-                "ready_at": (record.record or {}).get("ready_at") or record.job.submitted_at,
-                "executed_s": record.held_s,
-                "duration_s": max(0.0, record.held_s - lost.lost_s),
+                "ready_at": (record.ending or {}).get("ready_at") or record.job.submitted_at,
+                "executed_s": record.executed_s,
+                "duration_s": max(0.0, record.executed_s - lost.lost_s),
                 "interruptions": lost.interruptions,
                 "preemption_cost_s": lost.lost_s / lost.interruptions if lost.interruptions else None,
                 "startup_s": lost.startup_s,

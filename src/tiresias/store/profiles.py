@@ -1,7 +1,7 @@
-"""The profiles that jobs brought along: settings of the journal, known again to whoever reads it.
+"""Model profiles that were submitted with jobs. They are stored as settings of the journal.
 
-Rules: placers look profiles up by the names of models. So all of a journal's are brought before its State is
-loaded and before its steps are decided again.
+Placers look up profiles by the names of models. So the profiles of a journal must be registered before its
+State is loaded and before its steps are decided again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from tiresias.profiles.errors import ProfileError
 from tiresias.store.errors import StoreError
 from tiresias.store.reader import Reader
 
-PROFILE = "profile:"  # how the names of these settings begin
+PROFILE = "profile:"  # the prefix of the names of these settings
 
 
-def bring_profiles(reader: Reader) -> None:
+def load_profiles(reader: Reader) -> None:
+    """Register all profiles of a journal, so that they can be looked up by name."""
     rows = reader._all(
         "SELECT key, value FROM settings WHERE substr(key, 1, ?) = ? ORDER BY rowid", len(PROFILE), PROFILE
     )
@@ -25,6 +26,6 @@ def bring_profiles(reader: Reader) -> None:
             profile = known.read(json.loads(value), key)
             known.bring(profile)
         except (ProfileError, ValueError) as error:
-            raise StoreError(f"{reader.path}: a setting is damaged: {error}") from None
+            raise StoreError(f"{reader.path}: the setting {key!r} is damaged: {error}") from None
         if f"{PROFILE}{profile.name}" != key:
             raise StoreError(f"{reader.path}: the setting {key!r} holds the profile {profile.name}: damaged")
