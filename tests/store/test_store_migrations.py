@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from importlib.resources import files
@@ -13,6 +14,7 @@ from store_worlds import a_controller, a_store, hand
 from tiresias.core import facts as f
 from tiresias.core.model import JobId, Phase, RunId
 from tiresias.store import Batch, Chosen, Reader, Store, StoreError, database
+from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, from_json
 
 V1 = Path(__file__).with_name("store_v1.sql")
 """The schema of version 1. Never edit it: it stands for the journals that were written with it."""
@@ -83,11 +85,28 @@ def test_version_1_opens_and_can_be_continued(tmp_path: Path) -> None:
 
 
 def test_the_first_migration_makes_the_schema_of_version_1() -> None:
-    """Only its comments may be edited."""
+    """Only the comments of a released migration may be edited."""
     present = files("tiresias.store").joinpath("schema", "0001_start.sql").read_text(encoding="utf-8")
     assert without_comments(present) == without_comments(V1.read_text(encoding="utf-8")), (
         "add another migration"
     )
+
+
+def test_every_table_is_on_the_page_about_the_store(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/what-is-stored.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = set(re.findall(r"`(\w+)`", "".join(rows)))
+    with Store.open(tmp_path / "journal.db") as store:
+        tables = {name for (name,) in store._all("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert named == tables
+
+
+def test_a_base_of_version_1_gets_the_columns_that_were_added_since() -> None:
+    node, job = [0, "{}", 1], [7, "{}", "RUNNING", 0, 1, 0, None, None, 1.0, 0.0, 0.0, 0.0]
+    run = [1, 7, "[[0,3]]", 1.0, None, 0.0, 1.0, 1.0]
+    rows = from_json(json.dumps([1.0, 2, [node], [job], [run], ["fifo", "{}", "packed", "{}", "null"]]))
+    for columns, table in ((NODE_COLUMNS, rows.nodes), (JOB_COLUMNS, rows.jobs), (RUN_COLUMNS, rows.runs)):
+        assert len(table[0]) == len(columns.split(","))
 
 
 def without_comments(sql: str) -> list[str]:
