@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import job, ladder, live, network, observe, placement, placing, quality, speed, store
-from tiresias.executors.interrupts import ended_in_order
+from tiresias.executors.interrupts import exiting_on_signals
 
 ALL = {
     "speed.philly": speed.philly,
@@ -32,7 +32,7 @@ if __name__ == "__main__":
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")
-    with ended_in_order():
+    with exiting_on_signals():
         for name in wanted:
             print(f"== {name}", flush=True)
             ALL[name]()

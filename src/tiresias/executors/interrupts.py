@@ -14,13 +14,13 @@ def _leave(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def as_ctrl_c(number: int, frame: object) -> None:
-    """A handler for `ended_in_order` that treats SIGTERM and SIGHUP like Ctrl-C."""
+def raise_keyboard_interrupt(number: int, frame: object) -> None:
+    """A handler for `exiting_on_signals` that treats SIGTERM and SIGHUP like Ctrl-C."""
     raise KeyboardInterrupt
 
 
 @contextmanager
-def ended_in_order(handler: Callable[[int, object], None] = _leave) -> Iterator[None]:
+def exiting_on_signals(handler: Callable[[int, object], None] = _leave) -> Iterator[None]:
     """SIGTERM and SIGHUP raise SystemExit inside the block, so that `finally` ends what was started."""
     before = {number: signal.signal(number, handler) for number in ENDING if number != signal.SIGINT}
     try:
@@ -31,7 +31,7 @@ def ended_in_order(handler: Callable[[int, object], None] = _leave) -> Iterator[
 
 
 @contextmanager
-def not_now(*, is_the_end: bool = False) -> Iterator[None]:
+def deferring_signals(*, is_the_end: bool = False) -> Iterator[None]:
     """Defer signals until the end of the block, so that the block is completed.
 
     With `is_the_end` they are dropped, because the process ends after the block anyway.

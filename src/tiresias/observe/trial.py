@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from tiresias.executors import procfs
-from tiresias.executors.interrupts import not_now
+from tiresias.executors.interrupts import deferring_signals
 from tiresias.executors.ports import free_port
 from tiresias.observe.errors import ObserveError
 from tiresias.observe.gang import Gang, gang, is_same
@@ -69,7 +69,7 @@ class Trial:
             if self.workers > 1:
                 env |= shared | {"TIRESIAS_WORKER": str(worker), "TIRESIAS_WORKERS": str(self.workers)}
             try:
-                with not_now():  # between its start and our knowing of it
+                with deferring_signals():  # between its start and our knowing of it
                     self.processes.append(
                         subprocess.Popen(
                             self.command,
@@ -130,7 +130,7 @@ class Trial:
             self.tell(signal.SIGTERM)
             self.all_ended(self.grace_s)
         finally:  # also when a second Ctrl-C says that the grace is too long
-            with not_now():
+            with deferring_signals():
                 self.kill()
 
     def kill(self) -> None:
