@@ -15,7 +15,7 @@ import pytest
 
 from tiresias.core.model import RunId
 from tiresias.executors import procfs, run_files
-from tiresias.executors.base import RunSpec
+from tiresias.executors.base import RunSpec, WorkerExit
 from tiresias.executors.local import LocalExecutor
 from tiresias.executors.spawn_supervisor import command_line
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
@@ -267,6 +267,17 @@ def test_a_damaged_record_is_a_lost_run(bench, name, text):
     bench.executor.start(spec)
     assert bench.gone().lost
     assert not (bench.top / "ran").exists()
+
+
+def test_an_exit_record_of_version_0_1_0_is_read(bench):
+    spec = bench.spec("/bin/sh", "-c", FOREVER)
+    spec.run_dir.mkdir(parents=True)
+    worker = {"code": None, "signal": 15, "told": True, "error": ""}
+    record = {"version": 1, "run_id": 1, "exits": [worker], "stopped": True, "ended_at": 5.0}
+    (spec.run_dir / run_files.EXIT).write_text(json.dumps(record))
+    assert bench.executor.adopt([spec]).gone == [R1]
+    gone = bench.gone()
+    assert (gone.exits, gone.stopped, gone.ended_at) == ((WorkerExit(None, 15, True),), True, 5.0)
 
 
 def test_the_first_exit_record_stays(tmp_path):
