@@ -49,7 +49,7 @@ def observe_command(
 
     Its output goes to stderr, so that stdout has figures only.
     """
-    from tiresias.executors.interrupts import ended_in_order
+    from tiresias.executors.interrupts import exiting_on_signals
     from tiresias.observe import observe
 
     if model is not None:
@@ -58,7 +58,7 @@ def observe_command(
     notify([f"observing {shlex.join(command)} {told}"])
     output = _stderr()
     try:
-        with ended_in_order():
+        with exiting_on_signals():
             seen = observe(command, workers=workers, iterations=iterations, seconds=seconds, output=output)
     finally:
         os.close(output)

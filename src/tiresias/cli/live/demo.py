@@ -23,7 +23,7 @@ from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import demo_view, report, up_down
 from tiresias.cli.live.talking import talking
 from tiresias.cli.units import count
-from tiresias.executors.interrupts import as_ctrl_c, ended_in_order, not_now
+from tiresias.executors.interrupts import deferring_signals, exiting_on_signals, raise_keyboard_interrupt
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -146,14 +146,14 @@ def checked(
 def _manager(first_queue_gpu_s: float) -> Iterator[Path]:
     """A manager in a temporary home; when it is left, nothing is left."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-demo-"))
-    with ended_in_order(as_ctrl_c):
+    with exiting_on_signals(raise_keyboard_interrupt):
         try:
-            with not_now():
+            with deferring_signals():
                 queues = [f"queues={first_queue_gpu_s:g}"]
                 up_down.up(fake_gpus=GPUS, policy="tiresias-l", options=queues, home=home)
             yield home
         finally:
-            with not_now(is_the_end=True):
+            with deferring_signals(is_the_end=True):
                 _take_down(home)
 
 

@@ -176,7 +176,7 @@ def _driver(place: Path) -> Finding:
         text = "; ".join(f"GPU {gpu.index}: {gpu.unhealthy}" for gpu in ill)
         return Finding("GPUs", False, text, "see nvidia-smi -q; the manager does not hand them out")
     names = ", ".join(sorted({gpu.name for gpu in found.gpus}))
-    near = f"; {found.topology.told()}" if len(found.gpus) > 1 else ""
+    near = f"; {found.topology.summary()}" if len(found.gpus) > 1 else ""
     return Finding("GPUs", True, f"{len(found.gpus)} ({names}){near}")
 
 
