@@ -31,9 +31,12 @@ class OptionError(ValueError):
     """A name or an option that the user got wrong; the message says what is accepted."""
 
 
-def option(default: Any, help: str, parse: Callable[[str], Any] | None = None) -> Any:
-    """A field of an Options class: its default, what it does, and how a string becomes its value."""
-    return field(default=default, metadata={"help": help, "parse": parse})
+def option(default: Any, help: str, parse: Callable[[str], Any] | None = None, formerly: str = "") -> Any:
+    """A field of an Options class: its default, what it does, and how a string becomes its value.
+
+    `formerly` is the name that the option had before: it is still accepted, because journals contain it.
+    """
+    return field(default=default, metadata={"help": help, "parse": parse, "formerly": formerly})
 
 
 @dataclass(slots=True)
@@ -100,8 +103,8 @@ class Placer(ABC):
 
     A placer may cache what it has worked out, but the same arguments must give the same answer. The methods
     get the job, the free slots of the nodes that suit its demand, the present instant, and `refused_since`:
-    the instant since which this job has been refused at every plan although enough slots were free, which
-    is `at` if it has not been refused.
+    the instant at which this job was first refused, although enough slots were free, since it came into the
+    target. It is `at` if the job has not been refused.
     """
 
     name: ClassVar[str]
@@ -113,7 +116,8 @@ class Placer(ABC):
 
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
-        self.moves: int = getattr(self.options, "moves", 0)  # runs that may move for a refused job
+        # How many runs may migrate at once for a refused job.
+        self.migrations: int = getattr(self.options, "migrations", 0)
 
     @abstractmethod
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
@@ -187,12 +191,16 @@ placers: Registry[type[Placer]] = Registry("placer")
 def parse_options(cls: Any, given: Mapping[str, Any]) -> Any:
     """The class's Options from strings or values; an OptionError names key, value and what is accepted."""
     known = {f.name: f for f in fields(cls.Options)}
-    values = {}
+    former = {name: f.name for f in known.values() if (name := f.metadata.get("formerly"))}
+    values: dict[str, Any] = {}
     for key, value in given.items():
-        if key not in known:
+        name = former.get(key, key)
+        if name not in known:
             hint = _near(key, sorted(known)) if known else ": it takes none"
             raise OptionError(f"{cls.name} has no option {key!r}{hint}")
-        values[key] = _value(cls.name, known[key], value)
+        if name in values:
+            raise OptionError(f"{cls.name}: {name} is given twice, also by its former name; keep one of them")
+        values[name] = _value(cls.name, known[name], value)
     try:
         return cls.Options(**values)
     except ValueError as error:

@@ -20,11 +20,13 @@ class Consolidated(Placer):
 
     @dataclass(slots=True)
     class Options:
-        moves: int = option(0, "runs that may be moved at once to make a place for a gang that waits")
+        migrations: int = option(
+            0, "runs that may migrate at once to make a hole for a gang that waits", formerly="moves"
+        )
 
         def __post_init__(self) -> None:
-            if self.moves < 0:
-                raise ValueError("moves must be 0 or more")
+            if self.migrations < 0:
+                raise ValueError("migrations must be 0 or more")
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)

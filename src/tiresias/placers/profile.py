@@ -84,7 +84,9 @@ class Profile(Placer):
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
-        moves: int = option(3, "runs that may be moved at once to make a place for a gang that waits")
+        migrations: int = option(
+            3, "runs that may migrate at once to make a hole for a gang that waits", formerly="moves"
+        )
         near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
         far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
         measured: str = option("", "slowdowns that runs have shown: model:gpus:NODESxGROUPS=1.45,…", checked)
@@ -94,8 +96,8 @@ class Profile(Placer):
                 raise ValueError(f"limit must be from 0 to 1, or {FITTED}")
             if not (1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
                 raise ValueError("sharing must be 1 or more, floor_s 0 or more")
-            if not 0 <= self.expected_s < INFINITY or self.moves < 0:
-                raise ValueError("expected_s and moves must be 0 or more")
+            if not 0 <= self.expected_s < INFINITY or self.migrations < 0:
+                raise ValueError("expected_s and migrations must be 0 or more")
             if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
                 raise ValueError("near and far must be 0 or more")
 

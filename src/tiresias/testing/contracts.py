@@ -300,7 +300,7 @@ class PlacerContract:
             rows = random_trace(Random(seed), 60, sizes=sizes, longest_s=900, whole=seed % 2 == 0)
             models = [("vgg16", "resnet50", "")[nth % 3] for nth in range(60)]
             story = story_of(a_trace(rows, model=models), "2*2x4", policy, placer=self.make())
-            check_story(story, moves_while_nothing_happens=self.make().moves > 0)
+            check_story(story, moves_while_nothing_happens=self.make().migrations > 0)
 
     def test_the_plan_is_exact_whatever_happens(self) -> None:
         """Nobody who could start is left waiting, and a Controller made anew from the State decides alike."""
