@@ -27,11 +27,11 @@ What holds between two calls of `handle`:
   plan refused so.
 - `_timer_at` is the instant that the driver was last asked for.
 
-Why the loop in `_plan` ends. Another round follows only if the target flipped, if ranks that held for one plan
-are to be replaced, or if a job started on CPUs. Within a plan these follow from decisions. A job is started at
-most once and stopped at most once per plan: a saving run is not stopped again, and until its exit, which is a
-fact, its job is not started again. A rank for one plan is replaced by one that lasts (`PASSED`). So there are
-at most two decisions per job, and each of them causes a bounded number of rounds.
+Why the loop in `_plan` ends. Another round follows only if the target flipped, if ranks that held for one
+plan are to be replaced, or if a job started on CPUs. Within a plan these follow from decisions. A job is
+started at most once and stopped at most once per plan: a saving run is not stopped again, and until its exit,
+which is a fact, its job is not started again. A rank for one plan is replaced by one that lasts (`PASSED`).
+So there are at most two decisions per job, and each of them causes a bounded number of rounds.
 """
 
 from __future__ import annotations
