@@ -1,7 +1,7 @@
-"""What plugs into the core: policies (who), placers (where), speed models (how fast), each found by name.
+"""Plug-ins: policies rank jobs, placers choose their slots, and speed models say how fast runs go.
 
-A policy is one small class. It ranks one job at a time and remembers nothing: what it learns lives in
-`State.memory`, a value it makes (`new_memory`) and updates (`learn`). The smallest policy has a name and
+A policy is one small class. It ranks one job at a time and keeps no state: what it learns is in
+`State.memory`, a value that it makes (`new_memory`) and updates (`learn`). The smallest policy has a name and
 a `rank`:
 
     @policies.register
@@ -45,7 +45,7 @@ class NoOptions:
 
 
 class Policy(ABC):
-    """Who runs: an order over jobs, smaller ranks first."""
+    """An order over jobs: smaller ranks go first."""
 
     name: ClassVar[str]
     preempts: ClassVar[bool] = True
@@ -58,12 +58,12 @@ class Policy(ABC):
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
-        # Whether jobs may run on CPUs while the GPUs are full; they are stopped when they move to GPUs.
+        # Whether jobs may run on CPUs while the GPUs are full; they are stopped there when GPUs are free.
         self.uses_cpus: bool = self.preempts
 
     @abstractmethod
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
-        """Where the job stands at this instant."""
+        """The rank of the job at this instant."""
 
     def standing(self, job: JobState, memory: Any, at: float, is_due: bool) -> tuple[Rank, float]:
         """The job's rank, and the instant until which that rank holds if no fact concerns the job.
@@ -79,7 +79,7 @@ class Policy(ABC):
         return 0.0
 
     def due(self, job: JobState, memory: Any, at: float) -> Fact | None:
-        """What to decide for a job whose rank has just run out, beyond ranking it anew."""
+        """A decision about a job whose rank has just run out; None: it is only ranked anew."""
         return None
 
     def new_memory(self) -> Any:
@@ -94,12 +94,12 @@ class Policy(ABC):
         return saved
 
     def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool:
-        """Take a fact in; True if the ranks of all jobs may have changed."""
+        """Learn from a fact, after it has taken effect; True if the ranks of all jobs may have changed."""
         return False
 
 
 class Placer(ABC):
-    """Where a gang runs: the slots it gets of those that are free.
+    """A choice of slots for a gang, of those that are free.
 
     A placer may cache what it has worked out, but the same arguments must give the same answer. The methods
     get the job, the free slots of the nodes that suit its demand, the present instant, and `refused_since`:
@@ -124,27 +124,27 @@ class Placer(ABC):
         """Slots for the whole gang, or None to refuse; takes nothing itself."""
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
-        """The free slots that a refused job keeps from those behind it, so that its place is built."""
+        """The free slots that a refused job keeps from those behind it, so that a hole for it grows."""
         return holes.emptiest(job.gpus)
 
     def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
-        """The next instant at which a refused job may be treated differently though nothing happens."""
+        """The next instant at which a refused job may be accepted though nothing happens until then."""
         return INFINITY
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
-        """The rule by which a job is refused for which enough slots are free."""
+        """Why a job is refused for which enough slots are free, with the figures."""
         return f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus}"
 
     def verdict(self, job: JobState) -> str:
-        """Why this job is kept together or spread; empty where the placer treats all alike."""
+        """Why this job is kept together or spread; empty if the placer treats all jobs alike."""
         return ""
 
 
 class SpeedModel(Protocol):
-    """How fast runs go where they are: the seam for topology and contention."""
+    """How fast runs go on their slots: the interface for topology and contention."""
 
     def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> Mapping[RunId, float]:
-        """The speed (work seconds a second) of every run that the start or end of `changed` touches."""
+        """The speed (seconds of work per second) of every run that the start or end of `changed` affects."""
         ...
 
 

@@ -1,8 +1,8 @@
 """Everything the Controller knows, and how a fact changes it.
 
-`evolve` applies one fact in place and returns the job it touched. It decides nothing. `state.jobs` holds
-active jobs only: what has ended leaves the State with the fact that ended it, so that no cost grows with
-the number of finished jobs.
+`evolve` applies one fact in place and returns the job that it concerns. It decides nothing. `state.jobs` has
+active jobs only: a job leaves the State with the fact that ends it, so that no cost grows with the number of
+finished jobs.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Run:
         self.progress_s = progress_s  # work known to be done at progress_at
         self.progress_at = granted_at
         self.speed = 0.0  # 0 until RunStarted: loading makes no progress
-        self.ended_at = INFINITY  # before its exit was known; see RunEnded
+        self.ended_at = INFINITY  # if that was before its exit was seen; see RunEnded
 
     def work_at(self, at: float) -> float:
-        """Seconds of work done, as far as the facts tell."""
+        """Seconds of work done, as far as the facts show."""
         return self.progress_s + self.speed * (at - self.progress_at)
 
 
@@ -109,7 +109,7 @@ class JobState:
         self.ended_at = INFINITY
         self.cancelled = False
         self.held = False  # its user wants it HELD, though a run of it may still be stopping
-        self.deferred = ""  # why it waits for something other than its turn
+        self.deferred = ""  # why it waits for something other than its rank; empty: it does not
         self.deferred_until = INFINITY
         self.fragmented_s = 0.0  # seconds it waited though enough slots were free
 
@@ -151,7 +151,7 @@ class JobState:
         return self.held_s if run is None else self.held_s + at - run.granted_at
 
     def progress_at(self, at: float) -> float:
-        """Seconds of work done, as far as the facts tell; what is done on CPUs counts once it is saved."""
+        """Seconds of work done, as far as the facts show; work on CPUs counts once it is saved."""
         run = self.run
         if run is None or run.pool is CPUS:
             return self.progress_s
@@ -268,7 +268,7 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
 
 
 def _stop_working(job: JobState, at: float) -> None:
-    """What a run that is told to stop has done so far is what it can save."""
+    """A run that must stop can save what it has done so far, and no more."""
     run = job.run
     if run is not None:
         run.progress_s = run.work_at(at)
@@ -416,7 +416,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
 
 
 def evolve(state: State, fact: f.Fact) -> JobState | None:
-    """Apply one fact in place; the job it touched, if any."""
+    """Apply one fact in place; the job that it concerns, if any."""
     at = fact.at
     assert at >= state.at, ("time went back", state.at, at)
     state.at = at
@@ -424,5 +424,5 @@ def evolve(state: State, fact: f.Fact) -> JobState | None:
 
 
 def is_schedulable(job: JobState) -> bool:
-    """Whether a plan may consider it at all."""
+    """Whether it is ranked, or pinned."""
     return not (job.held or job.cancelled or (job.deferred and job.run is None))

@@ -8,7 +8,7 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import fewest_ever, too_scattered
+from tiresias.placers.fits import fewest_ever, too_fragmented
 
 
 @placers.register
@@ -32,4 +32,4 @@ class Consolidated(Placer):
         return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
-        return too_scattered(job.gpus, holes)
+        return too_fragmented(job.gpus, holes)

@@ -91,7 +91,7 @@ class TiresiasL(Policy):
         memory = Memory(tuple(saved["ladder"]), None if table is None else IndexTable(*table))
         memory.seen = Histogram(dict(saved["seen"]))
         memory.refit_at = saved["refit_at"]
-        memory.promoted = {JobId(id): (at, held, service) for id, at, held, service in saved["promoted"]}
+        memory.promoted = {JobId(id): (at, ran_s, service) for id, at, ran_s, service in saved["promoted"]}
         return memory
 
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
@@ -160,7 +160,7 @@ class TiresiasL(Policy):
         if type(fact) is not f.RunExited or fact.cause is not FINISHED:
             return False
         if job.first_started_at == INFINITY:
-            return False  # it ended on CPUs, and tells nothing of service
+            return False  # it has run on CPUs only, which is no service
         memory.seen.add(job.service_gpu_s)
         if memory.seen.count < memory.refit_at:
             return False
