@@ -44,7 +44,7 @@ def test_who_is_refused_by_the_mildest_place_would_be_refused_by_the_best_of_now
     for _ in range(300):
         ledger = crowded(rng, rng.choice((4, 8)))
         job = JobState(a_job(1, gpus=rng.randrange(2, 13), model=rng.choice(zoo.names())))
-        job.held_s = rng.choice((0.0, 300.0, 5000.0))
+        job.executed_s = rng.choice((0.0, 300.0, 5000.0))
         since = rng.choice((AT, AT, AT - 50.0, AT - 500.0, AT - 5000.0))
         place = quick.place(job, ledger, AT, since)
         assert place == exact.place(job, ledger, AT, since), (job.job.model, job.gpus, since)

@@ -235,7 +235,7 @@ class Controller:
         except KeyError:
             entry = self.entries[job.id] = JobEntry(job)
         phase, run = job.phase, job.run
-        if job.ended_at != INFINITY or job.held or job.cancelled or job.deferred:
+        if job.ended_at != INFINITY or job.on_hold or job.cancelled or job.deferred:
             self._unrank(entry)
             if job.ended_at != INFINITY:
                 del self.entries[job.id]

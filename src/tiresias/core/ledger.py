@@ -38,7 +38,7 @@ class Ledger(Holes):
         self.in_service: list[bool] = []
         self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
         self._suited: dict[tuple[str | None, float, float], int] = {}  # nodes by the demand that they suit
-        self.held: dict[RunId, Allocation] = {}
+        self.allocations: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
         self._holders: list[set[RunId]] | None = None  # by node; None until the first call of holders()
@@ -120,7 +120,7 @@ class Ledger(Holes):
         everything = (1 << self.nodes[position].gpus) - 1
         offered = everything & ~self.out_slots[position] if self.in_service[position] else 0
         taken = 0
-        for allocation in self.held.values():
+        for allocation in self.allocations.values():
             for node, slots in allocation:
                 if node == position:
                     taken |= slots
@@ -139,14 +139,14 @@ class Ledger(Holes):
 
     def take(self, run_id: RunId, allocation: Allocation) -> None:
         """Give these slots to the run; each must be free and on a node in service."""
-        assert run_id not in self.held, ("one run, two allocations", run_id)
+        assert run_id not in self.allocations, ("one run, two allocations", run_id)
         for node, slots in allocation:
             free = self.free_slots[node]
             gone = slots & ~self.offered[node]
             assert not gone, ("slots out of service", run_id, self.nodes[node].name, gone)
             assert slots & free == slots, ("slots taken twice", run_id, self.nodes[node].name, slots, free)
             self._set_free(node, free & ~slots)
-        self.held[run_id] = allocation
+        self.allocations[run_id] = allocation
         if self._holders is not None:
             self._note(run_id, allocation)
         if self._trials:
@@ -154,7 +154,7 @@ class Ledger(Holes):
 
     def release(self, run_id: RunId) -> None:
         """Free the slots of a run whose exit is known."""
-        allocation = self.held.pop(run_id)
+        allocation = self.allocations.pop(run_id)
         self._give_back(allocation)
         if self._holders is not None:
             self._forget(run_id, allocation)
@@ -195,7 +195,7 @@ class Ledger(Holes):
         self.changes += 1
 
     def _untake(self, run_id: RunId) -> None:
-        allocation = self.held.pop(run_id)
+        allocation = self.allocations.pop(run_id)
         self._give_back(allocation)
         if self._holders is not None:
             self._forget(run_id, allocation)
@@ -204,7 +204,7 @@ class Ledger(Holes):
         for node, slots in allocation:
             self.capacity += (slots & ~self.offered[node]).bit_count()
             self._set_free(node, self.free_slots[node] & ~slots)
-        self.held[run_id] = allocation
+        self.allocations[run_id] = allocation
         if self._holders is not None:
             self._note(run_id, allocation)
 
@@ -249,7 +249,7 @@ class Ledger(Holes):
         """The runs that hold slots of a node. From the first call on, this is kept up to date."""
         if self._holders is None:
             self._holders = [set() for _ in self.nodes]
-            for run_id, allocation in self.held.items():
+            for run_id, allocation in self.allocations.items():
                 self._note(run_id, allocation)
         return self._holders[node]
 

@@ -65,7 +65,7 @@ def explain(
             return Reason("Impossible", f"needs {gpus_of(job)} of a kind of which there are {most}")
         return Reason("Impossible", f"needs {gpus_of(job)}, the cluster has {ledger.gpus}; ask for fewer")
     if job.phase is Phase.HELD:
-        return Reason("Held", "it is held; release it")
+        return Reason("Held", "it is on hold; release it")
     if job.deferred:
         return Reason(job.deferred, "it waits for something other than its rank")
     free, hole = ledger.free, ledger.best_hole()

@@ -143,7 +143,7 @@ class TiresiasL(Policy):
     def _starves_at(self, job: JobState, memory: Memory) -> float:
         """When it will have waited knob times as long as it has executed, both since its last promotion."""
         since, executed_s, _ = memory.promoted.get(job.id, (job.submitted_at, 0.0, 0.0))
-        return since + (1 + self._knob) * (job.held_s - executed_s)
+        return since + (1 + self._knob) * (job.executed_s - executed_s)
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
         if self._knob and job.gpu_run is None and self._starves_at(job, memory) <= at:
@@ -153,7 +153,7 @@ class TiresiasL(Policy):
     def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool:
         assert job is not None
         if type(fact) is f.JobPromoted:
-            memory.promoted[job.id] = (fact.at, job.held_s, job.service_gpu_s)
+            memory.promoted[job.id] = (fact.at, job.executed_s, job.service_gpu_s)
             return False
         if job.ended_at != INFINITY:
             memory.promoted.pop(job.id, None)

@@ -201,7 +201,7 @@ class PlacerContract:
         """A gang of a model that suffers when spread, or does not."""
         model = rng.choice(("vgg16", "resnet50", ""))
         job = JobState(Job(JobId(rng.randrange(99)), Demand(gpus, **demand), 0.0, model=model))
-        job.held_s = rng.choice((0.0, 5000.0))
+        job.executed_s = rng.choice((0.0, 5000.0))
         return job
 
     def since(self, rng: Random) -> float:
@@ -289,7 +289,7 @@ class PlacerContract:
         rng = Random(6)
         for _ in range(300):
             ledger = self.ledger(rng)
-            for run_id in list(ledger.held):
+            for run_id in list(ledger.allocations):
                 ledger.release(run_id)
             if not ledger.free:
                 continue
