@@ -258,11 +258,11 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
     for run_id, run in live.runs.items():
         assert picture(run) == picture(rebuilt.runs[run_id])
         assert rebuilt.jobs[run.job_id].run is rebuilt.runs[run_id]
-    assert list(live.ledger.held.items()) == list(rebuilt.ledger.held.items())
+    assert list(live.ledger.allocations.items()) == list(rebuilt.ledger.allocations.items())
     assert _lasting(live.ledger) == _lasting(rebuilt.ledger)
     assert (live.cpus is None) == (rebuilt.cpus is None)
     if live.cpus is not None and rebuilt.cpus is not None:
-        assert list(live.cpus.held.items()) == list(rebuilt.cpus.held.items())
+        assert list(live.cpus.allocations.items()) == list(rebuilt.cpus.allocations.items())
         assert _lasting(live.cpus) == _lasting(rebuilt.cpus)
 
 

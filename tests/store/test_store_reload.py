@@ -31,8 +31,8 @@ from tiresias.store import Store, codec, redecide, replay
 
 STORED = {
     *("id", "job", "phase", "run", "cancelled", "runs", "preemptions", "first_started_at"),
-    *("last_preempted_at", "waiting_since", "held_s", "service_gpu_s", "progress_s"),
-    *("held", "deferred", "deferred_until"),
+    *("last_preempted_at", "waiting_since", "executed_s", "service_gpu_s", "progress_s"),
+    *("on_hold", "deferred", "deferred_until"),
 }
 OF_THE_JOB = {"gpus", "submitted_at", "priority", "preemptible"}  # stored as part of the job
 ENDS = {"ended_at"}  # infinite while a job is active; for a run it is stored with its exit

@@ -203,12 +203,12 @@ class Requests:
 
     def hold(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
-        if not job.held:
+        if not job.on_hold:
             self._apply(f.JobHeld(self.journal.now(), id))
 
     def release(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
-        if not job.held:
+        if not job.on_hold:
             raise Conflict(f"job {id} is {job.phase}, not held")
         at = self.journal.now()
         facts: list[f.Fact] = [f.JobReleased(at, id)]

@@ -129,7 +129,7 @@ class Runs:
         limit_s = self._journal.managed[job.id].spec.time_limit_s
         if limit_s is None or job.phase is Phase.STOPPING:
             return INFINITY
-        return run.granted_at + limit_s - job.held_s
+        return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
         job = self._job(run)

@@ -183,7 +183,7 @@ def _history_row(ended_seq: int, state: JobState, ending: str | None) -> Row:
         state.ended_at,
         state.runs,
         state.preemptions,
-        state.held_s,
+        state.executed_s,
         state.service_gpu_s,
         state.progress_s,
         ending,

@@ -14,6 +14,7 @@ from tiresias.store.errors import StoreError
 
 Row = tuple[Any, ...]
 
+# The columns held_s and held are `executed_s` and `on_hold` of a JobState.
 JOB_COLUMNS = (
     "id, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since,"
     " executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until"
@@ -51,10 +52,10 @@ def job_row(job: JobState) -> Row:
         instant(job.first_started_at),
         instant(job.last_preempted_at),
         job.waiting_since,
-        job.held_s,
+        job.executed_s,
         job.service_gpu_s,
         job.progress_s,
-        int(job.held),
+        int(job.on_hold),
         job.deferred,
         instant(job.deferred_until),
     )
@@ -77,9 +78,9 @@ def rebuild(rows: Rows, memory: Any) -> State:
         state.hold(state.jobs[run.job_id], run)
     for node, is_in, out in nodes:  # after the runs, which may hold slots that were withdrawn since
         if not is_in:
-            state.books_of(node.name).withdraw(node.name)
+            state.ledger_of(node.name).withdraw(node.name)
         for index in json.loads(out):
-            state.books_of(node.name).withdraw_slot(node.name, index)
+            state.ledger_of(node.name).withdraw_slot(node.name, index)
     state.refused_since = {JobId(id): since for id, since in rows.refused.items()}
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
@@ -96,8 +97,8 @@ def _job(row: Row) -> JobState:
     job.preemptions = row[5]
     job.first_started_at = INFINITY if row[6] is None else row[6]
     job.last_preempted_at = -INFINITY if row[7] is None else row[7]
-    job.waiting_since, job.held_s, job.service_gpu_s, job.progress_s = row[8:12]
-    job.held = bool(row[12]) or job.phase is Phase.HELD
+    job.waiting_since, job.executed_s, job.service_gpu_s, job.progress_s = row[8:12]
+    job.on_hold = bool(row[12]) or job.phase is Phase.HELD
     job.deferred = row[13]
     job.deferred_until = INFINITY if row[14] is None else row[14]
     return job

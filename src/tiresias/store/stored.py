@@ -82,7 +82,7 @@ class StoredJob:
             job.ended_at,
             job.runs,
             job.preemptions,
-            job.held_s,
+            job.executed_s,
             job.service_gpu_s,
             job.progress_s,
             ending,

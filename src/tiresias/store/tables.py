@@ -111,7 +111,7 @@ def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
 def write_nodes(connection: Connection, state: State) -> None:
     rows = []
     for position, node in enumerate(state.ledger.nodes):
-        books = state.books_of(node.name)
+        books = state.ledger_of(node.name)
         out = books.out_slots[position]
         withdrawn = [index for index in range(out.bit_length()) if out >> index & 1]
         is_in = int(books.in_service[position])
