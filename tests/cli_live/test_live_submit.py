@@ -139,8 +139,8 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--profile", "odd.json", "--", "true"], "odd.json: missing key 'parallelism'"),
         (["--profile", "my-script", "--model", "vgg16", "--", "true"], "contradict each other"),
         (["--workdir", "my-script", "--", "true"], "is not a directory"),
-        (["--time", "8", "--", "true"], "--time '8' is not a duration"),
-        (["--begin", "soon", "--", "true"], "--begin 'soon' is not an instant"),
+        (["--time", "8", "--", "true"], "--time '8': not a duration"),
+        (["--begin", "soon", "--", "true"], "--begin 'soon': not an instant"),
         (["--priority", "urgent", "--", "true"], "--priority 'urgent': choose high"),
         (["--env", "NOT_SET_ANYWHERE", "--", "true"], "it is not set in this shell"),
         (["--env", "=3", "--", "true"], "write NAME=VALUE"),
@@ -150,7 +150,10 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["my-script", "--", "true"], "stands before --"),
         (["nothing.yaml"], "nothing.yaml"),
         (["--launcher", "rocket", "--", "true"], "launcher 'rocket'"),
-        (["--gpus", "0", "--", "true"], "0: give a whole number from 1 up"),
+        (["--nodes", "2", "--", "true"], "--nodes '2': this manager has one machine"),
+        (["--name", "12", "--", "true"], "name: a name of digits alone"),
+        (["--workers", "2", "--", "true"], "workers: 2 workers cannot share 1 GPUs"),
+        (["--gpus", "0", "--", "true"], "--gpus '0': give a whole number from 1 up"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complaint):

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Header, Query, Response
 from tiresias.api import sse
 from tiresias.api.answers import Events, answer, as_json
 from tiresias.api.callers import AnyCaller
-from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller
+from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
 PAGE = 500

@@ -10,19 +10,13 @@ from fastapi import APIRouter, Header, Path, Query, Response
 
 from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
 from tiresias.api.callers import AnyCaller, must_have_account
-from tiresias.api.models import (
-    LARGEST_ID,
-    MOST_JOBS,
-    ChangeBody,
-    JobBody,
-    SubmitBody,
-    submissions,
-)
+from tiresias.api.models import ChangeBody, JobBody, SubmitBody, submissions
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.errors import Invalid
 from tiresias.live.reports import DryRun, JobDetail, JobSummary, WhyReport
 from tiresias.live.submission import Caller, Submission
+from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX)
 Ref = Annotated[str, Path(description="a job's id or its name", max_length=200)]
@@ -48,7 +42,7 @@ async def submit(body: SubmitBody, caller: AnyCaller, shared: Shared, key: Key =
     wanted = [each for one in bodies for each in _submissions(one)]
     if len(wanted) > MOST_JOBS:
         raise Invalid(f"{len(wanted)} jobs in one request; at most {MOST_JOBS}: send several requests")
-    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+    digest = hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()
     ids = shared.manager.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
     return answer(Ids(list(ids)), 201)

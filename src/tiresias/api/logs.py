@@ -12,7 +12,6 @@ from tiresias.api import sse
 from tiresias.api.callers import AnyCaller
 from tiresias.api.jobs import Ref
 from tiresias.api.logtext import Piece, as_json, read_piece, read_text
-from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.core.model import JobId
@@ -20,6 +19,7 @@ from tiresias.live.errors import Invalid, NotFound
 from tiresias.live.looking import LogFile
 from tiresias.live.reports import JobSummary
 from tiresias.live.submission import Caller
+from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
 LARGEST_PART_BYTES = 8 * 1024 * 1024

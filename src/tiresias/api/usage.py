@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Response
 
 from tiresias.api.answers import History, Slowdowns, Usage, answer
 from tiresias.api.callers import AnyCaller
-from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared
+from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
 Since = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from tiresias.live.machine import MISSING
 from tiresias.live.notes import Note, fingerprint
 from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
+from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
@@ -93,17 +94,10 @@ class Desk(Learner):
         """The job that tries the command out on one GPU."""
         child = self._new_id()
         tried = replace(
-            submission,
-            gpus=1,
-            nodes=None,
-            workers=1,
+            submission.for_preflight(),
             name=f"{submission.name or id} (preflight)",
-            retries=0,
-            preflight=False,
-            checkpoint_dir="",
             array="",
             array_limit=None,
-            snapshot="",
         )
         note = self.notes.enter(child, Note.of(tried))
         note.preflight_of = id
@@ -116,14 +110,12 @@ class Desk(Learner):
         asked = submission.of(caller)
         if os.geteuid() != 0:
             asked = replace(asked, identity=None)
-        _check_shape(asked)
+        _check(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self.state.ledger.nodes
         if why := never_met(asked.to_job(JobId(0), 0.0).demand, nodes):
             raise Impossible(f"it {why}")
-        if asked.nodes is not None and asked.nodes > len(nodes):
-            raise Impossible(f"it asks for {asked.nodes} nodes, and there are {len(nodes)}; ask for fewer")
         limit = self.gates.limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
@@ -196,21 +188,16 @@ class Desk(Learner):
             self.apply(f.JobRequeued(self.now(), id))
 
     def change(self, caller: Caller, id: JobId, changes: Mapping[str, Any]) -> None:
-        """Priority, name, tenant, time_limit_s, retries, grace_s."""
+        """Change the options that `changes` names; only those that the specification allows."""
         job = self._own(caller, id)
         note = self.notes[id]
-        known = {"priority", "name", "tenant", "time_limit_s", "retries", "grace_s"}
-        if odd := sorted(changes.keys() - known):
-            raise Invalid(f"{odd[0]!r} cannot be changed; what can: {', '.join(sorted(known))}")
-        try:
-            new = replace(note.light, **changes)
-        except TypeError as error:
-            raise Invalid(f"job {id} cannot be changed so: {error}") from None
-        if "priority" in changes:
-            new = replace(new, priority=_priority(changes["priority"]))
-            if new.priority is Priority.HIGH and not caller.is_admin:
-                raise Denied("priority=high needs an admin")
-        _check_shape(new)
+        if odd := sorted(changes.keys() - set(CHANGEABLE)):
+            raise Invalid(f"{odd[0]!r} cannot be changed; these can: {', '.join(CHANGEABLE)}")
+        new = replace(note.light, **changes)
+        _check(new, changes)
+        new = replace(new, priority=Priority(new.priority))
+        if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
+            raise Denied("priority=high needs an admin")
         self.notes.change(id, new)
         if "time_limit_s" in changes:
             note.is_expired = False  # whether it has passed is seen anew
@@ -335,36 +322,13 @@ class Desk(Learner):
         self.check_ready()
 
 
-def _priority(value: Any) -> Priority:
+def _check(asked: Submission, names: Iterable[str] | None = None) -> None:
+    """Refuse what no job may have, and launchers that are not installed."""
     try:
-        return Priority(value)
-    except ValueError:
-        raise Invalid(f"priority {value!r}: give high, normal or low") from None
-
-
-def _check_shape(asked: Submission) -> None:
-    """What makes no sense anywhere."""
-    if not asked.command or not asked.command[0]:
-        raise Invalid("the command is empty; give a program after --")
+        asked.check(names)
+    except SpecError as error:
+        raise Invalid(str(error)) from None
     if asked.launcher not in launchers.names():
-        raise Invalid(f"launcher {asked.launcher!r}: known are {', '.join(launchers.names())}")
-    for name, value, least in (
-        ("gpus", asked.gpus, 1),
-        ("workers", asked.workers, 1),
-        ("nodes", asked.nodes, 1),
-        ("retries", asked.retries, 0),
-        ("grace_s", asked.grace_s, 0),
-        ("time_limit_s", asked.time_limit_s, 1),
-        ("preflight_limit_s", asked.preflight_limit_s, 0),
-        ("array_limit", asked.array_limit, 1),
-    ):
-        if value is not None and not (isinstance(value, int | float) and least <= value < 1e9):
-            raise Invalid(f"{name}={value}: give a number from {least} on")
-    if asked.workers > asked.gpus:
-        raise Invalid(f"{asked.workers} workers share {asked.gpus} GPUs: give each at least one (-g)")
-    if any("\0" in part for part in (*asked.command, asked.cwd, asked.name, asked.tenant)):
-        raise Invalid("a command, directory or name contains a null character")
-    if any("\0" in key or "=" in key or not key or "\0" in value for key, value in asked.env.items()):
-        raise Invalid("an environment variable has an empty name, = in its name, or a null character in it")
-    if not asked.cwd.startswith("/"):
-        raise Invalid(f"the working directory {asked.cwd!r} is not absolute")
+        raise Invalid(f"launcher {asked.launcher!r}: choose one of {', '.join(launchers.names())}")
+    if asked.array_limit is not None and asked.array_limit < 1:
+        raise Invalid(f"array_limit {asked.array_limit}: give a whole number from 1 up")

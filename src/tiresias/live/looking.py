@@ -32,6 +32,7 @@ from tiresias.live.reports import (
 )
 from tiresias.live.submission import Caller
 from tiresias.live.why import quick_reason, why
+from tiresias.spec.job import IN_DETAIL
 from tiresias.store import JobRecord, RunRecord
 
 SHORT_JOB_S = 300.0
@@ -232,25 +233,17 @@ class Window(Desk):
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
         light = note.light
         asked = self._batch.submissions.get(id) or self.store.submission(id) or {}
+        options = {name: getattr(light, name) for name in IN_DETAIL}
+        options["checkpoint_dir"] = light.checkpoint_dir or str(self.places.checkpoint(id))
         return JobDetail(
-            self.summary(caller, id),
-            self.why(caller, id),
-            list(light.command),
-            light.cwd,
-            sorted(asked.get("env", {})),
-            light.checkpoint_dir or str(self.places.checkpoint(id)),
-            light.workers,
-            light.launcher,
-            light.preemptible,
-            light.grace_s,
-            light.retries,
-            note.retries_used,
-            light.time_limit_s,
-            list(light.after),
-            light.array,
-            light.array_index,
-            light.model,
-            self.runs(caller, id),
+            **options,
+            summary=self.summary(caller, id),
+            why=self.why(caller, id),
+            env_names=sorted(asked.get("env", {})),
+            retries_used=note.retries_used,
+            array=light.array,
+            array_index=light.array_index,
+            runs=self.runs(caller, id),
         )
 
     def runs(self, caller: Caller, id: JobId) -> list[RunReport]:

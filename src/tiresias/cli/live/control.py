@@ -14,14 +14,17 @@ import typer
 from tiresias.cli import errors
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import words
+from tiresias.cli.live.job_options import value_of
 from tiresias.cli.live.jobs import ME
 from tiresias.cli.live.talking import Reference, References, print_json, refused, talking
-from tiresias.cli.live.times import duration_s
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
+from tiresias.spec.job import BY_KEY, OPTIONAL
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
+
+CHANGES = {key: option for key, option in BY_KEY.items() if option.can_change}  # what `tir set` may change
 
 
 def cancel(
@@ -74,7 +77,7 @@ def set_job(
     ref: Reference,
     changes: Annotated[
         list[str],
-        typer.Argument(metavar="KEY=VALUE…", help="priority, name, tenant, time, retries or grace."),
+        typer.Argument(metavar="KEY=VALUE…", help=f"Keys: {', '.join(CHANGES)}."),
     ],
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -85,39 +88,16 @@ def set_job(
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """`time=12h` and so on, as the API takes them."""
+    """`time=12h` and so on, as the API takes them; `none` lifts a limit."""
     changes: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if key not in CHANGES or not equals:
             raise Stop(f"{text!r} is not understood; write KEY=VALUE with one of {', '.join(CHANGES)}")
-        name, read = CHANGES[key]
-        changes[name] = read(value, f"{key}=")
+        option = CHANGES[key]
+        is_lifted = value == "none" and option.name in OPTIONAL
+        changes[option.name] = None if is_lifted else value_of(option, value, key)
     return changes
-
-
-def _time(text: str, what: str) -> float | None:
-    return None if text == "none" else duration_s(text, what)
-
-
-def _whole(text: str, what: str) -> int:
-    if not text.isdecimal():
-        raise Stop(f"{what}{text}: give a whole number, 0 or more")
-    return int(text)
-
-
-def _same(text: str, what: str) -> str:
-    return text
-
-
-CHANGES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "priority": ("priority", _same),
-    "name": ("name", _same),
-    "tenant": ("tenant", _same),
-    "time": ("time_limit_s", _time),
-    "retries": ("retries", _whole),
-    "grace": ("grace_s", duration_s),
-}
 
 
 def _all_of(client: Client, user: str) -> list[str]:

@@ -10,24 +10,22 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import checks, expand, job_files, scripts, snapshot
-from tiresias.cli.live.job_options import JobOptions
+from tiresias.cli.live.job_options import JobOptions, value_of
 from tiresias.cli.live.sizes import parse_size, written
 from tiresias.cli.live.talking import is_remote
-from tiresias.cli.live.times import duration_s, instant_at
+from tiresias.spec.job import BY_KEY
+from tiresias.spec.kinds import LONGEST_LINE, MOST_JOBS
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
 
-PRIORITIES = ("high", "normal", "low")
 NOT_HANDED_ON = frozenset({"_", "OLDPWD", "SHLVL", "TIRESIAS_TOKEN"})
-LONGEST_NAME = 200
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
 
 
@@ -72,7 +70,7 @@ def understand(words: list[str], command: list[str] | None, job: JobOptions) -> 
     if path.suffix in (".yaml", ".yml"):
         if len(words) > 1:
             raise Stop(f"{words[1]!r} after {path}: arguments of a job.yaml are set by --set key=value")
-        found = job_files.read(path, job.settings or [])
+        found = job_files.read(path, job.texts("set"))
         return Asked(found.command, job.over(found.options), found.parameters)
     if _is_script(path):
         script = scripts.read(path, words[1:])
@@ -82,7 +80,7 @@ def understand(words: list[str], command: list[str] | None, job: JobOptions) -> 
 
 
 def _plain(command: list[str], job: JobOptions) -> Asked:
-    if job.settings:
+    if job.texts("set"):
         raise Stop("--set changes a job.yaml, and none is given; to vary a command see --sweep")
     return Asked(command, job)
 
@@ -100,23 +98,24 @@ def _is_script(path: Path) -> bool:
 def make(asked: Asked, client: Client, home: Path, *, is_trial: bool = False) -> Draft:
     """The jobs, checked; with the copy of the tree that they run in, unless it is only a trial."""
     job = asked.options
-    cwd = Path(os.path.abspath(job.workdir or os.getcwd()))
+    cwd = Path(os.path.abspath(job.text("workdir") or os.getcwd()))
     notes = list(asked.notes)
     env = environment(job, cwd, notes)
     if not is_remote():
-        checks.check_directory(cwd, "--workdir" if job.workdir else "the current directory")
-    array = None if job.array is None else expand.parse_array(job.array)
-    points = expand.points(expand.parse_sweep(job.sweep or []))
+        checks.check_directory(cwd, "--workdir" if job.text("workdir") else "the current directory")
+    indices = job.text("array")
+    array = None if indices is None else expand.parse_array(indices)
+    points = expand.points(expand.parse_sweep(job.texts("sweep")))
     common = _common(job, client, array)
     jobs = [{**common, **_at_point(asked, point, cwd, env)} for point in points]
-    if len(jobs) * (len(array.indices) if array else 1) > expand.MOST_JOBS:
-        raise Stop(f"this makes more than {expand.MOST_JOBS:,} jobs; submit it in parts")
+    if len(jobs) * (len(array.indices) if array else 1) > MOST_JOBS:
+        raise Stop(f"this makes more than {MOST_JOBS:,} jobs; submit it in parts")
     _check_checkpoints(jobs, array)
-    if not job.force and not is_remote():
+    if not job.is_set("force") and not is_remote():
         for command in {tuple(each["command"]): None for each in jobs}:
             checks.check_command(command, cwd, env)
     draft = Draft(jobs, notes)
-    if job.snapshot and not is_trial:
+    if job.is_set("snapshot") and not is_trial:
         _take_snapshot(draft, asked, cwd, home)
     return draft
 
@@ -124,14 +123,14 @@ def make(asked: Asked, client: Client, home: Path, *, is_trial: bool = False) ->
 def environment(job: JobOptions, cwd: Path, notes: list[str]) -> dict[str, str]:
     """This shell's environment with what --env says in its place."""
     env: dict[str, str] = {}
-    if not job.clean_env:
+    if not job.is_set("clean_env"):
         handed = {k: v for k, v in os.environ.items() if not k.startswith("TIRESIAS_SWEEP_")}
         strange = [name for name, value in handed.items() if not _is_text(name + value)]
         if strange:
             notes.append(f"not handed on, because it is not UTF-8: {', '.join(map(repr, strange))}")
         env = {k: v for k, v in handed.items() if k not in NOT_HANDED_ON and k not in strange}
         env["PWD"] = str(cwd)
-    for text in job.env or []:
+    for text in job.texts("env"):
         name, equals, value = text.partition("=")
         if not name:
             raise Stop(f"--env {text!r}: write NAME=VALUE, or NAME to hand this shell's value on")
@@ -151,56 +150,42 @@ def _is_text(value: str) -> bool:
 
 def _common(job: JobOptions, client: Client, array: expand.Array | None) -> dict[str, Any]:
     """What is the same for every job of a sweep."""
-    if job.priority is not None and job.priority not in PRIORITIES:
-        raise Stop(f"--priority {job.priority!r}: choose {', '.join(PRIORITIES)}")
-    begin = None if job.begin is None else instant_at(job.begin, "--begin", datetime.now())
-    body = {
-        "gpus": job.gpus,
-        "nodes": job.nodes,
-        "workers": job.workers,
-        "launcher": job.launcher,
-        "tenant": job.tenant,
-        "model": job.model,
-        "priority": job.priority,
-        "retries": job.retries,
-        "grace_s": _seconds(job.grace, "--grace"),
-        "time_limit_s": _seconds(job.time, "--time"),
-        "preflight_limit_s": _seconds(job.preflight_limit, "--preflight-limit"),
-        "begin_at": begin,
-        "after": _after(job.after, client),
-        "preemptible": False if job.no_preempt else None,
-        "preflight": job.preflight or None,
-        "force": job.force or None,
-        "array": None if array is None else {"indices": array.indices, "limit": array.limit},
-    }
-    return {key: value for key, value in {**body, **_profile(job)}.items() if value is not None}
+    body: dict[str, Any] = {}
+    for key, option in BY_KEY.items():
+        if option.name and not option.is_resolved and key in job.values:
+            text = job.values[key]
+            body[option.name] = (
+                value_of(option, text, option.flag) if isinstance(text, str) else option.flag_value
+            )
+    if (refs := job.text("after")) is not None:
+        body["after"] = _after(refs, client)
+    if array is not None:
+        body["array"] = {"indices": array.indices, "limit": array.limit}
+    return {**body, **_profile(job.text("profile"), job.text("model"))}
 
 
-def _profile(job: JobOptions) -> dict[str, Any]:
-    """What the file says goes with the job: it is not needed again. A name instead of a file is a model's."""
-    if job.profile is None:
+def _profile(file: str | None, model: str | None) -> dict[str, Any]:
+    """The contents of the file go with the job, so that it is not needed again.
+
+    The name of a model in place of a file is understood as well.
+    """
+    if file is None:
         return {}
-    if job.model is not None:
-        raise Stop(f"--model {job.model} and --profile {job.profile} contradict each other; give one of them")
+    if model is not None:
+        raise Stop(f"--model {model} and --profile {file} contradict each other; give one of them")
     from tiresias.profiles import readers, stored, zoo
 
-    path = os.path.expanduser(job.profile)
-    if not os.path.exists(path) and zoo.knows(job.profile):
-        return {"model": job.profile}
+    path = os.path.expanduser(file)
+    if not os.path.exists(path) and zoo.knows(file):
+        return {"model": file}
     if not os.path.exists(path):
         step = "tiresias profile MODEL --save FILE.json makes one; a model by its name: --model"
-        raise Stop(f"--profile {job.profile}: there is no such file; {step}")
+        raise Stop(f"--profile {file}: there is no such file; {step}")
     return {"profile": stored.as_dict(readers.load(os.path.abspath(path)))}
 
 
-def _seconds(text: str | None, option: str) -> float | None:
-    return None if text is None else duration_s(text, option)
-
-
-def _after(text: str | None, client: Client) -> list[int] | None:
+def _after(text: str, client: Client) -> list[int]:
     """Ids; names are looked up, because the next job of that name may be another."""
-    if text is None:
-        return None
     refs = [ref.strip() for ref in text.split(",") if ref.strip()]
     if not refs:
         raise Stop(f"--after {text!r} names no job; write ids or names separated by commas")
@@ -211,17 +196,18 @@ def _at_point(asked: Asked, point: Mapping[str, str], cwd: Path, env: Mapping[st
     """What one point of a sweep changes."""
     job, parameters = asked.options, {**asked.parameters, **point}
     command = expand.filled_command(asked.command, asked.parameters, point)
-    name = expand.fill(job.name, asked.parameters) if job.name is not None else name_of(asked.command)
-    given = {text.partition("=")[0] for text in job.env or []}
+    given_name, checkpoints = job.text("name"), job.text("ckpt_dir")
+    name = name_of(asked.command) if given_name is None else expand.fill(given_name, asked.parameters)
+    given = {text.partition("=")[0] for text in job.texts("env")}
     filled = {key: expand.fill(env[key], parameters) for key in given}
     body: dict[str, Any] = {
         "command": command,
         "cwd": str(cwd),
         "env": {**env, **filled, **expand.environment(point)},
-        "name": expand.named(name, point)[:LONGEST_NAME],
+        "name": expand.named(name, point)[:LONGEST_LINE],
     }
-    if job.ckpt_dir is not None:
-        body["checkpoint_dir"] = os.path.abspath(os.path.expanduser(expand.fill(job.ckpt_dir, parameters)))
+    if checkpoints is not None:
+        body["checkpoint_dir"] = os.path.abspath(os.path.expanduser(expand.fill(checkpoints, parameters)))
     return body
 
 
@@ -248,7 +234,7 @@ def _check_checkpoints(jobs: Sequence[Mapping[str, Any]], array: expand.Array | 
 def _take_snapshot(draft: Draft, asked: Asked, cwd: Path, home: Path) -> None:
     if is_remote():
         raise Stop("--snapshot copies on this machine, and TIRESIAS_URL may be another: leave one out")
-    limit = parse_size(asked.options.snapshot_limit or snapshot.DEFAULT_LIMIT, "--snapshot-limit")
+    limit = parse_size(asked.options.text("snapshot_limit") or snapshot.DEFAULT_LIMIT, "--snapshot-limit")
     copy = snapshot.take(cwd, home, limit)
     tree = snapshot.git_top(cwd) or cwd
     for word in checks.names_outside(draft.jobs[0]["command"], tree):

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiresias.cli.errors import Stop
+from tiresias.spec.kinds import MOST_JOBS
 
-MOST_JOBS = 10_000
 INDEX = "i"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")

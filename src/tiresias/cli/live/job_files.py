@@ -10,31 +10,20 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.job_options import JobOptions
+from tiresias.cli.live.job_options import Given, JobOptions, value_of
+from tiresias.spec.job import BY_KEY
+from tiresias.spec.options import Form
 
-GROUPED = {
-    "resources.gpus": "gpus",
-    "resources.nodes": "nodes",
-    "checkpoint.dir": "ckpt_dir",
-    "checkpoint.grace": "grace",
-    "placement.model": "model",
-    "placement.profile": "profile",
-    "limits.time": "time",
-    "limits.retries": "retries",
-}
-GROUPS = ("resources", "checkpoint", "placement", "limits")
-MAPS = ("env", "params", "sweep")
-FLAGS = ("clean_env", "snapshot", "preflight", "force")
-NUMBERS = ("gpus", "nodes", "workers", "retries")
-NOT_IN_FILES = ("settings", "no_preempt")
-PLAIN = tuple(each.name for each in fields(JobOptions) if each.name not in (*NOT_IN_FILES, *MAPS))
-KEYS = ("command", "preemptible", *PLAIN, *MAPS)
+FILE_OPTIONS = {option.file_key: option for option in BY_KEY.values() if option.key != "set"}
+GROUPED = {option.in_group: option.file_key for option in FILE_OPTIONS.values() if option.in_group}
+GROUPS = tuple(dict.fromkeys(key.partition(".")[0] for key in GROUPED))
+KEYS = ("command", *FILE_OPTIONS, "params")
 _SHELL = re.compile(r"[\n|&;<>()$`*?\[\]~#!]")
 
 
@@ -145,36 +134,29 @@ def _command(flat: dict[str, Any], place: str) -> list[str]:
 
 
 def _options(flat: dict[str, Any], place: str) -> JobOptions:
-    given: dict[str, Any] = {}
-    for name, value in flat.items():
-        if value is None or name in ("params", "preemptible"):
-            continue
-        given[name] = _checked(name, value, flat, place)
-    preemptible = flat.get("preemptible", True)
-    if not isinstance(preemptible, bool):
-        raise Stop(f"{place}: preemptible: {preemptible!r} is neither true nor false")
-    return JobOptions(no_preempt=not preemptible, **given)
+    given = {
+        FILE_OPTIONS[name].key: _given(name, value, flat, place)
+        for name, value in flat.items()
+        if value is not None and name != "params"
+    }
+    return JobOptions.of(**given)
 
 
-def _checked(name: str, value: Any, flat: dict[str, Any], place: str) -> Any:
-    if name == "env":
-        return [f"{key}={_text(each)}" for key, each in _map(flat, name, place).items()]
-    if name == "sweep":
+def _given(name: str, value: Any, flat: dict[str, Any], place: str) -> Given:
+    """The value of a key as the command line would give it, checked where that is possible here."""
+    option = FILE_OPTIONS[name]
+    if option.form is Form.VALUES:
         return [f"{key}={_list(each)}" for key, each in _map(flat, name, place).items()]
-    if name in FLAGS:
+    if option.is_switch:
         if not isinstance(value, bool):
             raise Stop(f"{place}: {name}: {value!r} is neither true nor false")
-        return value
-    if name in NUMBERS:
-        least = 0 if name == "retries" else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise Stop(f"{place}: {name}: {value!r} is no whole number from {least} up")
-        return value
-    if isinstance(value, list) and name == "after":
-        return ",".join(map(_text, value))
-    if isinstance(value, dict | list):
+        return value == option.flag_value
+    if isinstance(value, dict | list) and name != "after":
         raise Stop(f"{place}: {name}: one value is needed, not several")
-    return _text(value)
+    text = _list(value)
+    if not option.is_resolved:
+        value_of(option, text, f"{place}: {name}")
+    return text
 
 
 def _map(flat: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:

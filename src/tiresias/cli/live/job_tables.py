@@ -16,6 +16,7 @@ from tiresias.cli.live.grids import Cell, grid
 from tiresias.cli.live.times import short, when
 from tiresias.cli.live.words import plain
 from tiresias.cli.units import NOTHING, count, significant
+from tiresias.spec.job import BY_NAME
 
 Job = Mapping[str, Any]
 HOUR_S = 3600.0
@@ -115,6 +116,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("after", f"job {after}" if after else ""),
         ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
         ("limits", _limits(job)),
+        *((option.label, plain(job[name])) for name, option in BY_NAME.items() if option.label and job[name]),
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,10 +59,9 @@ def run(
     from tiresias.cli.live import drafts
 
     asked = drafts.understand(*split(ctx, parts or []), job)
-    if asked.options.array or asked.options.sweep:
+    if asked.options.text("array") or asked.options.texts("sweep"):
         raise Stop("run follows one job; submit an array or a sweep with: tir submit")
-    if asked.options.retries is None:
-        asked.options = replace(asked.options, retries=0)
+    asked.options = asked.options.over(JobOptions.of(retries="0"))
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
     say = (lambda text: None) if quiet else _say
     with talking() as client:

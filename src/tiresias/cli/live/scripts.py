@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.job_options import JobOptions, takes_job_options
+from tiresias.cli.live.job_options import Given, JobOptions, takes_job_options
 from tiresias.cli.live.times import slurm_duration_s
+from tiresias.spec.job import BY_KEY
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 # fmt: off
@@ -143,22 +144,22 @@ def parse_options(words: list[str], place: str) -> JobOptions:
 class Wishes:
     """What the lines of Slurm add up to."""
 
-    options: JobOptions = JobOptions()
+    options: JobOptions = field(default_factory=JobOptions)
     gpus: int | None = None
     per_node: int | None = None
     per_task: int | None = None
     tasks: int | None = None
     ignored: list[str] = field(default_factory=list)
 
-    def keep(self, **values: Any) -> None:
-        self.options = replace(self.options, **values)
+    def keep(self, **values: Given | None) -> None:
+        self.options = JobOptions.of(**values).over(self.options)
 
     def total(self) -> int | None:
         """GPUs of the whole job."""
         if self.gpus is not None:
             return self.gpus
         if self.per_node is not None:
-            return self.per_node * (self.options.nodes or 1)
+            return self.per_node * int(self.options.text("nodes") or 1)
         return None if self.per_task is None else self.per_task * (self.tasks or 1)
 
 
@@ -175,7 +176,9 @@ def _slurm(words: list[tuple[int, str]], path: Path) -> tuple[JobOptions, list[s
     if wishes.ignored:
         notes.append(f"{path}: passed over {', '.join(dict.fromkeys(wishes.ignored))} of Slurm")
     gpus = wishes.total()
-    return replace(wishes.options, gpus=gpus) if gpus else wishes.options, notes
+    if gpus:
+        wishes.keep(gpus=str(gpus))
+    return wishes.options, notes
 
 
 def _pairs(words: list[tuple[int, str]], path: Path) -> Iterator[tuple[str, str, str]]:
@@ -240,7 +243,7 @@ def _time(wishes: Wishes, value: str, place: str) -> None:
 
 
 def _nodes(wishes: Wishes, value: str, place: str) -> None:
-    wishes.keep(nodes=_number(value.partition("-")[0], place))
+    wishes.keep(nodes=str(_number(value.partition("-")[0], place)))
 
 
 def _set(name: str) -> Callable[[Wishes, str, str], None]:
@@ -252,10 +255,7 @@ def _count(name: str, read: Callable[[str, str], int]) -> Callable[[Wishes, str,
 
 
 UNDERSTOOD: dict[str, Callable[[Wishes, str, str], None]] = {
-    "job-name": _set("name"),
-    "account": _set("tenant"),
-    "chdir": _set("workdir"),
-    "array": _set("array"),
+    **{option.sbatch: _set(key) for key, option in BY_KEY.items() if option.sbatch},
     "nodes": _nodes,
     "time": _time,
     "begin": _begin,

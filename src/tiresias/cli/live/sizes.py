@@ -13,7 +13,7 @@ def parse_size(text: str, what: str) -> int:
     """`500M`, `2G`: bytes."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
     if found is None:
-        raise Stop(f"{what} {text!r} is no size; write for example 500M or 2G")
+        raise Stop(f"{what} {text!r}: not a size; write for example 500M or 2G")
     return int(float(found[1]) * UNITS[found[2]])
 
 
