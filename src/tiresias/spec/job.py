@@ -170,7 +170,7 @@ class JobSpec:
         default=DEFAULT_RETRIES,
         metadata=about(
             Whole(0),
-            "How often to run it again after failures that another run can cure.",
+            "How often to run the job again after failures that another run can cure.",
             flag="--retries",
             metavar="N",
             default="3",
@@ -183,7 +183,7 @@ class JobSpec:
         default=None,
         metadata=about(
             Seconds(above_zero=True),
-            "How long it may hold GPUs, all runs together.",
+            "How long the job may hold GPUs, all runs together.",
             flag="--time",
             metavar="8h",
             default="no limit",
@@ -256,6 +256,8 @@ class JobSpec:
             flag="--model",
             metavar="NAME",
             in_group="placement.model",
+            api_help="The model that the job trains: a name of the [zoo](profiles.md#the-zoo), or of a profile"
+            " that came with an earlier job. Other names are refused.",
             more="A name of the [zoo](profiles.md#the-zoo), or of a profile that came with an earlier job"
             " (`mine`, or `mine@3f2a9c1b04d7` as `show` prints it). Other names are refused.",
             in_detail=True,
