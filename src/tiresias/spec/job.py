@@ -256,7 +256,7 @@ class JobSpec:
             flag="--model",
             metavar="NAME",
             in_group="placement.model",
-            api_help="The model that the job trains: a name of the [zoo](profiles.md#the-zoo), or of a profile"
+            api_help="The model: a name of the [zoo](profiles.md#the-zoo), or of a profile"
             " that came with an earlier job. Other names are refused.",
             more="A name of the [zoo](profiles.md#the-zoo), or of a profile that came with an earlier job"
             " (`mine`, or `mine@3f2a9c1b04d7` as `show` prints it). Other names are refused.",
