@@ -35,6 +35,7 @@ PASSED_OVER = frozenset({
 # fmt: on
 SHORT = {
     "J": "job-name",
+    "H": "hold",
     "N": "nodes",
     "G": "gpus",
     "t": "time",
@@ -54,7 +55,10 @@ SHORT = {
     "w": "nodelist",
     "x": "exclude",
 }
-SWITCHES = frozenset({"exclusive", "no-requeue", "overcommit", "oversubscribe", "requeue", "verbose"})
+SAME = {option.sbatch: key for key, option in BY_KEY.items() if option.sbatch}  # the same text means the same
+SWITCHES = frozenset({"exclusive", "no-requeue", "overcommit", "oversubscribe", "requeue", "verbose"}) | {
+    name for name, key in SAME.items() if BY_KEY[key].is_switch
+}
 
 
 @dataclass(slots=True)
@@ -192,7 +196,7 @@ def _pairs(words: list[tuple[int, str]], path: Path) -> Iterator[tuple[str, str,
                 value = next(rest, (0, ""))[1]
         elif word.startswith("-") and len(word) > 1:
             name = SHORT.get(word[1], word[1])
-            value = word[2:] or next(rest, (0, ""))[1]
+            value = word[2:] if word[2:] or name in SWITCHES else next(rest, (0, ""))[1]
         else:
             raise Stop(f"{place}: {word!r} is no option of Slurm")
         yield place, name, value
@@ -246,8 +250,8 @@ def _nodes(wishes: Wishes, value: str, place: str) -> None:
     wishes.keep(nodes=str(_number(value.partition("-")[0], place)))
 
 
-def _set(name: str) -> Callable[[Wishes, str, str], None]:
-    return lambda wishes, value, place: wishes.keep(**{name: value})
+def _set(key: str) -> Callable[[Wishes, str, str], None]:
+    return lambda wishes, value, place: wishes.keep(**{key: BY_KEY[key].is_switch or value})
 
 
 def _count(name: str, read: Callable[[str, str], int]) -> Callable[[Wishes, str, str], None]:
@@ -255,7 +259,7 @@ def _count(name: str, read: Callable[[str, str], int]) -> Callable[[Wishes, str,
 
 
 UNDERSTOOD: dict[str, Callable[[Wishes, str, str], None]] = {
-    **{option.sbatch: _set(key) for key, option in BY_KEY.items() if option.sbatch},
+    **{name: _set(key) for name, key in SAME.items()},
     "nodes": _nodes,
     "time": _time,
     "begin": _begin,
