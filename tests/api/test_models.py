@@ -45,6 +45,7 @@ def test_everything_that_is_asked_for_reaches_the_submission():
         "time_limit_s": 60.0,
         "after": [3, 4],
         "begin_at": 1e9,
+        "hold": True,
         "preflight": True,
         "preflight_limit_s": 7.0,
         "snapshot": "/snapshots/x",

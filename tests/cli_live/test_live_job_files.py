@@ -178,6 +178,12 @@ def test_an_environment_of_its_own_and_a_later_begin(tmp_path):
     assert (found.is_set("clean_env"), found.text("begin")) == (True, "+2h")
 
 
+def test_a_script_may_ask_to_be_submitted_on_hold(tmp_path):
+    for line in ("#SBATCH --hold --time=1", "#SBATCH -H -t 1", "#TIR --hold --time 60s"):
+        found = script(tmp_path, f"#!/bin/sh\n{line}\n").options
+        assert (found.is_set("hold"), found.text("time")) == (True, "60s")
+
+
 def test_a_script_without_a_first_line_runs_in_bash(tmp_path):
     assert script(tmp_path, "echo hi\n").command[0] == "bash"
 

@@ -175,6 +175,24 @@ def test_what_can_never_run_here_is_rejected(tir):
     assert tir("submit", "--after", "nobody", "--", "true").code == 3
 
 
+def test_a_job_may_be_submitted_on_hold_and_starts_when_it_is_released(tir, client):
+    id = tir("submit", "--hold", "--", "echo", "released").id
+    summary = client.job(id)["summary"]
+    assert (summary["phase"], summary["reason"], summary["runs"]) == ("HELD", "Held", 0)
+    assert "would be on hold" in tir("submit", "--dry-run", "--hold", "--", "true").out
+    assert tir("release", id).code == 0
+    assert output(client, id) == "released\n"
+
+
+def test_a_held_job_stays_on_hold_when_what_it_comes_after_has_succeeded(tir, client):
+    first = tir("submit", "--", "true").id
+    second = tir("submit", "--hold", "--after", first, "--", "echo", "second").id
+    ended(client, first)
+    assert client.job(second)["summary"]["phase"] == "HELD"
+    assert tir("release", second).code == 0
+    assert output(client, second) == "second\n"
+
+
 def test_force_submits_what_is_not_there_yet(tir, client):
     id = tir("submit", "--force", "--", "./made-later").id
     assert ended(client, id)["summary"]["phase"] == "FAILED"

@@ -65,6 +65,8 @@ class Desk(Learner):
             facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
             if self.gates.may_bar(note):
                 facts.append(f.JobDeferred(at, id, UNDECIDED))
+            if submission.hold:
+                facts.append(f.JobHeld(at, id))
             ids.append(id)
         for id in needs:
             self.note(id)

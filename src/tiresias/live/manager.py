@@ -109,6 +109,8 @@ class Manager(Window):
             asked = self._checked(caller, submission)
             at = self.now()
             barred = self.gates.would_bar(asked, at)
+            if asked.hold:
+                return DryRun(False, [], [], WhyReport("Held", "it would be on hold", "leave out --hold"))
             if barred:
                 return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
             return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)

@@ -236,6 +236,17 @@ class JobSpec:
             api_help="The earliest start, in epoch seconds.",
         ),
     )
+    hold: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Submit the job on hold. It starts only after tir release.",
+            flag="--hold",
+            sbatch="hold",
+            more="A preflight runs all the same.",
+            api_help="Submit the job on hold. It starts only after it has been released.",
+        ),
+    )
     tenant: str = field(
         default="",
         metadata=about(
@@ -327,6 +338,7 @@ class JobSpec:
             nodes=None,
             workers=1,
             retries=0,
+            hold=False,
             preflight=False,
             checkpoint_dir="",
             snapshot="",
