@@ -70,8 +70,8 @@ def _heading(command: Any) -> str:
 
 def _with_value(error: typer.BadParameter) -> str:
     """The message with what was given, where the parser's own leaves it out."""
-    told: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()  # Pydantic's, if it refused
-    value = str(told[0].get("input", "")) if told else ""
+    problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()  # Pydantic's, if it refused
+    value = str(problems[0].get("input", "")) if problems else ""
     return f"{value!r}: {error.message}" if value and value not in error.message else error.message
 
 

@@ -102,8 +102,8 @@ def profile(
     given = _given(loaded, compute, batch, parallelism)
     from tiresias.cli.profile_report import report
 
-    told = report(given, network or USUAL_NETWORK.get(given.gpu, "a100-nvlink"), gpus, layers)
-    _print(told, seen, as_json)
+    result = report(given, network or USUAL_NETWORK.get(given.gpu, "a100-nvlink"), gpus, layers)
+    _print(result, seen, as_json)
     if save is not None:
         from tiresias.profiles.stored import to_json
 
@@ -140,19 +140,19 @@ def _given(profile: ModelProfile, compute: float | None, batch: int | None, how:
     return profile
 
 
-def _print(told: Report, seen: Observed | None, as_json: bool) -> None:
+def _print(result: Report, seen: Observed | None, as_json: bool) -> None:
     if as_json:
         from tiresias.sim.report import to_json
 
         observed = {"observed": seen.as_dict()} if seen is not None else {}
-        typer.echo(to_json(told.as_dict() | observed))
+        typer.echo(to_json(result.as_dict() | observed))
         return
     from tiresias.cli.profile_tables import page
 
     if seen is not None:
         show(observe.observed_page(seen))
         typer.echo()
-    show(page(told))
+    show(page(result))
 
 
 def _list(as_json: bool) -> None:

@@ -38,7 +38,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         model = self.profile
-        told: dict[str, Any] = {
+        body: dict[str, Any] = {
             "name": model.name,
             "tensors": len(model.tensors),
             "total_bytes": model.total_bytes,
@@ -63,8 +63,8 @@ class Report:
             "slowdown": self.slowdown,
         }
         if self.split is not None:
-            told["layers"] = _split(self.split)
-        return told
+            body["layers"] = _split(self.split)
+        return body
 
 
 def _split(split: Split) -> dict[str, Any]:

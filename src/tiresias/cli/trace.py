@@ -31,14 +31,14 @@ def describe(
     from tiresias.sim import traces
     from tiresias.sim.report import to_json
 
-    told = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
+    description = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
     if output is Output.JSON:
-        typer.echo(to_json(told))
+        typer.echo(to_json(description))
         return
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    for what, value in traces.table(told):
+    for what, value in traces.table(description):
         table.add_row(what, value)
     show(table)
 

@@ -131,16 +131,16 @@ def _each(
     refusals: list[Stop] = []
     for ref in refs:
         try:
-            told = act(ref)
+            job = act(ref)
         except Unreachable:
             raise
         except ApiError as error:
             refusals.append(refused(error))
             continue
-        done.append(told)
+        done.append(job)
         if output is not Output.JSON:
-            name = f" ({words.plain(told['name'])})" if told["name"] else ""
-            typer.echo(f"job {told['id']}{name}: {told['phase']}")
+            name = f" ({words.plain(job['name'])})" if job["name"] else ""
+            typer.echo(f"job {job['id']}{name}: {job['phase']}")
     if output is Output.JSON:
         print_json(done)
     if not refs:

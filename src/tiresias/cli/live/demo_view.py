@@ -81,14 +81,14 @@ def view(
     for column in (2, 3):
         table.columns[column].justify = "left"
     for job in jobs:
-        told = job["progress"] or {}
-        fraction = 1.0 if job["phase"] == "SUCCEEDED" else told.get("fraction") or 0.0
+        progress = job["progress"] or {}
+        fraction = 1.0 if job["phase"] == "SUCCEEDED" else progress.get("fraction") or 0.0
         table.add_row(
             job["name"],
             str(job["gpus"]),
             phase(job["phase"]),
             ProgressBar(1.0, fraction, BAR, complete_style="green", finished_style="green"),
-            str(told.get("step") or 0),
+            str(progress.get("step") or 0),
             str(job["runs"]),
             str(job["preemptions"]),
             NOTHING if job["queue"] is None else f"Q{job['queue']}",

@@ -58,11 +58,11 @@ def doctor(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
 
 
 def examine(place: Path) -> Iterator[Finding]:
-    told = _ask(place)
-    yield _version(told)
+    status = _ask(place)
+    yield _version(status)
     yield _home(place)
     yield _options(place)
-    yield _manager(place, told)
+    yield _manager(place, status)
     yield _socket(place)
     yield _space(place)
     yield _driver(place)
@@ -80,10 +80,10 @@ def _ask(place: Path) -> dict[str, Any] | str:
         return error.message
 
 
-def _version(told: dict[str, Any] | str) -> Finding:
-    if isinstance(told, str) or told["version"] == __version__:
+def _version(status: dict[str, Any] | str) -> Finding:
+    if isinstance(status, str) or status["version"] == __version__:
         return Finding("version", True, f"tiresias {__version__}")
-    text = f"this program is {__version__}, the manager is {told['version']}"
+    text = f"this program is {__version__}, the manager is {status['version']}"
     return Finding("version", False, text, "start the manager anew with the new version: tir down && tir up")
 
 
@@ -122,16 +122,16 @@ def _options(place: Path) -> Finding:
     return Finding("options", True, " ".join(shown) or "the defaults")
 
 
-def _manager(place: Path, told: dict[str, Any] | str) -> Finding:
-    if isinstance(told, str):
+def _manager(place: Path, status: dict[str, Any] | str) -> Finding:
+    if isinstance(status, str):
         record = process.read_record(place)
         if record is not None and record.is_alive:
             step = f"see {place / process.LOG}; `kill -9 {record.pid}` loses nothing, then tir up"
-            return Finding("manager", False, f"pid {record.pid} runs and does not answer: {told}", step)
-        return Finding("manager", False, told, f"tir up   (its log: {place / process.LOG})")
-    if told["problem"]:
-        return Finding("manager", False, told["problem"], "mend that; the manager goes on by itself")
-    return Finding("manager", True, f"pid {told['pid']} answers, up {short(told['uptime_s'])}")
+            return Finding("manager", False, f"pid {record.pid} runs and does not answer: {status}", step)
+        return Finding("manager", False, status, f"tir up   (its log: {place / process.LOG})")
+    if status["problem"]:
+        return Finding("manager", False, status["problem"], "mend that; the manager goes on by itself")
+    return Finding("manager", True, f"pid {status['pid']} answers, up {short(status['uptime_s'])}")
 
 
 def _socket(place: Path) -> Finding:

@@ -65,8 +65,8 @@ def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
 
 def since_at(job: Job) -> float | None:
     """Since when it is in its phase, if that is known."""
-    told = job.get("since_at")
-    return None if told is None else float(told)
+    since = job.get("since_at")
+    return None if since is None else float(since)
 
 
 def summary_line(jobs: Sequence[Job]) -> str:
@@ -95,7 +95,7 @@ def detail(job: Job, now: float) -> RenderableType:
 
 def _facts(job: Job, now: float) -> list[tuple[str, str]]:
     of = job["summary"]
-    told = of["progress"] or {}
+    progress = of["progress"] or {}
     rank = words.priority_and_queue(of)
     after = ", ".join(map(str, job["after"]))
     is_in_array = job["array_index"] is not None
@@ -111,7 +111,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("ended", when(of["finished_at"], now) if of["finished_at"] else ""),
         ("exit code", "" if of["exit_code"] is None else str(of["exit_code"])),
         ("service", f"{service(of['service_gpu_s'])}, {count(of['preemptions'], 'preemption')}"),
-        ("progress", _progress_line(told) if told else ""),
+        ("progress", _progress_line(progress) if progress else ""),
         ("checkpoints", plain(job["checkpoint_dir"])),
         ("after", f"job {after}" if after else ""),
         ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
@@ -129,18 +129,18 @@ def service(gpu_s: float) -> str:
     return f"{significant(gpu_s / HOUR_S)} GPU-hours"
 
 
-def _progress_line(told: Mapping[str, Any]) -> str:
+def _progress_line(progress: Mapping[str, Any]) -> str:
     parts = []
-    if told["step"] is not None:
-        of = f" of {told['total_steps']:,}" if told["total_steps"] else ""
-        parts.append(f"step {told['step']:,}{of}")
-    if told["fraction"] is not None:
-        parts.append(f"{told['fraction']:.0%}")
-    if told["steps_per_s"]:
-        parts.append(f"{significant(told['steps_per_s'])} steps/s")
-    if told["eta_s"] is not None:
-        parts.append(f"done in {short(told['eta_s'])}")
-    parts += [f"{plain(name)} {_number(value)}" for name, value in told["metrics"].items()]
+    if progress["step"] is not None:
+        of = f" of {progress['total_steps']:,}" if progress["total_steps"] else ""
+        parts.append(f"step {progress['step']:,}{of}")
+    if progress["fraction"] is not None:
+        parts.append(f"{progress['fraction']:.0%}")
+    if progress["steps_per_s"]:
+        parts.append(f"{significant(progress['steps_per_s'])} steps/s")
+    if progress["eta_s"] is not None:
+        parts.append(f"done in {short(progress['eta_s'])}")
+    parts += [f"{plain(name)} {_number(value)}" for name, value in progress["metrics"].items()]
     return ", ".join(parts)
 
 
@@ -196,17 +196,17 @@ def _ranges(indices: Sequence[int]) -> str:
     return "+".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
-def why(told: Mapping[str, Any]) -> RenderableType:
+def why(reason: Mapping[str, Any]) -> RenderableType:
     """The one reason, what speaks for it, and what can be done."""
-    lines = [Text(plain(told["text"]), style="bold")]
+    lines = [Text(plain(reason["text"]), style="bold")]
     evidence = []
-    if told["ahead"]:
-        more = " …" if told["ahead_jobs"] > len(told["ahead"]) else ""
-        evidence.append(f"ahead of it: job {', '.join(map(str, told['ahead']))}{more}")
-    if told["ahead_jobs"] or told["free_gpus"]:
-        hole = f", at most {told['best_hole']} of them on one node" if told["free_gpus"] else ""
-        evidence.append(f"free now: {count(told['free_gpus'], 'GPU')}{hole}")
+    if reason["ahead"]:
+        more = " …" if reason["ahead_jobs"] > len(reason["ahead"]) else ""
+        evidence.append(f"ahead of it: job {', '.join(map(str, reason['ahead']))}{more}")
+    if reason["ahead_jobs"] or reason["free_gpus"]:
+        hole = f", at most {reason['best_hole']} of them on one node" if reason["free_gpus"] else ""
+        evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
     lines += [Text(f"  {each}") for each in evidence]
-    if told["next_step"]:
-        lines.append(Text(plain(told["next_step"])))
+    if reason["next_step"]:
+        lines.append(Text(plain(reason["next_step"])))
     return Group(*lines)

@@ -73,25 +73,25 @@ def ls(
 def show_job(ref: Reference, output: AsOutput = Output.TABLE) -> None:
     """Show all about a job: its runs, why they ended, its progress."""
     with talking() as client:
-        told = client.job(ref)
+        job = client.job(ref)
     if output is Output.JSON:
-        print_json(told)
+        print_json(job)
         return
     from tiresias.cli.live.job_tables import detail
 
-    show(detail(told, time.time()), UNCUT)
+    show(detail(job, time.time()), UNCUT)
 
 
 def why(ref: Reference, output: AsOutput = Output.TABLE) -> None:
     """Say why a job is where it is, and what to do."""
     with talking() as client:
-        told = client.why(ref)
+        reason = client.why(ref)
     if output is Output.JSON:
-        print_json(told)
+        print_json(reason)
         return
     from tiresias.cli.live import job_tables
 
-    show(job_tables.why(told), UNCUT)
+    show(job_tables.why(reason), UNCUT)
 
 
 def _phases(text: str | None) -> set[str]:

@@ -39,20 +39,20 @@ def drain(
 ) -> None:
     """Take a node or GPU out of service; what runs there goes on."""
     with talking() as client:
-        told = client.drain(what, reason)
-    _say(f"{what} is drained: what runs there goes on, nothing new starts", told, output)
+        answer = client.drain(what, reason)
+    _say(f"{what} is drained: what runs there goes on, nothing new starts", answer, output)
 
 
 def undrain(what: What, output: AsOutput = Output.TABLE) -> None:
     """Put a node or GPU back into service."""
     with talking() as client:
-        told = client.undrain(what)
-    _say(f"{what} is in service", told, output)
+        answer = client.undrain(what)
+    _say(f"{what} is in service", answer, output)
 
 
-def _say(text: str, told: Mapping[str, Any], output: Output) -> None:
+def _say(text: str, answer: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
-        print_json(told["nodes"])
+        print_json(answer["nodes"])
     else:
         typer.echo(text)
 

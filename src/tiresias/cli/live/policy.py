@@ -61,14 +61,14 @@ def set_policy(
         _tell(client.policy(), output)
 
 
-def _tell(told: Mapping[str, Any], output: Output) -> None:
+def _tell(answer: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
-        print_json(told)
+        print_json(answer)
         return
     from rich.table import Table
 
     lines = Table.grid(padding=(0, 2))
-    for key, value in told.items():
+    for key, value in answer.items():
         if value is not None and (value or key != "placer_learned"):
             lines.add_row(LABELS.get(key, key), plain(_text(value)))
     show(lines, UNCUT)

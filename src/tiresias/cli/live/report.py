@@ -88,15 +88,15 @@ def tell(
     )
     labels = [each.policy for each in (in_use, *others)]
     with bars(labels, float(past.trace.jobs["submitted_at"][0])) as watch:
-        told = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
+        replays = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
     active = sum(1 for _ in client.jobs())
     if output is Output.JSON:
-        print_json(as_json(past, told, cluster.gpus, active))
+        print_json(as_json(past, replays, cluster.gpus, active))
         return
-    show(_head(past, told, cluster.gpus))
-    show(table(told))
-    show("\n" + "\n".join(sentences(told)))
-    notify(_left_out(past, told, active, nodes))
+    show(_head(past, replays, cluster.gpus))
+    show(table(replays))
+    show("\n" + "\n".join(sentences(replays)))
+    notify(_left_out(past, replays, active, nodes))
 
 
 def _rows(client: Client, since_at: float) -> Iterator[Mapping[str, Any]]:
@@ -120,55 +120,55 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
 
 
-def as_json(past: Past, told: Told, gpus: int, active: int) -> dict[str, Any]:
+def as_json(past: Past, replays: Told, gpus: int, active: int) -> dict[str, Any]:
     return {
-        "jobs": len(past.trace) - told.rejected,
+        "jobs": len(past.trace) - replays.rejected,
         "left_out": {
             "active": active,
             "never_ran": past.never_ran,
             "submitted_earlier": past.earlier,
-            "larger_than_the_cluster": told.rejected,
+            "larger_than_the_cluster": replays.rejected,
         },
         "gpus": gpus,
         "preemption_cost": asdict(past.cost),
-        "measured": asdict(told.measured),
+        "measured": asdict(replays.measured),
         "replayed": [
             {key: value for key, value in asdict(each).items() if key != "figures"} | asdict(each.figures)
-            for each in told.replayed
+            for each in replays.replayed
         ],
-        "fidelity": asdict(told.fidelity),
+        "fidelity": asdict(replays.fidelity),
     }
 
 
-def _head(past: Past, told: Told, gpus: int) -> str:
+def _head(past: Past, replays: Told, gpus: int) -> str:
     first = when(float(past.trace.jobs["submitted_at"][0]), time.time())
     basis = {
         "measured": f"as measured over {count(past.cost.count, 'preemption')}",
         "starts": "as runs take to begin: no job was ever preempted",
         "given": "as given",
     }[past.cost.basis]
-    jobs = count(len(past.trace) - told.rejected, "job")
+    jobs = count(len(past.trace) - replays.rejected, "job")
     return (
         f"{jobs} since {first}, replayed on {count(gpus, 'GPU')}; "
         f"a preemption costs {significant(past.cost.seconds)} s, {basis}\n"
     )
 
 
-def table(told: Told) -> RenderableType:
+def table(replays: Told) -> RenderableType:
     """What was, and what would have been."""
     from rich.console import Group
     from rich.text import Text
 
     from tiresias.cli.tables import plain_table
 
-    base = told.replayed[0].figures.avg_jct_s
-    every = [told.measured, *(each.figures for each in told.replayed)]
+    base = replays.replayed[0].figures.avg_jct_s
+    every = [replays.measured, *(each.figures for each in replays.replayed)]
     size, unit = unit_of(each.avg_jct_s for each in every)
     lines = plain_table(
         "", "avg\nJCT", "median\nJCT", "p95\nJCT", "make-\nspan", "preemp-\ntions", "avg JCT,\nrelative"
     )
-    lines.add_row(f"{told.replayed[0].policy}, measured", *_cells(told.measured, size), "")
-    for each in told.replayed:
+    lines.add_row(f"{replays.replayed[0].policy}, measured", *_cells(replays.measured, size), "")
+    for each in replays.replayed:
         name = f"{each.policy}, replayed" if each.is_in_use else each.policy
         style = "bold" if each.is_in_use else ""
         lines.add_row(name, *_cells(each.figures, size), ratio(each.figures.avg_jct_s, base), style=style)
@@ -187,10 +187,10 @@ def unit_of(averages_s: Iterable[float]) -> tuple[float, str]:
     return size, LONG[unit]
 
 
-def sentences(told: Told) -> list[str]:
+def sentences(replays: Told) -> list[str]:
     """What the figures say, and how far to trust them."""
-    in_use, *others = told.replayed
-    size, unit = unit_of(each.figures.avg_jct_s for each in told.replayed)
+    in_use, *others = replays.replayed
+    size, unit = unit_of(each.figures.avg_jct_s for each in replays.replayed)
 
     def written(seconds: float) -> str:
         return f"{significant(seconds / size)} {unit}"
@@ -208,7 +208,7 @@ def sentences(told: Told) -> list[str]:
                 f"Under {who} a job would have taken {written(theirs)} on average instead of "
                 f"{written(ours)}: {than}."
             )
-    close = told.fidelity
+    close = replays.fidelity
     said.append(
         f"Fidelity of the replay: its average JCT is {close.avg_jct_ratio:.3f} times the measured one; "
         f"a job's JCT is off by {close.error_p50:.1%} (median), {close.error_p95:.1%} (p95), "
@@ -217,13 +217,13 @@ def sentences(told: Told) -> list[str]:
     return said
 
 
-def _left_out(past: Past, told: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _left_out(past: Past, replays: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     out = sum(slot["state"] in ("out", "foreign", "drained") for node in nodes for slot in node["slots"])
     notes = [
         (active, f"left out {count(active, 'job')} that have not ended"),
         (past.never_ran, f"left out {count(past.never_ran, 'job')} that never ran"),
         (past.earlier, f"left out {count(past.earlier, 'job')} submitted earlier"),
-        (told.rejected, f"left out {count(told.rejected, 'job')} larger than the cluster is now"),
+        (replays.rejected, f"left out {count(replays.rejected, 'job')} larger than the cluster is now"),
         (out, f"{count(out, 'GPU')} out of service now; the replay uses all that there are"),
     ]
     return [note for number, note in notes if number]

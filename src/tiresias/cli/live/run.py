@@ -131,9 +131,9 @@ class Watched:
     def until_ended(self) -> dict[str, Any]:
         """The job's summary once it has ended."""
         while True:
-            told: dict[str, Any] = self.client.job(self.id)
-            if told["summary"]["phase"] in ENDED:
-                return told
+            job: dict[str, Any] = self.client.job(self.id)
+            if job["summary"]["phase"] in ENDED:
+                return job
             time.sleep(LOOK_AGAIN_S)
 
 

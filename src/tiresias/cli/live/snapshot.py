@@ -140,11 +140,11 @@ def _require_small(source: Path, sizes: dict[str, int], limit: int, is_git: bool
         part = Path(name).parts[0]
         parts[part] = parts.get(part, 0) + size
     largest = sorted(parts, key=lambda part: (-parts[part], part))[:3]
-    told = ", ".join(f"{part} ({written(parts[part])})" for part in largest)
+    listed = ", ".join(f"{part} ({written(parts[part])})" for part in largest)
     way = "name them in .gitignore" if is_git else "make it a git repository and name them in .gitignore"
     raise Stop(
         f"--snapshot: {source} has {len(sizes):,} files, {written(total)}; the limit is {written(limit)} and "
-        f"{MOST_FILES:,} files. The largest parts: {told}. Keep data and checkpoints out of the copy "
+        f"{MOST_FILES:,} files. The largest parts: {listed}. Keep data and checkpoints out of the copy "
         f"({way}), or raise --snapshot-limit.",
         REJECTED,
     )

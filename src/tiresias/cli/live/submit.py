@@ -58,7 +58,7 @@ def submit(
         if not quiet:
             notify(draft.notes)
         if dry_run:
-            _tell_trials(draft, [client.dry_run(_single(each)) for each in draft.jobs], output)
+            _print_trials(draft, [client.dry_run(_single(each)) for each in draft.jobs], output)
             return
         ids = send(client, draft, key)
     if output is Output.JSON:
@@ -126,23 +126,23 @@ def _next_steps(ids: Sequence[int]) -> str:
     return f"submitted {len(ids):,} jobs, {ids[0]} to {ids[-1]}; see them: tir ls   follow one: {first}"
 
 
-def _tell_trials(draft: Draft, told: Sequence[dict[str, Any]], output: Output) -> None:
+def _print_trials(draft: Draft, trials: Sequence[dict[str, Any]], output: Output) -> None:
     if output is Output.JSON:
-        print_json(told[0] if len(told) == 1 else list(told))
+        print_json(trials[0] if len(trials) == 1 else list(trials))
         return
-    for job, each in zip(draft.jobs, told, strict=True):
+    for job, each in zip(draft.jobs, trials, strict=True):
         of = f"each of {count(len(job['array']['indices']), 'job')}" if "array" in job else "it"
         name = f"{job['name']}: " if len(draft.jobs) > 1 else ""
         typer.echo(f"{name}{_trial(each, of)}")
 
 
-def _trial(told: dict[str, Any], of: str) -> str:
+def _trial(trial: dict[str, Any], of: str) -> str:
     """What would happen, in a sentence or two."""
-    displaced = ", ".join(map(str, told["displaces"]))
-    if told["starts_now"]:
-        return f"{of} would start now on {', '.join(told['slots'])}"
+    displaced = ", ".join(map(str, trial["displaces"]))
+    if trial["starts_now"]:
+        return f"{of} would start now on {', '.join(trial['slots'])}"
     if displaced:
-        where = f" on {', '.join(told['slots'])}" if told["slots"] else ""
+        where = f" on {', '.join(trial['slots'])}" if trial["slots"] else ""
         return f"{of} would start{where} as soon as these have saved and stopped: {displaced}"
-    why = told["why"] or {"text": "no reason is known", "next_step": ""}
+    why = trial["why"] or {"text": "no reason is known", "next_step": ""}
     return f"{of} would wait: {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")

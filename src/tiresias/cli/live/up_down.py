@@ -156,14 +156,14 @@ def down(
 def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
     """Show whether the manager runs, and what it has."""
     with talking(home) as client:
-        told = client.status()
+        status = client.status()
     if output is Output.JSON:
-        print_json(told)
+        print_json(status)
         return
     from rich.table import Table
 
     lines = Table.grid(padding=(0, 2))
-    for what, value in _status_lines(told, home_of(home)):
+    for what, value in _status_lines(status, home_of(home)):
         lines.add_row(what, value)
     show(lines, UNCUT)
 
@@ -217,9 +217,9 @@ def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
         if (name, options, placer, there) != has:
             client.set_policy(name, options, placer=placer, placer_options=there)
             notify([f"the manager goes on under {name}"])
-        told = dict(client.status())
+        status = dict(client.status())
     settings.write(place, replace(wanted, policy=name, set=options, placer=placer, placer_set=there))
-    return told
+    return status
 
 
 def _require_gpus(wanted: Settings) -> None:
@@ -245,10 +245,10 @@ def _start(place: Path, before: Settings | None) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
 
     def answers() -> bool:
-        told = _status(place)
-        if told is not None:
-            found.append(told)
-        return told is not None
+        status = _status(place)
+        if status is not None:
+            found.append(status)
+        return status is not None
 
     if not process.wait_until_up(started, answers, UP_S):
         settings.put_back(place, before)
@@ -288,18 +288,18 @@ def _shut_down(place: Path, stop_jobs: bool) -> bool:
     return True
 
 
-def _sentence(told: dict[str, Any], place: Path) -> str:
+def _sentence(status: dict[str, Any], place: Path) -> str:
     record = process.read_record(place)
     url = f", {record.url}" if record is not None and record.url else ""
     return (
-        f"the manager is up (pid {told['pid']}): {count(told['slots'], 'GPU')}, {_policy(told)}, "
+        f"the manager is up (pid {status['pid']}): {count(status['slots'], 'GPU')}, {_policy(status)}, "
         f"home {place}{url}"
     )
 
 
-def _policy(told: dict[str, Any]) -> str:
-    options = " ".join(f"{key}={_brief(value)}" for key, value in told["policy_options"].items())
-    return f"{told['policy']} ({options})" if options else str(told["policy"])
+def _policy(status: dict[str, Any]) -> str:
+    options = " ".join(f"{key}={_brief(value)}" for key, value in status["policy_options"].items())
+    return f"{status['policy']} ({options})" if options else str(status["policy"])
 
 
 def _brief(value: Any) -> str:
@@ -307,17 +307,17 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def _status_lines(told: dict[str, Any], place: Path) -> list[tuple[str, str]]:
-    jobs = ", ".join(f"{number:,} {phase}" for phase, number in told["jobs"].items() if number)
+def _status_lines(status: dict[str, Any], place: Path) -> list[tuple[str, str]]:
+    jobs = ", ".join(f"{number:,} {phase}" for phase, number in status["jobs"].items() if number)
     lines = [
-        ("manager", f"pid {told['pid']}, up {short(told['uptime_s'])}, version {told['version']}"),
-        ("policy", _policy(told)),
-        ("placer", str(told["placer"])),
-        ("GPUs", f"{told['free_slots']:,} of {told['slots']:,} free"),
+        ("manager", f"pid {status['pid']}, up {short(status['uptime_s'])}, version {status['version']}"),
+        ("policy", _policy(status)),
+        ("placer", str(status["placer"])),
+        ("GPUs", f"{status['free_slots']:,} of {status['slots']:,} free"),
         ("jobs", jobs or "none"),
     ]
     if not is_remote():
         lines.append(("home", str(place)))
-    if told["problem"]:
-        lines.append(("problem", told["problem"]))
+    if status["problem"]:
+        lines.append(("problem", status["problem"]))
     return lines

@@ -66,10 +66,10 @@ def reason(job: Mapping[str, Any]) -> str:
 
 def progress(job: Mapping[str, Any]) -> str:
     """How far it is, as far as the training tells."""
-    told = job["progress"] or {}
-    if told.get("fraction") is not None:
-        return f"{told['fraction']:.0%}"
-    return NOTHING if told.get("step") is None else f"step {told['step']:,}"
+    reported = job["progress"] or {}
+    if reported.get("fraction") is not None:
+        return f"{reported['fraction']:.0%}"
+    return NOTHING if reported.get("step") is None else f"step {reported['step']:,}"
 
 
 def priority_and_queue(job: Mapping[str, Any]) -> str:
