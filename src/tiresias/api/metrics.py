@@ -63,7 +63,7 @@ def _of_status(status: StatusReport) -> Iterator[GaugeMetricFamily]:
     info = GaugeMetricFamily("tiresias_info", "Always 1; see the labels.", labels=["version", "policy"])
     info.add_metric([__version__, status.policy], 1)
     yield info
-    yield GaugeMetricFamily("tiresias_ready", "Whether jobs are accepted and started.", float(status.is_ready))
+    yield GaugeMetricFamily("tiresias_ready", "Whether jobs can be accepted.", float(status.is_ready))
     yield GaugeMetricFamily("tiresias_uptime_seconds", "Seconds since the manager started.", status.uptime_s)
     jobs = GaugeMetricFamily("tiresias_jobs", "Jobs by phase, ended jobs included.", labels=["phase"])
     for phase, number in sorted(status.jobs.items()):

@@ -13,7 +13,7 @@ from tiresias.api.state import PREFIX, Shared
 from tiresias.live.reports import Limits
 
 router = APIRouter(prefix=PREFIX)
-User = Annotated[str, Path(description="a user, or `*` for users without limits of their own", max_length=200)]
+User = Annotated[str, Path(description="a user, or `*` for all without limits of their own", max_length=200)]
 
 
 @router.get("/policy", response_model=dict[str, Any])

@@ -81,7 +81,7 @@ def listen_tcp(address: str, *, has_tokens: bool) -> socket.socket:
     try:
         [family, *_, where], *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Invalid(f"listen: {host!r} is no address of this machine ({error.strerror}); correct it") from error
+        raise Invalid(f"listen: {host!r} is no address here ({error.strerror}); correct it") from error
     if not ipaddress.ip_address(where[0]).is_loopback and not has_tokens:
         raise Invalid(
             f"listen: {host} can be reached from other machines, and there are no tokens yet; listen on"

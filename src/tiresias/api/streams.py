@@ -40,7 +40,7 @@ class Waiting:
         return self._shared.manager.store.last_seq
 
     async def wait(self, since_seq: int, most_s: float) -> bytes:
-        """Wait up to `most_s` for facts after `since_seq`. Returns a heartbeat if one is due, else nothing."""
+        """Wait up to `most_s` for facts after `since_seq`. Returns a heartbeat if one is due."""
         await self._unless_closing(asyncio.sleep(CALM_S))
         await self._unless_closing(self._shared.service.changed(since_seq, most_s))
         if time.monotonic() - self._sent_at < sse.HEARTBEAT_S:

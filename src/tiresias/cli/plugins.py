@@ -1,4 +1,4 @@
-"""`tiresias policies` and `tiresias placers`: what can be named, and the options of each."""
+"""`tiresias policies` and `tiresias placers`: the plug-ins by name, with their options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-AsOutput = Annotated[Output, typer.Option("--output", "-o", help="How to print them.")]
+AsOutput = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 
 
 def policies(output: AsOutput = Output.TABLE) -> None:

@@ -121,9 +121,7 @@ def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
     return act
 
 
-def _each(
-    client: Client, refs: Sequence[str], act: Callable[[str], dict[str, Any]], output: Output
-) -> None:
+def _each(client: Client, refs: Sequence[str], act: Callable[[str], dict[str, Any]], output: Output) -> None:
     """Do it to every job, say what became of each, and end with the first refusal's code."""
     from tiresias.api.client import ApiError, Unreachable
 

@@ -60,9 +60,7 @@ def _table(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[s
         return _until_ended(client, ids, patience_s, look)
 
 
-def view(
-    jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float
-) -> RenderableType:
+def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
     """Who holds which GPU, and how far each job is."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar

@@ -33,9 +33,7 @@ FakeGroups = Annotated[
     int | None,
     typer.Option("--fake-groups", metavar="N", min=1, help="Fake GPUs in N groups of neighbours."),
 ]
-Gpus = Annotated[
-    str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
-]
+Gpus = Annotated[str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")]
 PolicyName = Annotated[
     str | None, typer.Option("--policy", metavar="NAME", help="Who runs (default: tiresias-l).")
 ]
