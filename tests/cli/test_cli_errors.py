@@ -94,7 +94,7 @@ WRONG = {
     ),
     "an option for a policy not asked for": (
         ["compare", TESTBED, *ON, "--policies", "fifo,srsf", "--set", "tiresias-l.queues=3"],
-        ["'tiresias-l' is not among the policies asked for (fifo, srsf)"],
+        ["'tiresias-l' is not among the policies given (fifo, srsf)"],
     ),
     "several seeds for a file": (
         ["sweep", "two.csv", "--clusters", "1x4", "--policies", "fifo", "--seeds", "1,2"],

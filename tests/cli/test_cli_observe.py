@@ -88,7 +88,7 @@ def test_where_no_model_can_be_told_the_traffic_is_shown_and_nothing_is_stored(t
     mesh = ["--save", "no.json", "--", sys.executable, "-c", MESH]
     told = tiresias("profile", "--json", *mesh)
     assert told.code == 2
-    assert "--save no.json: not even the size of the model can be told; every process sends" in told.err
+    assert "--save no.json: not even the size of the model is known; every process sends" in told.err
     assert not (tmp_path / "no.json").exists()
     assert json.loads(told.out)["observed"]["bytes_per_iteration"] == pytest.approx(6 * 35_000, rel=0.01)
     said = tiresias("profile", *mesh[2:])
@@ -175,13 +175,13 @@ def test_who_cannot_wait_for_the_grace_says_so_again_and_nothing_is_left_either(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["vgg16", "--", "true"], "'vgg16' and a command after --: give one of them"),
+        (["vgg16", "--", "true"], "'vgg16' and a command after --; give one of them"),
         (["--"], "no command given: write it after --"),
         (["--", "no-such-program"], "cannot run 'no-such-program': No such file or directory"),
         (["--", sys.executable, "-c", "1/0"], "nothing was sent that could be seen"),
         (["--workers", "0", "--", "true"], "0: give a whole number from 1 up"),
         (["--seconds", "nan", "--", "true"], "nan: give a number of seconds above 0"),
-        ([], "name one, or a command after --"),
+        ([], "name a model, or give a command after --"),
     ],
 )
 def test_what_cannot_be_observed_is_one_message(tiresias, observing, words, message):

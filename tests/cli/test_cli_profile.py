@@ -79,7 +79,7 @@ def test_a_models_file_is_profiled_and_its_time_can_be_given(tiresias, name):
 def test_a_saved_profile_is_read_back(tiresias, tmp_path):
     told = tiresias("profile", "vgg16", "--compute", 0.5, "--batch", 64, "--save", "mine.json")
     assert told.code == 0
-    assert "stored the profile of vgg16 in mine.json" in told.err
+    assert "saved the profile of vgg16 to mine.json" in told.err
     stored = readers.read_stored(tmp_path / "mine.json")
     assert (stored.compute_s, stored.batch) == (0.5, 64)
     assert stored.tensors == zoo.find("vgg16").tensors

@@ -178,7 +178,7 @@ def test_a_picture_of_the_cluster(tiresias, two_jobs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--at", "1m"), "say where to write it: --out DIR"),
+        (("--at", "1m"), "which needs a directory; add --out DIR"),
         (("--at", "soon", "--out", "o"), "--at soon: give a span of time from 0 up"),
         (("--at", "-3s", "--out", "o"), "--at -3s: give a span of time from 0 up"),
         (("--network", "filly"), "no network 'filly'; did you mean 'philly'"),

@@ -160,7 +160,7 @@ def test_ctrl_c_keeps_what_is_finished(tiresias, tmp_path, monkeypatch):
         patched.setattr(SweepFile, "append", press_ctrl_c)
         told = tiresias(*SMALL)
     assert told.code == 130
-    assert "interrupted: 3 cells to go; repeat the command to go on" in told.err
+    assert "interrupted: 3 cells left; repeat the command to continue" in told.err
     assert len(grid(tmp_path / "sweep.csv")) == 1
     assert "3 cells simulated, 1 taken" in tiresias(*SMALL).err
 

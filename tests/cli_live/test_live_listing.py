@@ -69,7 +69,7 @@ def test_the_table_says_in_a_line_what_is_the_matter(tir, client):
     tir("hold", held)
     lines = tir("ls").out.splitlines()
     assert re.search(r"first .*RUNNING", lines[2])
-    assert re.search(r"second .*PENDING .*others are ahead", lines[3])
+    assert re.search(r"second .*PENDING .*other jobs are ahead", lines[3])
     assert re.search(r"third .*HELD .*tir release", lines[4])
     assert "\x1b" not in "".join(lines)
     wide = tir("ls", "-o", "wide").out.splitlines()[0].split()

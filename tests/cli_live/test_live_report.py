@@ -98,7 +98,7 @@ def test_the_sentences_follow_the_figures():
     assert worse == (
         "Under fifo a job would have taken 8.00 hours on average instead of 4.00 hours: 2.00 times as long."
     )
-    assert "told every duration" in better
+    assert "knows every duration" in better
     assert "3.00 hours on average instead of 4.00 hours: 25% less" in better
     assert "1.020 times the measured one" in close
     assert "off by 1.0% (median), 4.0% (p95), 5.0% (most)" in close

@@ -117,7 +117,7 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
     lines = ("#!/bin/sh", "#TIR -n scripted", "#SBATCH --mem=1G", "echo $1 $(basename $0)")
     (tmp_path / "job.sh").write_text("\n".join(lines))
     done = tir("submit", "job.sh", "argument")
-    assert "passed over --mem" in done.err
+    assert "ignored options of Slurm: --mem" in done.err
     assert output(client, done.id) == "argument job.sh\n"
     assert client.job(done.id)["summary"]["name"] == "scripted"
 
@@ -125,8 +125,8 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "what shall run?"),
-        (["--"], "nothing follows --"),
+        ([], "there is no command; write"),
+        (["--"], "there is no command after --"),
         (["-g", "1", "python", "t.py", "--lr", "3"], "no such option: --lr. If it belongs to your command"),
         (["--", "no-such-program-here"], "no program 'no-such-program-here' on PATH"),
         (["--", "./not-there"], "there is no program './not-there'"),
@@ -142,12 +142,12 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--time", "8", "--", "true"], "--time '8': not a duration"),
         (["--begin", "soon", "--", "true"], "--begin 'soon': not an instant"),
         (["--priority", "urgent", "--", "true"], "--priority 'urgent': choose high"),
-        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "it is not set in this shell"),
+        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "is not set in this shell"),
         (["--env", "=3", "--", "true"], "write NAME=VALUE"),
         (["--after", ",", "--", "true"], "names no job"),
         (["--array", "3-1", "--", "true"], "--array"),
         (["--set", "a=1", "--", "true"], "--set changes a job.yaml"),
-        (["my-script", "--", "true"], "stands before --"),
+        (["my-script", "--", "true"], "is before --"),
         (["nothing.yaml"], "nothing.yaml"),
         (["--launcher", "rocket", "--", "true"], "launcher 'rocket'"),
         (["--nodes", "2", "--", "true"], "--nodes '2': this manager has one machine"),
@@ -310,7 +310,7 @@ def test_a_git_tree_is_copied_as_it_is(tir, client, tmp_path):
     done = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--workdir", "sub", "--", "cat", "a.txt")
     assert output(client, done.id) == "inside\n"
     outside = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--", "cat", tmp_path / "sub/a.txt")
-    assert f"{tmp_path}/sub/a.txt is named absolutely" in outside.err
+    assert f"{tmp_path}/sub/a.txt is an absolute path" in outside.err
 
 
 def test_without_a_manager_the_way_to_start_one_is_said(fresh: Program):

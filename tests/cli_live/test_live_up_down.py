@@ -11,7 +11,7 @@ from pathlib import Path
 
 from live_cli import PROGRAM, Program, Tir, environment, eventually
 
-from tiresias.cli.live.process import read_record
+from tiresias.cli.live.manager_process import read_record
 
 
 def up(program: Program, *options: str) -> dict:
@@ -36,7 +36,7 @@ def test_up_starts_a_manager_once_and_a_later_up_uses_the_same_options(fresh):
     assert record.pid == first["pid"]
     down = fresh("down")
     assert down.code == 0
-    assert "runs go on" in down.out
+    assert "runs continue" in down.out
     assert not record.is_alive
     assert fresh("down").out == f"no manager runs in {fresh.home}\n"
 
@@ -61,7 +61,7 @@ def test_a_policy_is_given_to_the_running_manager_and_other_options_need_a_new_o
     pid = up(fresh, "--fake-gpus", "2")["pid"]
     changed = fresh("up", "--policy", "fifo", "-o", "json")
     assert (changed.code, changed.json["pid"], changed.json["policy"]) == (0, pid, "fifo")
-    assert "goes on under fifo" in changed.err
+    assert "now uses fifo" in changed.err
 
     refused = fresh("up", "--fake-gpus", "4")
     assert refused.code == 6
@@ -167,7 +167,7 @@ def test_a_damaged_journal_is_a_message(fresh):
 
 def test_mistakes_are_found_before_anything_is_started(fresh):
     for options, complaint in (
-        (["--fake-gpus", "2", "--gpus", "0"], "contradict"),
+        (["--fake-gpus", "2", "--gpus", "0"], "cannot be combined"),
         (["--fake-gpus", "2", "--policy", "lifo"], "lifo"),
         (["--fake-gpus", "2", "--set", "quues=3"], "queues"),
         (["--fake-gpus", "2", "--placer", "nowhere"], "nowhere"),

@@ -12,7 +12,7 @@ import typer
 
 from tiresias.cli import inputs, observe
 from tiresias.cli.console import notify, show
-from tiresias.cli.live.commands import META
+from tiresias.cli.live.trailing_command import META
 
 if TYPE_CHECKING:
     from tiresias.cli.profile_report import Report

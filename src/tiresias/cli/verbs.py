@@ -86,7 +86,7 @@ def register(app: typer.Typer, names: Iterable[str]) -> None:
             continue
         how: dict[str, Any] = {"rich_help_panel": verb.heading}
         if verb.carries:
-            from tiresias.cli.live.commands import CONTEXT, Carrying
+            from tiresias.cli.live.trailing_command import CONTEXT, Carrying
 
             how |= {"cls": Carrying, "context_settings": CONTEXT if verb.takes_words else None}
         app.command(name, **how)(found)

@@ -1,7 +1,7 @@
-"""`tir cancel`, `hold`, `release`, `requeue`, `set`: change what becomes of jobs.
+"""`tir cancel`, `hold`, `release`, `requeue`, `set`: control jobs.
 
-Rules: several jobs may be named; a refusal of one does not keep the others from being changed, and the exit
-code is that of the first refusal.
+Rules: several jobs may be named. If one is refused, the others are changed all the same, and the exit code is
+that of the first refusal.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import typer
 
 from tiresias.cli import errors
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import words
+from tiresias.cli.live import job_text
+from tiresias.cli.live.connection import Reference, References, connected, print_json, refused
 from tiresias.cli.live.job_options import value_of
 from tiresias.cli.live.jobs import ME
-from tiresias.cli.live.talking import Reference, References, print_json, refused, talking
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 from tiresias.spec.job import BY_KEY, OPTIONAL
@@ -32,44 +32,47 @@ def cancel(
         list[str] | None, typer.Argument(metavar="JOB…", help="Ids or names of jobs.", show_default=False)
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="USER", help="With --all: this user's (me: yours).")
+        str | None,
+        typer.Option(
+            "--user", "-u", metavar="USER", help="With --all: user whose jobs to cancel. Default: you."
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every active job of the user.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Cancel all active jobs of the user.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Cancel jobs; what runs gets its grace to save."""
-    with talking() as client:
+    """Cancel jobs; those that run have their grace time to save."""
+    with connected() as client:
         named = list(refs or [])
         act: Callable[[str], dict[str, Any]] = client.cancel
         if everything:
             if named:
-                raise Stop("--all cancels all of a user's jobs; name jobs or give --all, not both")
+                raise Stop("--all cancels all jobs of a user; name jobs or give --all, not both")
             named, act = _all_of(client, user or ME), _cancel_unless_ended(client)
             if named and not yes:
                 typer.confirm(f"Cancel {count(len(named), 'job')}?", abort=True, err=True)
         elif user is not None:
-            raise Stop("--user goes with --all: tir cancel --all --user NAME")
+            raise Stop("--user needs --all: tir cancel --all --user NAME")
         elif not named:
-            raise Stop("name the jobs to cancel, by id or name; or all of yours: tir cancel --all")
+            raise Stop("name the jobs to cancel by id or name, or cancel all of yours: tir cancel --all")
         _each(client, named, act, output)
 
 
 def hold(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Keep jobs from running until they are released; what runs is stopped and keeps its work."""
-    with talking() as client:
+    """Put jobs on hold; those that run are stopped and keep their work."""
+    with connected() as client:
         _each(client, refs, lambda ref: client.hold(ref), output)
 
 
 def release(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Let held jobs run again."""
-    with talking() as client:
+    """Let jobs that are on hold run again."""
+    with connected() as client:
         _each(client, refs, lambda ref: client.release(ref), output)
 
 
 def requeue(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Stop running jobs and put them back in line; they resume."""
-    with talking() as client:
+    """Stop running jobs and put them back in the queue; they resume later."""
+    with connected() as client:
         _each(client, refs, lambda ref: client.requeue(ref), output)
 
 
@@ -81,9 +84,9 @@ def set_job(
     ],
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Change a job: priority=low, time=12h, retries=5 …"""
+    """Change options of a job, for example priority=low or time=12h."""
     parsed = parse_changes(changes)
-    with talking() as client:
+    with connected() as client:
         _each(client, [ref], lambda each: client.change(each, **parsed), output)
 
 
@@ -102,11 +105,11 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
 
 def _all_of(client: Client, user: str) -> list[str]:
     whom = client.whoami()["user"] if user == ME else user
-    return [str(job["id"]) for job in client.jobs(user=whom) if job["phase"] in words.ACTIVE]
+    return [str(job["id"]) for job in client.jobs(user=whom) if job["phase"] in job_text.ACTIVE]
 
 
 def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
-    """Cancel a job; one that has ended since it was listed is told as it is, not refused."""
+    """Cancel a job; if it has ended since it was listed, return it as it is."""
     from tiresias.api.client import ApiError
 
     def act(ref: str) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
 
 
 def _each(client: Client, refs: Sequence[str], act: Callable[[str], dict[str, Any]], output: Output) -> None:
-    """Do it to every job, say what became of each, and end with the first refusal's code."""
+    """Do it to every job, print the new phase of each, and end with the code of the first refusal."""
     from tiresias.api.client import ApiError, Unreachable
 
     done: list[dict[str, Any]] = []
@@ -137,7 +140,7 @@ def _each(client: Client, refs: Sequence[str], act: Callable[[str], dict[str, An
             continue
         done.append(job)
         if output is not Output.JSON:
-            name = f" ({words.plain(job['name'])})" if job["name"] else ""
+            name = f" ({job_text.plain(job['name'])})" if job["name"] else ""
             typer.echo(f"job {job['id']}{name}: {job['phase']}")
     if output is Output.JSON:
         print_json(done)

@@ -1,8 +1,7 @@
-"""job.yaml: a job as a file. The keys are those of the command line, alone or in the groups below.
+"""job.yaml: a job as a file. Its keys are the options of the command line, alone or in groups.
 
-Rules: a key that is not known is an error that names the nearest one, because a misspelt limit that does
-nothing is worse than none. `params` gives `{name}` in the command a value; `--set` changes any key or
-parameter.
+Rules: an unknown key is an error that names the nearest one, because a misspelt limit without effect is worse
+than none. `params` gives `{name}` in the command a value; `--set` changes any key or parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SHELL = re.compile(r"[\n|&;<>()$`*?\[\]~#!]")
 
 @dataclass(slots=True)
 class JobFile:
-    """What a file asks for."""
+    """The job that a file describes."""
 
     command: list[str]
     options: JobOptions
@@ -37,7 +36,7 @@ class JobFile:
 
 
 def read(path: Path, overrides: Sequence[str]) -> JobFile:
-    """The job in a YAML file, with every `--set` in its place."""
+    """The job in a YAML file, changed by every `--set`."""
     import yaml
 
     try:
@@ -49,7 +48,7 @@ def read(path: Path, overrides: Sequence[str]) -> JobFile:
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise Stop(f"{path}{where}: {getattr(error, 'problem', None) or 'is not YAML'}") from None
     if not isinstance(body, dict):
-        raise Stop(f"{path}: a job is a list of keys such as `command:` and `gpus:`")
+        raise Stop(f"{path}: this is not a job; write keys such as `command:` and `gpus:`")
     flat = _flat(body, str(path))
     parameters = {key: _text(value) for key, value in _map(flat, "params", str(path)).items()}
     for text in overrides:
@@ -58,13 +57,13 @@ def read(path: Path, overrides: Sequence[str]) -> JobFile:
 
 
 def _flat(body: Mapping[Any, Any], place: str) -> dict[str, Any]:
-    """Every key by the name of its option; groups are taken apart."""
+    """Every key under the name of its option, also those in groups."""
     flat: dict[str, Any] = {}
     for key, value in body.items():
         name = str(key).replace("-", "_")
         if name in GROUPS:
             if not isinstance(value, dict):
-                raise Stop(f"{place}: {name}: holds keys of its own, for example {_example(name)}")
+                raise Stop(f"{place}: {name}: this is a group of keys, for example {_example(name)}")
             for inner, each in value.items():
                 _put(flat, f"{name}.{str(inner).replace('-', '_')}", each, place)
         else:
@@ -77,10 +76,10 @@ def _put(flat: dict[str, Any], name: str, value: Any, place: str) -> None:
     if known is None:
         every = [*KEYS, *GROUPED]
         close = get_close_matches(name, every, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(every)}"
+        hint = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(every)}"
         raise Stop(f"{place}: there is no key {name!r}; {hint}")
     if known in flat:
-        raise Stop(f"{place}: {known} is given twice; keep one")
+        raise Stop(f"{place}: {known} is given twice; keep one of them")
     flat[known] = value
 
 
@@ -149,10 +148,10 @@ def _given(name: str, value: Any, flat: dict[str, Any], place: str) -> Given:
         return [f"{key}={_list(each)}" for key, each in _map(flat, name, place).items()]
     if option.is_switch:
         if not isinstance(value, bool):
-            raise Stop(f"{place}: {name}: {value!r} is neither true nor false")
+            raise Stop(f"{place}: {name} {value!r}: give true or false")
         return value == option.flag_value
     if isinstance(value, dict | list) and name != "after":
-        raise Stop(f"{place}: {name}: one value is needed, not several")
+        raise Stop(f"{place}: {name}: give one value, not several")
     text = _list(value)
     if not option.is_resolved:
         value_of(option, text, f"{place}: {name}")

@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.cli.live import words
-from tiresias.cli.live.grids import Cell, grid
+from tiresias.cli.live import job_text
+from tiresias.cli.live.fitted_tables import Cell, grid
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import short, when
-from tiresias.cli.live.words import plain
 from tiresias.cli.units import NOTHING, count, significant
 from tiresias.spec.job import BY_NAME
 
@@ -25,11 +25,11 @@ NUMBERS = ("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H")
 
 
 def phase(name: str) -> Text:
-    return Text(name, style=words.COLOURS.get(name, ""))
+    return Text(name, style=job_text.COLOURS.get(name, ""))
 
 
 def listing(jobs: Sequence[Job], now: float, *, wide: bool) -> RenderableType:
-    """One line a job."""
+    """One row per job."""
     if not jobs:
         return Text("no jobs")
     headers = ["ID", "NAME", "USER", "GPUS", "PHASE", "SINCE", "PROGRESS", *(WIDE if wide else ()), "REASON"]
@@ -46,16 +46,16 @@ def _cells(job: Job, now: float, *, wide: bool) -> list[Cell]:
         str(job["gpus"]),
         phase(job["phase"]),
         NOTHING if began_at is None else short(now - began_at),
-        words.progress(job),
+        job_text.progress(job),
         *(_wide_cells(job, now) if wide else ()),
-        words.reason(job),
+        job_text.reason(job),
     ]
 
 
 def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
     return (
         plain(job["tenant"]) or NOTHING,
-        words.priority_and_queue(job) or NOTHING,
+        job_text.priority_and_queue(job) or NOTHING,
         str(job["runs"]),
         str(job["preemptions"]),
         significant(job["service_gpu_s"] / HOUR_S),
@@ -64,19 +64,19 @@ def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
 
 
 def since_at(job: Job) -> float | None:
-    """Since when it is in its phase, if that is known."""
+    """The instant at which the job entered its phase; None if it is not known."""
     since = job.get("since_at")
     return None if since is None else float(since)
 
 
 def summary_line(jobs: Sequence[Job]) -> str:
-    """How many in which phase, for the head of a live view."""
-    counts = {name: sum(job["phase"] == name for job in jobs) for name in words.PHASES}
+    """The number of jobs in each phase."""
+    counts = {name: sum(job["phase"] == name for job in jobs) for name in job_text.PHASES}
     return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no jobs"
 
 
 def detail(job: Job, now: float) -> RenderableType:
-    """Everything about one job."""
+    """Everything about one job, for `tir show`."""
     of, why = job["summary"], job["why"]
     began_at = since_at(of)
     lasted = "" if began_at is None else f" for {short(now - began_at)}"
@@ -96,7 +96,7 @@ def detail(job: Job, now: float) -> RenderableType:
 def _facts(job: Job, now: float) -> list[tuple[str, str]]:
     of = job["summary"]
     progress = of["progress"] or {}
-    rank = words.priority_and_queue(of)
+    rank = job_text.priority_and_queue(of)
     after = ", ".join(map(str, job["after"]))
     is_in_array = job["array_index"] is not None
     lines = [
@@ -123,7 +123,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
 
 
 def service(gpu_s: float) -> str:
-    """Attained service in the unit that tells most."""
+    """Attained service in a suitable unit."""
     if gpu_s < HOUR_S:
         return f"{significant(gpu_s)} GPU-seconds"
     return f"{significant(gpu_s / HOUR_S)} GPU-hours"
@@ -158,7 +158,7 @@ def _limits(job: Job) -> str:
 
 
 def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[RenderableType]:
-    """Each run: where, when, how long, how it ended; below it why, and the line of output that says so."""
+    """The runs: slots, time, duration and ending, with the reason and the line of output that shows it."""
     lines: list[RenderableType] = []
     for run in runs:
         began_at = run["started_at"] or run["granted_at"]
@@ -173,12 +173,12 @@ def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[RenderableT
 
 def _ending(run: Mapping[str, Any]) -> str:
     if run["exited_at"] is None:
-        return "saves its work" if run["revoked_at"] else "runs" if run["started_at"] else "starts"
+        return "is saving" if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
     return f"{run['cause']}" + ("" if run["exit_code"] is None else f" (exit code {run['exit_code']})")
 
 
 def slots(names: Sequence[str]) -> str:
-    """`box:0-3`, `n0:0,n1:0`: neighbours are drawn together."""
+    """`box:0-3`, `n0:0,n1:0`: adjacent slots are written as ranges."""
     by_node: dict[str, list[int]] = {}
     for name in names:
         node, _, index = name.rpartition(":")
@@ -197,7 +197,7 @@ def _ranges(indices: Sequence[int]) -> str:
 
 
 def why(reason: Mapping[str, Any]) -> RenderableType:
-    """The one reason, what speaks for it, and what can be done."""
+    """The reason, its evidence, and what can be done."""
     lines = [Text(plain(reason["text"]), style="bold")]
     evidence = []
     if reason["ahead"]:

@@ -1,4 +1,4 @@
-"""`tir report`: what other policies would have made of the manager's own past, and how far to trust that."""
+"""`tir report`: the ended jobs replayed under other policies, and how accurate the replay is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiresias.cli import errors
 from tiresias.cli.console import bars, notify, show
 from tiresias.cli.errors import Stop
 from tiresias.cli.inputs import require_finite
-from tiresias.cli.live.talking import print_json, talking
+from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.settings import names_in
@@ -31,36 +31,36 @@ OURS = "tiresias-l"
 
 def report(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted since then.")
+        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted within this time.")
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with (default: fifo,srsf)."),
+        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,srsf."),
     ] = None,
     preemption_cost: Annotated[
         float | None,
         typer.Option(
             "--preemption-cost",
             metavar="SECONDS",
-            help="What one preemption costs a job (default: as it was measured).",
+            help="Cost of one preemption. Default: as measured.",
         ),
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Replay your own past: what would other policies have given?
+    """Replay the ended jobs under other policies.
 
-    Jobs that have ended are simulated on the same GPUs under fifo, srsf and the policy in use. Also tells
-    how far the simulator is from what was measured.
+    The jobs are simulated on the same GPUs under fifo, srsf and the policy in use. The report also states how
+    far the simulation is from what was measured.
     """
     ago_s = None if since is None else duration_s(since, "--since")
     names = None if policies is None else names_in(policies, "--policies")
     if preemption_cost is not None:
         require_finite(preemption_cost)
-    with talking() as client:
-        tell(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
+    with connected() as client:
+        print_report(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
 
 
-def tell(
+def print_report(
     client: Client,
     *,
     ago_s: float | None = None,
@@ -100,7 +100,7 @@ def tell(
 
 
 def _rows(client: Client, since_at: float) -> Iterator[Mapping[str, Any]]:
-    """The history as far back as jobs can have been submitted since then: it comes latest end first."""
+    """The history from `since_at` on. It is ordered by end, the latest first."""
     for row in client.history():
         if row["finished_at"] < since_at:
             return
@@ -116,7 +116,7 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
     if names is None:
         names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, OURS)
     for name in names:
-        policies.get(name)  # fail before time is spent
+        policies.get(name)  # refuse an unknown name before time is spent
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
 
 
@@ -144,7 +144,7 @@ def _head(past: Past, replays: Told, gpus: int) -> str:
     first = when(float(past.trace.jobs["submitted_at"][0]), time.time())
     basis = {
         "measured": f"as measured over {count(past.cost.count, 'preemption')}",
-        "starts": "as runs take to begin: no job was ever preempted",
+        "starts": "the time that runs take to start: no job was ever preempted",
         "given": "as given",
     }[past.cost.basis]
     jobs = count(len(past.trace) - replays.rejected, "job")
@@ -155,7 +155,7 @@ def _head(past: Past, replays: Told, gpus: int) -> str:
 
 
 def table(replays: Told) -> RenderableType:
-    """What was, and what would have been."""
+    """The measured figures and those of the replays."""
     from rich.console import Group
     from rich.text import Text
 
@@ -181,14 +181,14 @@ def _cells(figures: Figures, size: float) -> list[str]:
 
 
 def unit_of(averages_s: Iterable[float]) -> tuple[float, str]:
-    """The largest unit up to hours of which the smallest average has two or more."""
+    """The largest unit, up to hours, in which the smallest average is 2 or more."""
     smallest = min(averages_s)
     size, unit = next((each for each in UNITS_S[1:] if smallest >= 2 * each[0]), UNITS_S[-1])
     return size, LONG[unit]
 
 
 def sentences(replays: Told) -> list[str]:
-    """What the figures say, and how far to trust them."""
+    """What the figures mean, and how accurate they are."""
     in_use, *others = replays.replayed
     size, unit = unit_of(each.figures.avg_jct_s for each in replays.replayed)
 
@@ -203,7 +203,11 @@ def sentences(replays: Told) -> list[str]:
             said.append(f"{each.policy} would have made no difference.")
         else:
             than = f"{theirs / ours:.2f} times as long" if theirs > ours else f"{1 - theirs / ours:.0%} less"
-            who = f"{each.policy}, which is told every duration," if each.policy == "srsf" else each.policy
+            who = (
+                f"{each.policy}, which knows every duration in advance,"
+                if each.policy == "srsf"
+                else each.policy
+            )
             said.append(
                 f"Under {who} a job would have taken {written(theirs)} on average instead of "
                 f"{written(ours)}: {than}."
@@ -224,6 +228,6 @@ def _left_out(past: Past, replays: Told, active: int, nodes: Sequence[Mapping[st
         (past.never_ran, f"left out {count(past.never_ran, 'job')} that never ran"),
         (past.earlier, f"left out {count(past.earlier, 'job')} submitted earlier"),
         (replays.rejected, f"left out {count(replays.rejected, 'job')} larger than the cluster is now"),
-        (out, f"{count(out, 'GPU')} out of service now; the replay uses all that there are"),
+        (out, f"{count(out, 'GPU')} out of service now; the replay uses all GPUs"),
     ]
     return [note for number, note in notes if number]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.expand import environment, filled_command, named, parse_array, parse_sweep, points
+from tiresias.cli.live.arrays import environment, filled_command, named, parse_array, parse_sweep, points
 
 
 @pytest.mark.parametrize(
