@@ -110,7 +110,7 @@ def test_a_training_with_a_step_too_few_or_another_loss_fails_the_demo():
         checked([training], [ended(training)], [losses[:4]])
     with pytest.raises(Stop, match="is FAILED"):
         checked([training], [ended(training, phase="FAILED")], [losses])
-    with pytest.raises(Stop, match="other losses"):
+    with pytest.raises(Stop, match="the losses of"):
         checked([training], [ended(training)], [[*losses[:4], losses[4] + 1e-12]])
 
 
