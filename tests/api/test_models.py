@@ -64,7 +64,7 @@ def test_an_array_is_a_job_for_each_index():
     assert arrays == [("array-1", 0, 1), ("array-1", 7, 1)]
 
 
-def test_one_job_and_several_are_told_apart():
+def test_one_job_and_several_are_distinguished():
     assert isinstance(ANY.validate_python(JOB), JobBody)
     assert isinstance(ANY.validate_python({"jobs": [JOB, JOB]}), SeveralBody)
 

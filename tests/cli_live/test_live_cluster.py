@@ -27,8 +27,8 @@ def node(client) -> str:
 
 def test_nodes_and_their_gpus(tir, node):
     id = running(tir, "-g", "3", "--no-preempt")
-    [told] = tir("nodes", "-o", "json").json
-    assert (told["name"], told["gpus"], told["free_gpus"]) == (node, 4, 1)
+    [found] = tir("nodes", "-o", "json").json
+    assert (found["name"], found["gpus"], found["free_gpus"]) == (node, 4, 1)
     assert re.search(rf"{re.escape(node)} +4 +1  in service", tir("nodes").out)
     assert len(re.findall(rf"busy +{id} ", tir("nodes", "-o", "wide").out)) == 3
 
@@ -213,9 +213,9 @@ def test_doctor_names_each_problem_and_the_next_step(fresh):
     assert "-> chmod o-w" in fresh("doctor").out
 
 
-def test_slowdowns_are_told_once_runs_have_told_their_steps(fresh):
-    (fresh.home.parent / "told").write_text('{"at":1000.0,"step":0}\n{"at":1100.0,"step":500}\n')
-    script = "cp told $TIRESIAS_RUN_DIR/report-0.jsonl"
+def test_slowdowns_are_shown_once_runs_have_reported_steps(fresh):
+    (fresh.home.parent / "reports").write_text('{"at":1000.0,"step":0}\n{"at":1100.0,"step":500}\n')
+    script = "cp reports $TIRESIAS_RUN_DIR/report-0.jsonl"
     assert fresh("up", "--fake-gpus", "2").code == 0
     assert fresh("slowdowns").out.startswith("nothing has been measured yet")
     id = fresh("submit", "-g", "2", "--model", "vgg16", "--", "sh", "-c", script).id

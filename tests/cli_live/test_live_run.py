@@ -167,7 +167,7 @@ def test_a_reader_that_went_away_is_silent(tir, shared_home):
         assert process.stderr.read() == b""
 
 
-def test_a_program_that_is_told_to_end_leaves_the_job_alone(shared_home, client):
+def test_a_program_that_is_signalled_to_end_leaves_the_job_alone(shared_home, client):
     command = [*PROGRAM, "run", "-n", "survivor", "--", "sleep", "1000"]
     with subprocess.Popen(command, env=environment(shared_home)) as process:
         id = running(client, "survivor")

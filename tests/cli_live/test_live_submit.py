@@ -37,8 +37,8 @@ def test_a_command_runs_here_with_this_environment(tir, client, tmp_path, monkey
 def test_only_the_id_is_on_stdout_and_json_has_it_too(tir):
     done = tir("submit", "-n", "quick", "--", "true")
     assert (done.code, done.out.strip().isdigit(), done.err) == (0, True, "")
-    told = tir("submit", "-o", "json", "--", "true").json
-    assert told == {"id": told["ids"][0], "ids": told["ids"]}
+    printed = tir("submit", "-o", "json", "--", "true").json
+    assert printed == {"id": printed["ids"][0], "ids": printed["ids"]}
 
 
 def test_what_is_asked_for_is_what_the_manager_knows(tir, client, tmp_path):
@@ -199,9 +199,9 @@ def test_force_submits_what_is_not_there_yet(tir, client):
 
 
 def test_a_trial_says_where_it_would_run_and_submits_nothing(tir, client):
-    told = tir("submit", "--dry-run", "-g", "4", "-o", "json", "--", "true").json
-    assert told["starts_now"]
-    assert len(told["slots"]) == 4
+    trial = tir("submit", "--dry-run", "-g", "4", "-o", "json", "--", "true").json
+    assert trial["starts_now"]
+    assert len(trial["slots"]) == 4
     assert "would start now on" in tir("submit", "--dry-run", "--array", "0-3", "--", "true").out
     assert tir("submit", "--dry-run", "-g", "9", "--", "true").code == 6
     tir("submit", "-g", "4", "--no-preempt", "--", "sleep", "100")

@@ -50,8 +50,8 @@ def test_the_placer_and_its_options_are_kept_and_may_change_while_it_runs(fresh)
     assert "floor_s=5" in fresh("policy", "show").out
     up(fresh, "--placer-set", "expected_s=60")
     assert kept(fresh)["placer_set"] == {"floor_s": "5", "expected_s": "60"}
-    told = fresh("policy", "set", "tiresias-l", "--placer-set", "floor_s=7", "-o", "json").json
-    assert (told["placer"], told["placer_options"]) == ("profile", {"floor_s": "7"})
+    policy = fresh("policy", "set", "tiresias-l", "--placer-set", "floor_s=7", "-o", "json").json
+    assert (policy["placer"], policy["placer_options"]) == ("profile", {"floor_s": "7"})
     assert fresh("down").code == 0
     assert up(fresh, "--placer", "packed")["placer"] == "packed"
     assert kept(fresh)["placer_set"] == {}
@@ -207,7 +207,7 @@ def test_the_home_may_be_named(fresh, tmp_path):
     assert fresh("down", "--home", elsewhere).code == 0
 
 
-def test_in_the_foreground_it_stays_until_it_is_told_to_end(fresh, tmp_path):
+def test_in_the_foreground_it_stays_until_it_is_signalled_to_end(fresh, tmp_path):
     with subprocess.Popen(
         [*PROGRAM, "up", "--fake-gpus", "1", "--foreground"], env=environment(fresh.home), cwd=tmp_path
     ) as process:

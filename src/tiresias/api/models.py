@@ -6,6 +6,7 @@ checks types only; which values are refused, the kinds of the specification say,
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -87,11 +88,19 @@ def _job_fields() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in fields(JobSpec):
         type_ = _type_of(each.name) | None if each.name in OPTIONAL else _type_of(each.name)
+        text = _description(each.name)
         if each.default_factory is not MISSING:
-            found[each.name] = (type_, Field(default_factory=each.default_factory))
+            found[each.name] = (type_, Field(default_factory=each.default_factory, description=text))
         else:
-            found[each.name] = (type_, ... if each.default is MISSING else each.default)
+            default = ... if each.default is MISSING else each.default
+            found[each.name] = (type_, Field(default, description=text))
     return found
+
+
+def _description(name: str) -> str:
+    """The meaning of an option for OpenAPI: that of the reference, without its links."""
+    option = BY_NAME[name]
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", option.api_help or option.help)
 
 
 def _change_fields() -> dict[str, Any]:

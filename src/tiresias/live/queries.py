@@ -246,7 +246,7 @@ class Queries:
         record = self._recorded(id)
         kept = record.record or {}
         if not caller.may_touch(record.job.user):
-            return WhyReport(kept.get("reason", ""), f"it has {record.phase}", "")
+            return WhyReport(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
         return WhyReport(kept.get("reason", ""), text, step)

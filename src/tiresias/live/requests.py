@@ -202,7 +202,7 @@ class Requests:
     def release(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
         if not job.held:
-            raise Conflict(f"job {id} is {job.phase}, not held")
+            raise Conflict(f"job {id} is {job.phase}, not on hold")
         at = self.journal.now()
         facts: list[f.Fact] = [f.JobReleased(at, id)]
         if job.run is None and not job.deferred and self.admission.may_defer(self.journal.managed[id]):

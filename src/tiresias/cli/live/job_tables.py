@@ -16,7 +16,6 @@ from tiresias.cli.live.fitted_tables import Cell, grid
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import short, when
 from tiresias.cli.units import NOTHING, count, significant
-from tiresias.spec.job import BY_NAME
 
 Job = Mapping[str, Any]
 HOUR_S = 3600.0
@@ -94,6 +93,8 @@ def detail(job: Job, now: float) -> RenderableType:
 
 
 def _facts(job: Job, now: float) -> list[tuple[str, str]]:
+    from tiresias.spec.job import BY_NAME  # `ls` does not need it
+
     of = job["summary"]
     progress = of["progress"] or {}
     rank = job_text.priority_and_queue(of)

@@ -96,7 +96,7 @@ def wait(
         print_json([each["summary"] for each in ended])
     elif not quiet:
         for each in ended:
-            typer.echo(_ended(each))
+            typer.echo(_outcome(each))
     codes = [exit_code(each) for each in ended]
     raise typer.Exit(next((code for code in codes if code), 0))
 
@@ -180,11 +180,11 @@ def write(data: bytes) -> None:
 
 def _leave(job: dict[str, Any], say: Callable[[str], None]) -> None:
     if code := exit_code(job):
-        say(_ended(job))
+        say(_outcome(job))
         raise typer.Exit(code)
 
 
-def _ended(job: dict[str, Any]) -> str:
+def _outcome(job: dict[str, Any]) -> str:
     of = job["summary"]
     why = job["runs"][-1]["sentence"] if job["runs"] else job["why"]["text"]
     name = f" ({of['name']})" if of["name"] else ""
