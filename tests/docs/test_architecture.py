@@ -21,12 +21,12 @@ def test_the_diagram_of_a_jobs_life_has_every_legal_transition_and_no_other():
 
 def test_every_file_that_the_map_names_is_there():
     text = MAP.read_text(encoding="utf-8")
-    named = re.findall(r"`((?:core|policies|placers|sim|live|api|cli|testing)/[\w/.]+)`", text)
+    named = re.findall(r"`((?:core|spec|policies|placers|sim|live|api|cli|testing)/[\w/.]+)`", text)
     assert named
     assert [path for path in named if not (ROOT / "src/tiresias" / path).exists()] == []
 
 
-@pytest.mark.parametrize("layer", ["core", "live", "api"])
+@pytest.mark.parametrize("layer", ["core", "spec", "live", "api"])
 def test_the_map_names_every_file_of_the_layer(layer: str):
     text = MAP.read_text(encoding="utf-8")
     files = {f"{layer}/{path.name}" for path in (ROOT / "src/tiresias" / layer).glob("[a-z]*.py")}

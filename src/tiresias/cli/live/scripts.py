@@ -172,7 +172,7 @@ def _slurm(words: list[tuple[int, str]], path: Path) -> tuple[JobOptions, list[s
     for place, name, value in _pairs(words, path):
         if name in UNDERSTOOD:
             UNDERSTOOD[name](asked, value, f"{place}: --{name}")
-        if name in IGNORED:
+        if name in IGNORED and name not in SAME:
             asked.ignored.append(f"--{name}")
         elif name not in UNDERSTOOD:
             raise Stop(f"{place}: --{name} is not understood; remove it, or use an option of #TIR")
