@@ -46,6 +46,7 @@ def test_everything_that_is_asked_for_reaches_the_submission():
         "after": [3, 4],
         "begin_at": 1e9,
         "hold": True,
+        "comment": "first try",
         "preflight": True,
         "preflight_limit_s": 7.0,
         "snapshot": "/snapshots/x",

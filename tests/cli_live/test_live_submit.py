@@ -193,6 +193,16 @@ def test_a_held_job_stays_on_hold_when_what_it_comes_after_has_succeeded(tir, cl
     assert output(client, second) == "second\n"
 
 
+def test_a_comment_is_shown_and_can_be_changed(tir, client, tmp_path):
+    (tmp_path / "job.sh").write_text("#SBATCH --comment='from Slurm'\ntrue\n")
+    done = tir("submit", "--begin", "+1h", "job.sh")
+    assert (client.job(done.id)["comment"], done.err) == ("from Slurm", "")
+    id = tir("submit", "--begin", "+1h", "--comment", "first try", "--", "true").id
+    assert "comment      first try\n" in tir("show", id).out
+    assert tir("set", id, "comment=lr was too high").code == 0
+    assert client.job(id)["comment"] == "lr was too high"
+
+
 def test_force_submits_what_is_not_there_yet(tir, client):
     id = tir("submit", "--force", "--", "./made-later").id
     assert ended(client, id)["summary"]["phase"] == "FAILED"

@@ -3,8 +3,8 @@
 The command line, job.yaml, `#TIR` lines, the HTTP schema, what is stored and the tables of the reference
 follow from these fields. A new option is one new field here, and code where it takes effect.
 
-Rules: standard library only, because the command line imports it and must start fast. A field has the name and
-the unit that it has in HTTP and in storage. None means that the manager decides or that there is no limit.
+Rules: standard library only, because the command line imports it and must start fast. A field has the name
+and the unit that it has in HTTP and in storage. None means that the manager decides or that there is no limit.
 """
 
 from __future__ import annotations
@@ -257,6 +257,20 @@ class JobSpec:
             sbatch="account",
             more="`tir usage --by tenant` adds up what each team got.",
             can_change=True,
+        ),
+    )
+    comment: str = field(
+        default="",
+        metadata=about(
+            Text(),
+            "Comment on the job, shown by tir show.",
+            flag="--comment",
+            metavar="TEXT",
+            sbatch="comment",
+            api_help="A comment on the job, part of what is answered about it.",
+            can_change=True,
+            in_detail=True,
+            label="comment",
         ),
     )
     model: str = field(
