@@ -4,7 +4,8 @@ The command line, job.yaml, `#TIR` lines, the HTTP schema, what is stored and th
 follow from these fields. A new option is one new field here, and code where it takes effect.
 
 Rules: standard library only, because the command line imports it and must start fast. A field has the name
-and the unit that it has in HTTP and in storage. None means that the manager decides or that there is no limit.
+and the unit that it has in HTTP and in storage. None means that the manager decides, or that there is no
+limit.
 """
 
 from __future__ import annotations
