@@ -80,9 +80,9 @@ def profile(
     iterations: observe.Iterations = 20,
     seconds: observe.Seconds = 120.0,
 ) -> None:
-    """Show a model's tensors, its skew, and whether its gang should be consolidated.
+    """Show the tensors and the skew of a model.
 
-    MODEL may be a file in safetensors, PyTorch or ONNX format or a saved profile; weights are not loaded.
+    Also says whether a gang that trains it should be consolidated. MODEL may be a file in safetensors, PyTorch or ONNX format or a saved profile; weights are not loaded.
     To observe what a training sends: tiresias profile -- python train.py
     """
     if known:

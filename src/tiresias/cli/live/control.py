@@ -41,7 +41,10 @@ def cancel(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Cancel jobs; those that run have their grace time to save."""
+    """Cancel jobs.
+
+    Jobs that run have their grace time to save.
+    """
     with connected() as client:
         named = list(refs or [])
         act: Callable[[str], dict[str, Any]] = client.cancel
@@ -59,7 +62,10 @@ def cancel(
 
 
 def hold(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Put jobs on hold; those that run are stopped and keep their work."""
+    """Put jobs on hold until they are released.
+
+    Jobs that run are stopped, with their grace time to save.
+    """
     with connected() as client:
         _each(client, refs, lambda ref: client.hold(ref), output)
 
@@ -71,7 +77,10 @@ def release(refs: References, output: AsOutput = Output.TABLE) -> None:
 
 
 def requeue(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Stop running jobs and put them back in the queue; they resume later."""
+    """Stop running jobs and put them back in the queue.
+
+    They have their grace time to save, and resume later.
+    """
     with connected() as client:
         _each(client, refs, lambda ref: client.requeue(ref), output)
 

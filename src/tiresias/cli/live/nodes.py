@@ -46,7 +46,7 @@ def drain(
 
 
 def undrain(what: What, output: AsOutput = Output.TABLE) -> None:
-    """Put a node or GPU back into service."""
+    """Put a node or GPU back in service."""
     with connected() as client:
         answer = client.undrain(what)
     _say(f"{what} is in service", answer, output)

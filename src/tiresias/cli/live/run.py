@@ -86,7 +86,10 @@ def wait(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Wait until jobs have ended; exit with the code of the first that failed."""
+    """Wait until jobs have ended.
+
+    The exit code is that of the first job that failed, or 0.
+    """
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
     with connected() as client:
         ids = [int(client.job(ref)["summary"]["id"]) for ref in refs]
