@@ -82,7 +82,8 @@ def profile(
 ) -> None:
     """Show the tensors and the skew of a model.
 
-    Also says whether a gang that trains it should be consolidated. MODEL may be a file in safetensors, PyTorch or ONNX format or a saved profile; weights are not loaded.
+    Also says whether a gang that trains it should be consolidated. MODEL may be a file in safetensors,
+    PyTorch or ONNX format or a saved profile; weights are not loaded.
     To observe what a training sends: tiresias profile -- python train.py
     """
     if known:

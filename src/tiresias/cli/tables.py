@@ -59,7 +59,7 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
         lines.add_row("models", result.models)
     if of["fragmentation_wait_s"]:
         waited = f"{duration(of['fragmentation_wait_s'])} of all jobs, though enough GPUs were free"
-        lines.add_row("waited for a place", waited)
+        lines.add_row("waited for slots", waited)
     lines.add_row("simulated", f"{of['events']:,} events in {duration(of['wall_s'])}")
     return Group(title, Text(), times, Text(), lines)
 

@@ -57,25 +57,25 @@ def doctor(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
         raise typer.Exit(errors.FAILED)
 
 
-def examine(place: Path) -> Iterator[Finding]:
-    status = _ask(place)
+def examine(home_dir: Path) -> Iterator[Finding]:
+    status = _ask(home_dir)
     yield _version(status)
-    yield _home(place)
-    yield _options(place)
-    yield _manager(place, status)
-    yield _socket(place)
-    yield _space(place)
-    yield _driver(place)
-    yield _clock(place)
-    yield _journal(place)
+    yield _home(home_dir)
+    yield _options(home_dir)
+    yield _manager(home_dir, status)
+    yield _socket(home_dir)
+    yield _space(home_dir)
+    yield _driver(home_dir)
+    yield _clock(home_dir)
+    yield _journal(home_dir)
 
 
-def _ask(place: Path) -> dict[str, Any] | str:
+def _ask(home_dir: Path) -> dict[str, Any] | str:
     """The manager's status, or why there is none."""
     from tiresias.api.client import ApiError, Client
 
     try:
-        return Client(place, timeout_s=10.0).status()
+        return Client(home_dir, timeout_s=10.0).status()
     except ApiError as error:
         return error.message
 
@@ -87,19 +87,19 @@ def _version(status: dict[str, Any] | str) -> Finding:
     return Finding("version", False, text, "restart the manager with the new version: tir down && tir up")
 
 
-def _home(place: Path) -> Finding:
-    if not place.is_dir():
-        step = "start a manager: tir up" if not place.exists() else "choose a directory with TIRESIAS_HOME"
-        return Finding("home", False, f"{place} is not a directory", step)
-    seen = place.stat()
+def _home(home_dir: Path) -> Finding:
+    if not home_dir.is_dir():
+        step = "start a manager: tir up" if not home_dir.exists() else "choose a directory with TIRESIAS_HOME"
+        return Finding("home", False, f"{home_dir} is not a directory", step)
+    seen = home_dir.stat()
     mode = stat.S_IMODE(seen.st_mode)
     if mode & 0o002:
-        text = f"{place} is writable by all users (mode {mode:04o})"
-        return Finding("home", False, text, f"chmod o-w {place}")
-    if not os.access(place, os.W_OK | os.X_OK):
-        text = f"{place} belongs to {_user(seen.st_uid)}: you can use its manager, but not start one"
+        text = f"{home_dir} is writable by all users (mode {mode:04o})"
+        return Finding("home", False, text, f"chmod o-w {home_dir}")
+    if not os.access(home_dir, os.W_OK | os.X_OK):
+        text = f"{home_dir} belongs to {_user(seen.st_uid)}: you can use its manager, but not start one"
         return Finding("home", True, text)
-    return Finding("home", True, f"{place} (mode {mode:04o})")
+    return Finding("home", True, f"{home_dir} (mode {mode:04o})")
 
 
 def _user(uid: int) -> str:
@@ -111,24 +111,24 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _options(place: Path) -> Finding:
+def _options(home_dir: Path) -> Finding:
     try:
-        found = manager_options.read(place)
+        found = manager_options.read(home_dir)
     except (Stop, OSError) as error:
-        return Finding("options", False, str(error), f"rm {place / manager_options.FILE}, then tir up")
+        return Finding("options", False, str(error), f"rm {home_dir / manager_options.FILE}, then tir up")
     if found is None:
         return Finding("options", True, "none kept yet")
     shown = [found.written(name) for name in found.differences(Settings())]
     return Finding("options", True, " ".join(shown) or "the defaults")
 
 
-def _manager(place: Path, status: dict[str, Any] | str) -> Finding:
+def _manager(home_dir: Path, status: dict[str, Any] | str) -> Finding:
     if isinstance(status, str):
-        record = manager_process.read_record(place)
+        record = manager_process.read_record(home_dir)
         if record is not None and record.is_alive:
-            step = f"see {place / manager_process.LOG}; `kill -9 {record.pid}` loses nothing, then tir up"
+            step = f"see {home_dir / manager_process.LOG}; `kill -9 {record.pid}` loses nothing, then tir up"
             return Finding("manager", False, f"pid {record.pid} runs but does not answer: {status}", step)
-        return Finding("manager", False, status, f"tir up   (its log: {place / manager_process.LOG})")
+        return Finding("manager", False, status, f"tir up   (its log: {home_dir / manager_process.LOG})")
     if status["problem"]:
         return Finding(
             "manager", False, status["problem"], "correct that; the manager then continues by itself"
@@ -136,8 +136,8 @@ def _manager(place: Path, status: dict[str, Any] | str) -> Finding:
     return Finding("manager", True, f"pid {status['pid']} answers, up {short(status['uptime_s'])}")
 
 
-def _socket(place: Path) -> Finding:
-    path = place / "manager.sock"
+def _socket(home_dir: Path) -> Finding:
+    path = home_dir / "manager.sock"
     try:
         seen = path.lstat()
     except FileNotFoundError:
@@ -153,8 +153,8 @@ def _socket(place: Path) -> Finding:
     return Finding("socket", True, f"{path} (mode {mode:04o})")
 
 
-def _space(place: Path) -> Finding:
-    around = next(each for each in (place, *place.parents) if each.exists())
+def _space(home_dir: Path) -> Finding:
+    around = next(each for each in (home_dir, *home_dir.parents) if each.exists())
     free = shutil.disk_usage(around).free
     text = f"{written(free)} free at {around}"
     if free < LEAST_FREE_BYTES:
@@ -162,12 +162,12 @@ def _space(place: Path) -> Finding:
     return Finding("disk", True, text)
 
 
-def _driver(place: Path) -> Finding:
+def _driver(home_dir: Path) -> Finding:
     from tiresias.executors.gpus import Nvml, find
 
     found = find(Nvml())
     try:
-        fake = (manager_options.read(place) or Settings()).fake_gpus if place.is_dir() else None
+        fake = (manager_options.read(home_dir) or Settings()).fake_gpus if home_dir.is_dir() else None
     except (Stop, OSError):
         fake = None
     if not found.gpus:
@@ -182,9 +182,9 @@ def _driver(place: Path) -> Finding:
     return Finding("GPUs", True, f"{len(found.gpus)} ({names}){near}")
 
 
-def _clock(place: Path) -> Finding:
+def _clock(home_dir: Path) -> Finding:
     """Compare the clock with the journal, whose instants never decrease."""
-    last = _of_journal(place, "SELECT max(at) FROM facts")
+    last = _of_journal(home_dir, "SELECT max(at) FROM facts")
     ahead_s = (float(last) if isinstance(last, int | float) else 0.0) - time.time()
     if ahead_s > CLOCK_SLACK_S:
         text = f"the last instant in the journal is {short(ahead_s)} ahead of this machine's clock"
@@ -192,24 +192,24 @@ def _clock(place: Path) -> Finding:
     return Finding("clock", True, time.strftime("%Y-%m-%d %H:%M:%S %Z"))
 
 
-def _journal(place: Path) -> Finding:
-    path = place / "journal.db"
+def _journal(home_dir: Path) -> Finding:
+    path = home_dir / "journal.db"
     if not path.exists():
         return Finding("journal", True, "none yet")
     if not os.access(path, os.R_OK):
         return Finding("journal", True, "you may not read it")
-    found = _of_journal(place, "PRAGMA quick_check(1)")
+    found = _of_journal(home_dir, "PRAGMA quick_check(1)")
     if found != "ok":
         step = f"stop the manager, keep a copy of {path}, and try: sqlite3 {path} .recover"
         return Finding("journal", False, f"{path}: {found}", step)
     return Finding("journal", True, f"{path} is intact ({written(path.stat().st_size)})")
 
 
-def _of_journal(place: Path, question: str) -> object:
+def _of_journal(home_dir: Path, question: str) -> object:
     """One value from the journal, read only; or the message of SQLite."""
     import sqlite3
 
-    path = place / "journal.db"
+    path = home_dir / "journal.db"
     if not path.exists():
         return None
     try:

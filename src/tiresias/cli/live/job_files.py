@@ -56,30 +56,30 @@ def read(path: Path, overrides: Sequence[str]) -> JobFile:
     return JobFile(_command(flat, str(path)), _options(flat, str(path)), parameters)
 
 
-def _flat(body: Mapping[Any, Any], place: str) -> dict[str, Any]:
+def _flat(body: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Every key under the name of its option, also those in groups."""
     flat: dict[str, Any] = {}
     for key, value in body.items():
         name = str(key).replace("-", "_")
         if name in GROUPS:
             if not isinstance(value, dict):
-                raise Stop(f"{place}: {name}: this is a group of keys, for example {_example(name)}")
+                raise Stop(f"{where}: {name}: this is a group of keys, for example {_example(name)}")
             for inner, each in value.items():
-                _put(flat, f"{name}.{str(inner).replace('-', '_')}", each, place)
+                _put(flat, f"{name}.{str(inner).replace('-', '_')}", each, where)
         else:
-            _put(flat, name, value, place)
+            _put(flat, name, value, where)
     return flat
 
 
-def _put(flat: dict[str, Any], name: str, value: Any, place: str) -> None:
+def _put(flat: dict[str, Any], name: str, value: Any, where: str) -> None:
     known = GROUPED.get(name) or (name if name in KEYS else None)
     if known is None:
         every = [*KEYS, *GROUPED]
         close = get_close_matches(name, every, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(every)}"
-        raise Stop(f"{place}: there is no key {name!r}; {hint}")
+        raise Stop(f"{where}: there is no key {name!r}; {hint}")
     if known in flat:
-        raise Stop(f"{place}: {known} is given twice; keep one of them")
+        raise Stop(f"{where}: {known} is given twice; keep one of them")
     flat[known] = value
 
 
@@ -118,50 +118,50 @@ def _yaml_value(text: str) -> Any:
         return text
 
 
-def _command(flat: dict[str, Any], place: str) -> list[str]:
+def _command(flat: dict[str, Any], where: str) -> list[str]:
     command = flat.pop("command", None)
     if isinstance(command, list) and command and all(isinstance(word, str | int | float) for word in command):
         return [_text(word) for word in command]
     if not isinstance(command, str) or not command.strip():
-        raise Stop(f"{place}: `command:` is missing or empty; give it as text or as a list of words")
+        raise Stop(f"{where}: `command:` is missing or empty; give it as text or as a list of words")
     if _SHELL.search(command.strip()):
         return ["bash", "-c", command]
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise Stop(f"{place}: command: {error}") from None
+        raise Stop(f"{where}: command: {error}") from None
 
 
-def _options(flat: dict[str, Any], place: str) -> JobOptions:
+def _options(flat: dict[str, Any], where: str) -> JobOptions:
     given = {
-        FILE_OPTIONS[name].key: _given(name, value, flat, place)
+        FILE_OPTIONS[name].key: _given(name, value, flat, where)
         for name, value in flat.items()
         if value is not None and name != "params"
     }
     return JobOptions.of(**given)
 
 
-def _given(name: str, value: Any, flat: dict[str, Any], place: str) -> Given:
+def _given(name: str, value: Any, flat: dict[str, Any], where: str) -> Given:
     """The value of a key as the command line would give it, checked where that is possible here."""
     option = FILE_OPTIONS[name]
     if option.form is Form.VALUES:
-        return [f"{key}={_list(each)}" for key, each in _map(flat, name, place).items()]
+        return [f"{key}={_list(each)}" for key, each in _map(flat, name, where).items()]
     if option.is_switch:
         if not isinstance(value, bool):
-            raise Stop(f"{place}: {name} {value!r}: give true or false")
+            raise Stop(f"{where}: {name} {value!r}: give true or false")
         return value == option.flag_value
     if isinstance(value, dict | list) and name != "after":
-        raise Stop(f"{place}: {name}: give one value, not several")
+        raise Stop(f"{where}: {name}: give one value, not several")
     text = _list(value)
     if not option.is_resolved:
-        value_of(option, text, f"{place}: {name}")
+        value_of(option, text, f"{where}: {name}")
     return text
 
 
-def _map(flat: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+def _map(flat: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     found = flat.get(name) or {}
     if not isinstance(found, dict):
-        raise Stop(f"{place}: {name}: give names and values, as in `{name}: {{lr: 0.1}}`")
+        raise Stop(f"{where}: {name}: give names and values, as in `{name}: {{lr: 0.1}}`")
     return {str(key): value for key, value in found.items()}
 
 

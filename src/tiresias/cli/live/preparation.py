@@ -222,11 +222,13 @@ def name_of(command: Sequence[str]) -> str:
 
 def _check_checkpoints(jobs: Sequence[Mapping[str, Any]], array: arrays.Array | None) -> None:
     """Refuse several jobs that would save to the same directory."""
-    places = [job["checkpoint_dir"] for job in jobs if "checkpoint_dir" in job]
-    shared = len(set(places)) < len(places) or (array and any("{i}" not in place for place in places))
+    directories = [job["checkpoint_dir"] for job in jobs if "checkpoint_dir" in job]
+    shared = len(set(directories)) < len(directories) or (
+        array and any("{i}" not in each for each in directories)
+    )
     if shared and len(jobs) * (len(array.indices) if array else 1) > 1:
         raise Stop(
-            f"--ckpt-dir {places[0]} would be shared by several jobs, which would overwrite each other's "
+            f"--ckpt-dir {directories[0]} is shared by several jobs, which would overwrite each other's "
             "checkpoints; put {i} (array) or {name} (sweep) in it, or leave it out: each job then has its own"
         )
 

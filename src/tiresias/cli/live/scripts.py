@@ -97,11 +97,11 @@ def _head(text: str) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def _words(text: str, place: str) -> list[str]:
+def _words(text: str, where: str) -> list[str]:
     try:
         return shlex.split(text, comments=True)
     except ValueError as error:
-        raise Stop(f"{place}: {error}") from None
+        raise Stop(f"{where}: {error}") from None
 
 
 def _interpreter(text: str) -> list[str]:
@@ -123,7 +123,7 @@ def _warnings(text: str, path: Path) -> list[str]:
     return notes
 
 
-def parse_options(words: list[str], place: str) -> JobOptions:
+def parse_options(words: list[str], where: str) -> JobOptions:
     """The options of a job in a `#TIR` line."""
     found: list[JobOptions] = []
 
@@ -137,7 +137,7 @@ def parse_options(words: list[str], place: str) -> JobOptions:
         with command.make_context("#TIR", list(words)) as context:
             command.invoke(context)
     except UsageError as error:
-        raise Stop(f"{place}: {error}") from None
+        raise Stop(f"{where}: {error}") from None
     return found[0]
 
 
@@ -169,13 +169,13 @@ class SlurmOptions:
 
 def _slurm(words: list[tuple[int, str]], path: Path) -> tuple[JobOptions, list[str]]:
     asked = SlurmOptions()
-    for place, name, value in _pairs(words, path):
+    for where, name, value in _pairs(words, path):
         if name in UNDERSTOOD:
-            UNDERSTOOD[name](asked, value, f"{place}: --{name}")
+            UNDERSTOOD[name](asked, value, f"{where}: --{name}")
         if name in IGNORED and name not in SAME:
             asked.ignored.append(f"--{name}")
         elif name not in UNDERSTOOD:
-            raise Stop(f"{place}: --{name} is not understood; remove it, or use an option of #TIR")
+            raise Stop(f"{where}: --{name} is not understood; remove it, or use an option of #TIR")
     notes = []
     if asked.ignored:
         notes.append(f"{path}: ignored options of Slurm: {', '.join(dict.fromkeys(asked.ignored))}")
@@ -189,7 +189,7 @@ def _pairs(words: list[tuple[int, str]], path: Path) -> Iterator[tuple[str, str,
     """(where, long name, value) of each option, as Slurm reads them."""
     rest = iter(words)
     for number, word in rest:
-        place = f"{path}, line {number}"
+        where = f"{path}, line {number}"
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if not equals and name not in SWITCHES:
@@ -198,64 +198,64 @@ def _pairs(words: list[tuple[int, str]], path: Path) -> Iterator[tuple[str, str,
             name = SHORT.get(word[1], word[1])
             value = word[2:] if word[2:] or name in SWITCHES else next(rest, (0, ""))[1]
         else:
-            raise Stop(f"{place}: {word!r} is not an option of Slurm")
-        yield place, name, value
+            raise Stop(f"{where}: {word!r} is not an option of Slurm")
+        yield where, name, value
 
 
-def _number(text: str, place: str) -> int:
+def _number(text: str, where: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise Stop(f"{place} {text!r}: give a whole number from 1 up")
+        raise Stop(f"{where} {text!r}: give a whole number from 1 up")
     return int(text)
 
 
-def _of_gpus(text: str, place: str) -> int:
+def _of_gpus(text: str, where: str) -> int:
     """The number in `2` or `a100:2`; the type is ignored."""
-    return _number(text.rpartition(":")[2], place)
+    return _number(text.rpartition(":")[2], where)
 
 
-def _gres(asked: SlurmOptions, value: str, place: str) -> None:
+def _gres(asked: SlurmOptions, value: str, where: str) -> None:
     for part in value.split(","):
         kind, _, rest = part.strip().partition(":")
         if kind == "gpu":
-            asked.per_node = _of_gpus(rest or "1", place)
+            asked.per_node = _of_gpus(rest or "1", where)
         else:
             asked.ignored.append(f"--gres={part.strip()}")
 
 
-def _dependency(asked: SlurmOptions, value: str, place: str) -> None:
+def _dependency(asked: SlurmOptions, value: str, where: str) -> None:
     kind, _, ids = value.partition(":")
     if kind != "afterok" or not ids:
-        raise Stop(f"{place} {value!r}: only afterok:ID[:ID…] is understood; write it so")
+        raise Stop(f"{where} {value!r}: only afterok:ID[:ID…] is understood; write it so")
     asked.keep(after=ids.replace(":", ","))
 
 
-def _export(asked: SlurmOptions, value: str, place: str) -> None:
+def _export(asked: SlurmOptions, value: str, where: str) -> None:
     names = [each.strip() for each in value.split(",") if each.strip()]
     asked.keep(
         env=[each for each in names if each not in ("ALL", "NONE")] or None, clean_env="ALL" not in names
     )
 
 
-def _begin(asked: SlurmOptions, value: str, place: str) -> None:
+def _begin(asked: SlurmOptions, value: str, where: str) -> None:
     units = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
     found = re.fullmatch(r"now\+(\d+)(second|minute|hour|day|week)?s?", value)
     asked.keep(begin=f"+{found[1]}{units[found[2] or 'second']}" if found else value)
 
 
-def _time(asked: SlurmOptions, value: str, place: str) -> None:
-    asked.keep(time=f"{slurm_duration_s(value, place):g}s")
+def _time(asked: SlurmOptions, value: str, where: str) -> None:
+    asked.keep(time=f"{slurm_duration_s(value, where):g}s")
 
 
-def _nodes(asked: SlurmOptions, value: str, place: str) -> None:
-    asked.keep(nodes=str(_number(value.partition("-")[0], place)))
+def _nodes(asked: SlurmOptions, value: str, where: str) -> None:
+    asked.keep(nodes=str(_number(value.partition("-")[0], where)))
 
 
 def _set(key: str) -> Callable[[SlurmOptions, str, str], None]:
-    return lambda asked, value, place: asked.keep(**{key: BY_KEY[key].is_switch or value})
+    return lambda asked, value, where: asked.keep(**{key: BY_KEY[key].is_switch or value})
 
 
 def _count(name: str, read: Callable[[str, str], int]) -> Callable[[SlurmOptions, str, str], None]:
-    return lambda asked, value, place: setattr(asked, name, read(value, place))
+    return lambda asked, value, where: setattr(asked, name, read(value, where))
 
 
 UNDERSTOOD: dict[str, Callable[[SlurmOptions, str, str], None]] = {

@@ -85,8 +85,8 @@ def up(
 
     Returns when the manager answers. The options are kept for the next start.
     """
-    place = home_of(home)
-    before = manager_options.read(place) if place.exists() else None
+    home_dir = home_of(home)
+    before = manager_options.read(home_dir) if home_dir.exists() else None
     chosen = policy or (before or Settings()).policy
     manager_options.use_plugins(before)
     given = Given(
@@ -105,21 +105,21 @@ def up(
         raise Stop("--fake-gpus and --gpus cannot be combined; give one of them")
     wanted = given.over(before or Settings())
     manager_options.check(wanted)
-    status = _status(place)
+    status = _status(home_dir)
     if status is None:
-        status = _brought_up(place, before, wanted, foreground=foreground)
+        status = _brought_up(home_dir, before, wanted, foreground=foreground)
     else:  # another `up` may have started it just now, with other options
-        now = manager_options.read(place) or Settings()
+        now = manager_options.read(home_dir) or Settings()
         wanted = given.over(now)
         _check_running(status, now, wanted)
     if given.asks_for_policy:
-        status = _use_policy(place, given, wanted)
+        status = _use_policy(home_dir, given, wanted)
     if output is Output.JSON:
         print_json(status)
         return
-    typer.echo(_sentence(status, place))
+    typer.echo(_sentence(status, home_dir))
     if home is not None and not os.environ.get("TIRESIAS_HOME"):
-        notify([f"for the other commands: export TIRESIAS_HOME={place}"])
+        notify([f"for the other commands: export TIRESIAS_HOME={home_dir}"])
 
 
 def down(
@@ -138,26 +138,26 @@ def down(
 
     Returns when the process has ended. The next up takes the runs over.
     """
-    place = home_of(home)
-    record = manager_process.read_record(place)
-    running = _shut_down(place, stop_jobs)
+    home_dir = home_of(home)
+    record = manager_process.read_record(home_dir)
+    running = _shut_down(home_dir, stop_jobs)
     if record is None or not record.is_alive:
         if not running and stop_jobs:
             raise Stop(
-                f"no manager runs in {place}, so no runs can be stopped; start one with `tir up` first",
+                f"no manager runs in {home_dir}, so no runs can be stopped; start one with `tir up` first",
                 errors.UNREACHABLE,
             )
-        typer.echo("the manager is down" if running else f"no manager runs in {place}")
+        typer.echo("the manager is down" if running else f"no manager runs in {home_dir}")
         return
     patience_s = timeout if timeout is not None else None if stop_jobs else DOWN_S
     if not manager_process.wait_until_gone(record, patience_s):
         raise Stop(
             f"the manager (pid {record.pid}) has not ended after {patience_s:g} s; see "
-            f"{place / manager_process.LOG}. `kill -9 {record.pid}` loses nothing: the next up recovers.",
+            f"{home_dir / manager_process.LOG}. `kill -9 {record.pid}` loses nothing: the next up recovers.",
             errors.TIMEOUT,
         )
     if stop_jobs:
-        manager_process.wait_until_runs_end(place, patience_s)
+        manager_process.wait_until_runs_end(home_dir, patience_s)
     left = "; no run is left" if stop_jobs else "; runs continue, and the next up takes them over"
     typer.echo(f"the manager is down{left}")
 
@@ -177,12 +177,12 @@ def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
     show(lines, UNCUT)
 
 
-def _status(place: Path) -> dict[str, Any] | None:
+def _status(home_dir: Path) -> dict[str, Any] | None:
     """The status of the manager of this home; None if none answers."""
     from tiresias.api.client import ApiError, Client, Unreachable
 
     try:
-        return dict(Client(place).status())
+        return dict(Client(home_dir).status())
     except Unreachable:
         return None
     except ApiError as error:
@@ -190,15 +190,15 @@ def _status(place: Path) -> dict[str, Any] | None:
 
 
 def _brought_up(
-    place: Path, before: Settings | None, wanted: Settings, *, foreground: bool
+    home_dir: Path, before: Settings | None, wanted: Settings, *, foreground: bool
 ) -> dict[str, Any]:
     """Start the manager of this home, and return its status."""
     _require_gpus(wanted)
-    _make_home(place)
-    manager_options.write(place, wanted)
+    _make_home(home_dir)
+    manager_options.write(home_dir, wanted)
     if foreground:
-        os.execv(manager_process.command(place)[0], manager_process.command(place))
-    return _start(place, before)
+        os.execv(manager_process.command(home_dir)[0], manager_process.command(home_dir))
+    return _start(home_dir, before)
 
 
 def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -> None:
@@ -214,9 +214,9 @@ def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -
         )
 
 
-def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
+def _use_policy(home_dir: Path, given: Given, wanted: Settings) -> dict[str, Any]:
     """Change the policy of the running manager if it differs, and keep it for the next start."""
-    with connected(place) as client:
+    with connected(home_dir) as client:
         now = client.policy()
         name = given.policy or now["name"]
         options = {**(now["options"] if name == now["name"] else {}), **given.set}
@@ -227,7 +227,9 @@ def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
             client.set_policy(name, options, placer=placer, placer_options=there)
             notify([f"the manager now uses {name}"])
         status = dict(client.status())
-    manager_options.write(place, replace(wanted, policy=name, set=options, placer=placer, placer_set=there))
+    manager_options.write(
+        home_dir, replace(wanted, policy=name, set=options, placer=placer, placer_set=there)
+    )
     return status
 
 
@@ -242,27 +244,27 @@ def _require_gpus(wanted: Settings) -> None:
         raise Stop(f"{found.problem}\nOn a machine without GPUs: tir up --fake-gpus 4", errors.REJECTED)
 
 
-def _make_home(place: Path) -> None:
+def _make_home(home_dir: Path) -> None:
     try:
-        place.mkdir(
+        home_dir.mkdir(
             mode=0o711, parents=True, exist_ok=True
         )  # jobs of other users must be able to pass through it
     except FileExistsError:
-        raise Stop(f"{place} is a file; name a directory with --home or TIRESIAS_HOME") from None
+        raise Stop(f"{home_dir} is a file; name a directory with --home or TIRESIAS_HOME") from None
 
 
-def _start(place: Path, before: Settings | None) -> dict[str, Any]:
-    started = manager_process.start(place)
+def _start(home_dir: Path, before: Settings | None) -> dict[str, Any]:
+    started = manager_process.start(home_dir)
     found: list[dict[str, Any]] = []
 
     def answers() -> bool:
-        status = _status(place)
+        status = _status(home_dir)
         if status is not None:
             found.append(status)
         return status is not None
 
     if not manager_process.wait_until_up(started, answers, UP_S):
-        manager_options.put_back(place, before)
+        manager_options.put_back(home_dir, before)
         code = started.process.returncode
         said = started.last_lines() or f"it ended with exit code {code} and logged nothing"
         raise Stop(
@@ -272,16 +274,16 @@ def _start(place: Path, before: Settings | None) -> dict[str, Any]:
     return found[-1]
 
 
-def _shut_down(place: Path, stop_jobs: bool) -> bool:
+def _shut_down(home_dir: Path, stop_jobs: bool) -> bool:
     """Ask the manager to end, by a signal if it does not answer. Returns whether there was one."""
     from tiresias.api.client import ApiError, Client, Unreachable
 
-    if is_remote() and not place.exists():
-        raise Stop(f"{place} is not on this machine; run `tir down` on the machine of the manager")
+    if is_remote() and not home_dir.exists():
+        raise Stop(f"{home_dir} is not on this machine; run `tir down` on the machine of the manager")
     try:
-        Client(place).shutdown(stop_jobs=stop_jobs)
+        Client(home_dir).shutdown(stop_jobs=stop_jobs)
     except Unreachable:
-        record = manager_process.read_record(place)
+        record = manager_process.read_record(home_dir)
         if record is None or not record.is_alive:
             return False
         if stop_jobs:
@@ -299,12 +301,12 @@ def _shut_down(place: Path, stop_jobs: bool) -> bool:
     return True
 
 
-def _sentence(status: dict[str, Any], place: Path) -> str:
-    record = manager_process.read_record(place)
+def _sentence(status: dict[str, Any], home_dir: Path) -> str:
+    record = manager_process.read_record(home_dir)
     url = f", {record.url}" if record is not None and record.url else ""
     return (
         f"the manager is up (pid {status['pid']}): {count(status['slots'], 'GPU')}, {_policy(status)}, "
-        f"home {place}{url}"
+        f"home {home_dir}{url}"
     )
 
 
@@ -318,7 +320,7 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def _status_lines(status: dict[str, Any], place: Path) -> list[tuple[str, str]]:
+def _status_lines(status: dict[str, Any], home_dir: Path) -> list[tuple[str, str]]:
     jobs = ", ".join(f"{number:,} {phase}" for phase, number in status["jobs"].items() if number)
     lines = [
         ("manager", f"pid {status['pid']}, up {short(status['uptime_s'])}, version {status['version']}"),
@@ -328,7 +330,7 @@ def _status_lines(status: dict[str, Any], place: Path) -> list[tuple[str, str]]:
         ("jobs", jobs or "none"),
     ]
     if not is_remote():
-        lines.append(("home", str(place)))
+        lines.append(("home", str(home_dir)))
     if status["problem"]:
         lines.append(("problem", status["problem"]))
     return lines
