@@ -191,5 +191,5 @@ def test_a_cluster_without_the_cpus_that_are_asked_for_is_named(tiresias, two_jo
     for more, message in wrong:
         done = tiresias("sweep", two_jobs, *sizes, *more)
         assert done.code == 2
-        assert f"2x4: {message}: the cluster has no node of CPUs only" in " ".join(done.err.split())
+        assert f"2x4: {message}: the cluster has no node with CPUs only" in " ".join(done.err.split())
     assert not (tmp_path / "sweep.csv").exists()
