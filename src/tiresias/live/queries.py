@@ -38,6 +38,7 @@ from tiresias.live.reports import (
 )
 from tiresias.live.submission import Caller
 from tiresias.live.why import quick_reason, why
+from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
@@ -246,7 +247,7 @@ class Queries:
         record = self._recorded(id)
         kept = record.ending or {}
         if not caller.may_touch(record.job.user):
-            return WhyReport(kept.get("reason", ""), f"it has {record.phase}", "")
+            return WhyReport(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
         return WhyReport(kept.get("reason", ""), text, step)
@@ -258,25 +259,17 @@ class Queries:
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
         spec = managed.spec
         env = (self._journal.submission(id) or {}).get("env", {})
+        options = {name: getattr(spec, name) for name in IN_DETAIL}
+        options["checkpoint_dir"] = spec.checkpoint_dir or str(self._paths.checkpoint(id))
         return JobDetail(
-            self.summary(caller, id),
-            self.why(caller, id),
-            list(spec.command),
-            spec.cwd,
-            sorted(env),
-            spec.checkpoint_dir or str(self._paths.checkpoint(id)),
-            spec.workers,
-            spec.launcher,
-            spec.preemptible,
-            spec.grace_s,
-            spec.retries,
-            managed.retries_used,
-            spec.time_limit_s,
-            list(spec.after),
-            spec.array,
-            spec.array_index,
-            spec.model,
-            self.runs(caller, id),
+            **options,
+            summary=self.summary(caller, id),
+            why=self.why(caller, id),
+            env_names=sorted(env),
+            retries_used=managed.retries_used,
+            array=spec.array,
+            array_index=spec.array_index,
+            runs=self.runs(caller, id),
         )
 
     def runs(self, caller: Caller, id: JobId) -> list[RunReport]:
