@@ -105,4 +105,4 @@ def test_a_slot_that_fails_under_a_run_leaves_with_it() -> None:
     lab.drain_slot("n0", 0)
     assert lab.job("a").phase is Phase.RUNNING
     assert lab.finish("a").started == ["c"]
-    assert lab.why("b").code == "Impossible"
+    assert lab.why("b").code == "OutOfService"

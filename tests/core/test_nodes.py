@@ -53,7 +53,7 @@ def test_a_job_larger_than_what_is_left_in_service_waits_for_the_node() -> None:
     assert lab.submit("a", gpus=8).started == []
     why = lab.why("a")
     assert why is not None
-    assert why.code == "Impossible"
+    assert why.code == "OutOfService"
     assert lab.restore("n1").started == ["a"]
 
 

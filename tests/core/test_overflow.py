@@ -171,7 +171,7 @@ def test_why_tells_where_it_runs_and_how_fast() -> None:
     reason = scene.why("b")
     assert reason is not None
     assert reason.code == "RunningOnCPUs"
-    assert reason.text == "it runs on CPUs of node c at 0.25 of the speed until GPUs are free"
+    assert reason.text == "it runs on CPUs until GPUs are free: on node c, at 0.25 of the speed"
 
 
 def test_gangs_take_the_fewest_nodes_of_cpus() -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tiresias.core.entries import Entry, Key
 from tiresias.core.model import JobId
-from tiresias.core.plan import plain_target
-from tiresias.core.target import CHUNK, Target
+from tiresias.core.target import CHUNK, Target, plain_target
 
 
 class Book:

@@ -48,8 +48,8 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
-from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.reasons import Reason, blocked_head, code_of, explain
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
@@ -113,6 +113,11 @@ class Controller:
         if entry is None:
             return None
         return explain(entry, self.pinned(), self.target, self.state, self.placer, strict=self.policy.strict)
+
+    def reason_codes(self, job_ids: Iterable[JobId]) -> list[str]:
+        """Why these active jobs are where they are: the codes alone, of many jobs at once."""
+        head = blocked_head(self.target) if self.policy.strict else None
+        return [code_of(self.entries[id], self.state, self.placer, head) for id in job_ids]
 
     def pinned(self) -> list[JobEntry]:
         """The jobs whose runs may not be preempted at present."""

@@ -18,7 +18,7 @@ that chunk corrects. Ranking an admitted entry further ahead, or a refused one f
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from tiresias.core.entries import Entry, Key
@@ -337,3 +337,15 @@ class Target(Generic[E]):
             self._sums[to_chunk] += entry.gpus
         else:
             self._needs[to_chunk] = min(self._needs[to_chunk], 1)
+
+
+def plain_target(ranked: Iterable[Entry], room: int, *, strict: bool = False) -> set[JobId]:
+    """The definition that the incremental target must equal: the ids that a walk in rank order admits."""
+    chosen: set[JobId] = set()
+    for entry in ranked:
+        if entry.gpus <= room:
+            room -= entry.gpus
+            chosen.add(entry.id)
+        elif strict:
+            break
+    return chosen

@@ -14,6 +14,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState
 from tiresias.live.journal import Ended, Input, Journal, Taken
 from tiresias.live.lines import Line
@@ -21,9 +22,14 @@ from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.reports import Limits
 from tiresias.live.submission import Submission
 
-UNDECIDED = "NotYetEvaluated"  # until `due` is called, in the same commit
-BACKOFF = "BackoffAfterFailure"  # ends at an instant that the core knows
-DEPENDENCY, BEGIN, PREFLIGHT, QUOTA, ARRAY = "Dependency", "BeginTime", "Preflight", "Quota", "ArrayLimit"
+UNDECIDED = ReasonCode.NOT_YET_EVALUATED.value  # until `due` is called, in the same commit
+BACKOFF = ReasonCode.BACKOFF.value  # ends at an instant that the core knows
+DEPENDENCY, BEGIN, PREFLIGHT = (
+    ReasonCode.DEPENDENCY.value,
+    ReasonCode.BEGIN_TIME.value,
+    ReasonCode.PREFLIGHT.value,
+)
+QUOTA, ARRAY = ReasonCode.QUOTA.value, ReasonCode.ARRAY_LIMIT.value
 EVERYBODY = "*"
 LIMITS = "limits"  # the setting that holds them
 
@@ -187,11 +193,12 @@ class Admission:
         """What is kept of a job that fails because another one did."""
         if self._journal.managed[id].preflight_job != other:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
-            return {"reason": "DependencyFailed", "sentence": text}
+            return {"reason": ReasonCode.DEPENDENCY_FAILED.value, "sentence": text}
         record = self._journal.job_record(other)
         cause = (record and record.ending) or {}
         text = f"Its preflight (job {other}) failed: {cause.get('sentence', '')}"
-        return {"reason": "PreflightFailed", "sentence": text, "evidence": cause.get("evidence", "")}
+        evidence = cause.get("evidence", "")
+        return {"reason": ReasonCode.PREFLIGHT_FAILED.value, "sentence": text, "evidence": evidence}
 
     def _deferrals(self, at: float) -> list[f.Fact]:
         while self.next_due_at <= at:

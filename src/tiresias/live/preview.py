@@ -7,7 +7,7 @@ from itertools import chain, takewhile
 from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.model import Job, Phase
-from tiresias.core.plan import explain
+from tiresias.core.reasons import explain
 from tiresias.core.state import JobState
 from tiresias.live.reports import DryRun, WhyReport
 

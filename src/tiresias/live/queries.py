@@ -11,6 +11,7 @@ from typing import Any
 
 from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.reasons import text_of
 from tiresias.core.state import JobState, Run, State
 from tiresias.live.admission import Admission
 from tiresias.live.errors import Denied, Invalid, NotFound
@@ -37,7 +38,7 @@ from tiresias.live.reports import (
     WhyReport,
 )
 from tiresias.live.submission import Caller
-from tiresias.live.why import quick_reason, why
+from tiresias.live.why import why
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredJob, StoredRun
 
@@ -45,7 +46,7 @@ SHORT_JOB_S = 300.0
 ACTIVE = (
     1 << 52
 )  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
-HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progress")
+HISTORY = tuple(each.name for each in fields(JobSummary) if each.name not in ("progress", "reason_text"))
 
 
 @dataclass(slots=True)
@@ -105,7 +106,9 @@ class Queries:
                 for job in self._in_order()
                 if (user is None or job.user == user) and (not phases or job.phase.value in phases)
             ]
-            found = [self._active(job, caller) for job in active[begin : begin + limit]]
+            page = active[begin : begin + limit]
+            codes = self._journal.controller.reason_codes([job.id for job in page])
+            found = [self._active(job, code, caller) for job, code in zip(page, codes, strict=True)]
             if begin + limit < len(active):
                 return found, ACTIVE + begin + limit
             if not ended:
@@ -126,7 +129,8 @@ class Queries:
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
         job = self._state.jobs.get(id)
         if job is not None:
-            return self._active(job, caller)
+            [code] = self._journal.controller.reason_codes([id])
+            return self._active(job, code, caller)
         return self._ended(self._recorded(id), caller)
 
     def _in_order(self) -> list[JobState]:
@@ -136,7 +140,7 @@ class Queries:
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 
-    def _active(self, job: JobState, caller: Caller) -> JobSummary:
+    def _active(self, job: JobState, code: str, caller: Caller) -> JobSummary:
         now = self._journal.now()
         progress = None
         if job.run is not None:
@@ -151,7 +155,7 @@ class Queries:
             job.job.name,
             job.user,
             job.phase.value,
-            quick_reason(job, self._journal.controller),
+            code,
             job.gpus,
             job.runs,
             job.preemptions,
@@ -165,6 +169,7 @@ class Queries:
             job.job.priority.value,
             self._queue(job),
             _since(job),
+            text_of(code),
         )
 
     def _queue(self, job: JobState) -> int | None:
@@ -199,6 +204,7 @@ class Queries:
             record.job.tenant,
             record.job.priority.value,
             since_at=record.ended_at,
+            reason_text=text_of(kept.get("reason", "")),
         )
 
     def _recorded(self, id: JobId) -> StoredJob:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, make_dataclass
 from typing import Any, Self, get_type_hints
 
-from tiresias.core.plan import Reason
+from tiresias.core.reasons import Reason
 from tiresias.spec.job import IN_DETAIL, JobSpec
 
 
@@ -29,7 +29,7 @@ class JobSummary:
     name: str
     user: str
     phase: str
-    reason: str  # a code such as BehindHigherRank, Running, OutOfGpuMemory; see docs/reference
+    reason: str  # a code such as BehindHigherRank, Running, OutOfGpuMemory: core.reasons.ReasonCode
     gpus: int
     runs: int
     preemptions: int
@@ -43,6 +43,7 @@ class JobSummary:
     priority: str = "normal"
     queue: int | None = None  # 1 is Q1; None where the policy has no queues or the job has ended
     since_at: float | None = None  # since when it is in its phase; None while it is stopping
+    reason_text: str = ""  # the reason as a phrase for people
 
 
 @dataclass(slots=True)

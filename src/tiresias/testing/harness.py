@@ -20,8 +20,8 @@ from tiresias.core.commands import SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Cluster, JobId, RunId
-from tiresias.core.plan import Reason
 from tiresias.core.plugins import placers, policies
+from tiresias.core.reasons import Reason
 from tiresias.core.state import JobState, State, evolve
 from tiresias.testing.builders import a_job
 
