@@ -92,5 +92,6 @@ def test_every_code_has_a_phrase_and_every_kind_of_failure_a_code() -> None:
 
 def test_the_reference_lists_every_code_in_the_order_of_precedence() -> None:
     page = Path(__file__).parents[2] / "docs/reference/reasons.md"
-    rows = [line.split(" | ")[:2] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    lines = page.read_text(encoding="utf-8").splitlines()
+    rows = [line.split(" | ")[:2] for line in lines if line.startswith("| `")]
     assert rows == [[f"| `{code.value}`", TEXT[code]] for code in ReasonCode]

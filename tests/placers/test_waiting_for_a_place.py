@@ -25,7 +25,7 @@ def test_the_reason_names_the_rule() -> None:
     reason = lab.why("d")
     assert reason is not None
     assert reason.code == "Fragmented"
-    assert reason.text == "9 free, best hole 3, needs 4 on one node"
+    assert reason.text == "free GPUs are too fragmented: 9 free, best hole 3, needs 4 on one node"
     assert (reason.free_gpus, reason.best_hole) == (9, 3)
 
 
@@ -139,7 +139,7 @@ def test_profile_spreads_at_once_what_does_not_suffer() -> None:
     assert len(lab.nodes_of("d")) == 2
     reason = lab.why("d")
     assert reason is not None
-    assert reason.text.startswith("it is running on 2 nodes: resnet50 may be spread: ")
+    assert reason.text.startswith("it is running: on 2 nodes, because resnet50 may be spread: ")
     assert lab.submit("e", gpus=4).started == ["e"], "of a model that is not known"
 
 
@@ -183,7 +183,8 @@ def test_relaxing_waits_backs_off_and_relaxes() -> None:
     lab.wait(100)
     reason = lab.why("d")
     assert reason is not None
-    assert reason.text == "8 free, best hole 2, needs 4 on the fewest nodes; backs off for another 50 s"
+    rule = "8 free, best hole 2, needs 4 on the fewest nodes; backs off for another 50 s"
+    assert reason.text == f"free GPUs are too fragmented: {rule}"
     assert lab.submit("f", gpus=2).started == ["f"]
     assert lab.nodes_of("f") == {"n0": 2}, "what it had gathered is released"
     assert lab.wait(49).started == []

@@ -242,7 +242,7 @@ def _placement(job: JobState, placer: Placer) -> str:
     if not verdict or job.run is None:
         return ""
     nodes = len(job.run.allocation)
-    return f"on {'1 node' if nodes == 1 else f'{nodes} nodes'}: {verdict}"
+    return f"on {'1 node' if nodes == 1 else f'{nodes} nodes'}, because {verdict}"
 
 
 def gpus_of(job: JobState | Entry) -> str:

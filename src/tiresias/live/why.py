@@ -27,8 +27,8 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.FRAGMENTED: "nothing to do: slots are kept for it as they become free",
     ReasonCode.ITS_KIND: "wait: slots are granted in the order of the ranks",
     ReasonCode.KEPT: "wait: slots are granted in the order of the ranks",
-    ReasonCode.HIGHER_RANK: "wait, or see the jobs ahead with `tir ls`; fewer than {gpus} GPUs may fit sooner",
-    ReasonCode.BLOCKED_HEAD: "wait, or see the jobs ahead with `tir ls`",
+    ReasonCode.HIGHER_RANK: "wait, or see `tir ls` for the jobs ahead; fewer GPUs may fit sooner",
+    ReasonCode.BLOCKED_HEAD: "wait, or see `tir ls` for the jobs ahead",
 }
 
 
@@ -42,7 +42,7 @@ def why(
     found = journal.controller.why(job.id)
     assert found is not None
     report = WhyReport.of(found)
-    report.next_step = NEXT_STEPS.get(found.code, "").format(id=job.id, gpus=job.gpus)
+    report.next_step = NEXT_STEPS.get(found.code, "").format(id=job.id)
     if found.code == ReasonCode.STOPPING:
         report.text += _why_it_stops(job)
     elif found.code == ReasonCode.OUT_OF_SERVICE:
