@@ -48,7 +48,7 @@ def measure(name: str) -> tuple[list[float], int]:
             running[index], running[-1] = running[-1], running[index]
             ledger.release(running.pop())
         start = time.perf_counter_ns()
-        allocation = placer.place(job, ledger, 0.0)
+        allocation = placer.place(job, ledger, 0.0, 0.0)
         us = (time.perf_counter_ns() - start) / 1e3
         if is_full or took_us:  # from the first time that the cluster is full
             took_us.append(us)

@@ -21,7 +21,7 @@ from tiresias.core.controller import Controller
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import INFINITY, Cluster, Demand, Job, JobId, Node, Phase, RunId
+from tiresias.core.model import Cluster, Demand, Job, JobId, Node, Phase, RunId
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
 from tiresias.core.state import JobState, State
 from tiresias.sim.trace import Trace
@@ -93,8 +93,9 @@ class PolicyContract:
         for _ in range(80):
             driven.happen()
             for job in state.jobs.values():
-                rank, until = policy.standing(job, state.memory, state.at)
-                assert until >= state.at, (job.id, until, state.at)
+                for is_due in (True, False):
+                    rank, until = policy.standing(job, state.memory, state.at, is_due)
+                    assert until >= state.at, (job.id, until, state.at)
                 assert rank == policy.rank(job, state.memory, state.at)
 
     def test_there_is_a_reason_for_every_job_that_waits(self) -> None:
@@ -138,8 +139,9 @@ class PolicyContract:
         state, policy = driven.state, driven.controller.policy
         restored = policy.restore(json.loads(json.dumps(policy.save(state.memory))))
         for job in state.jobs.values():
-            before = policy.standing(job, state.memory, state.at)
-            assert policy.standing(job, restored, state.at) == before, job.id
+            for is_due in (True, False):
+                before = policy.standing(job, state.memory, state.at, is_due)
+                assert policy.standing(job, restored, state.at, is_due) == before, job.id
 
     def test_options_that_are_not_understood_are_named(self) -> None:
         message = option_error(lambda: self.make(no_such_option="1"))
@@ -196,44 +198,48 @@ class PlacerContract:
         )
 
     def job(self, gpus: int, rng: Random, **demand: Any) -> JobState:
-        """A gang of a model that suffers when spread or does not; it may have been refused slots before."""
+        """A gang of a model that suffers when spread, or does not."""
         model = rng.choice(("vgg16", "resnet50", ""))
         job = JobState(Job(JobId(rng.randrange(99)), Demand(gpus, **demand), 0.0, model=model))
         job.held_s = rng.choice((0.0, 5000.0))
-        job.refused_since = rng.choice((INFINITY, AT, AT - 200.0, AT - 1e6))
         return job
+
+    def since(self, rng: Random) -> float:
+        """Since when a gang may have been refused; AT: it has not been."""
+        return rng.choice((AT, AT, AT - 200.0, AT - 1e6))
 
     def test_a_gang_gets_exactly_what_it_asks_for_of_what_is_free(self) -> None:
         rng = Random(1)
         for _ in range(300):
             ledger = self.ledger(rng)
             job = self.job(rng.randrange(1, max(ledger.gpus, 1) + 2), rng)
-            self._check(job, ledger, self.make().place(job, ledger, AT))
+            since = self.since(rng)
+            self._check(job, ledger, since, self.make().place(job, ledger, AT, since))
 
     def test_a_gang_with_further_demands_gets_slots_that_meet_them(self) -> None:
         rng = Random(4)
         for _ in range(300):
             ledger = self.ledger(rng)
             gpus = rng.randrange(1, max(ledger.gpus, 1) + 1)
-            more = rng.choice(({"gpu_type": "A100"}, {"cpus": 12 * gpus}, {"gpu_type": "V100", "cpus": gpus}))
-            job = self.job(gpus, rng, **more)
-            holes = ledger.open_to(job.job.demand)
-            allocation = self.make().place(job, holes, AT)
-            self._check(job, holes, allocation)
+            wish = rng.choice(({"gpu_type": "A100"}, {"cpus": 12 * gpus}, {"gpu_type": "V100", "cpus": gpus}))
+            job = self.job(gpus, rng, **wish)
+            holes, since = ledger.open_to(job.job.demand), self.since(rng)
+            allocation = self.make().place(job, holes, AT, since)
+            self._check(job, holes, since, allocation)
             for node, _ in allocation or ():
                 assert ledger.nodes[node].suits(job.job.demand), (ledger.nodes[node], job.job.demand)
             assert job.gpus <= holes.free or allocation is None
 
-    def _check(self, job: JobState, holes: Holes, allocation: Allocation | None) -> None:
+    def _check(self, job: JobState, holes: Holes, since: float, allocation: Allocation | None) -> None:
         placer = self.make()
         if allocation is None:
             if job.gpus <= holes.free:
                 assert placer.waits, ("refused what fits", job.gpus, holes.free)
-                job.refused_since = min(job.refused_since, AT)
-                refusal = placer.refusal(job, holes, AT)
-                assert str(holes.free) in refusal, ("a refusal names the free slots", refusal)
-                assert f"needs {job.gpus}" in refusal, refusal
-                assert placer.retry_at(job, holes, AT) > AT, "refused, but to be retried at once"
+                text = placer.refusal(job, holes, AT, since)
+                assert str(holes.free) in text, ("a refusal names its rule", text)
+                assert f"needs {job.gpus}" in text, text
+                again_at = placer.retry_at(job, holes, AT, since)
+                assert again_at > AT, ("refused at an instant that was to be better", again_at)
             return
         assert sum(slots.bit_count() for _, slots in allocation) == job.gpus
         assert len({node for node, _ in allocation}) == len(allocation)
@@ -244,7 +250,7 @@ class PlacerContract:
         rng = Random(2)
         for _ in range(50):
             ledger = self.ledger(rng)
-            assert self.make().place(self.job(ledger.free + 1, rng), ledger, AT) is None
+            assert self.make().place(self.job(ledger.free + 1, rng), ledger, AT, self.since(rng)) is None
 
     def test_it_changes_neither_the_ledger_nor_the_job(self) -> None:
         rng = Random(3)
@@ -253,9 +259,9 @@ class PlacerContract:
             before = copy.deepcopy({key: value for key, value in vars(ledger).items() if key != "memo"})
             job = self.job(max(1, ledger.free), rng)
             known = {name: getattr(job, name) for name in JobState.__slots__}
-            placer = self.make()
-            placer.place(job, ledger, AT)
-            placer.claim(job, ledger, AT)
+            placer, since = self.make(), self.since(rng)
+            placer.place(job, ledger, AT, since)
+            placer.claim(job, ledger, AT, since)
             placer.verdict(job)
             assert {key: vars(ledger)[key] for key in before} == before
             assert {name: getattr(job, name) for name in JobState.__slots__} == known
@@ -266,14 +272,15 @@ class PlacerContract:
             one, two = self.ledger(first), self.ledger(second)
             gpus = max(1, one.free // 2)
             job, twin = self.job(gpus, first), self.job(gpus, second)
-            assert self.make().place(job, one, AT) == self.make().place(twin, two, AT)
+            since = self.since(first)
+            assert self.make().place(job, one, AT, since) == self.make().place(twin, two, AT, since)
 
     def test_what_a_refused_gang_claims_is_free_and_at_most_twice_its_need(self) -> None:
         rng = Random(5)
         for _ in range(300):
             ledger = self.ledger(rng)
             job = self.job(rng.randrange(1, max(ledger.gpus, 1) + 1), rng)
-            claim = self.make().claim(job, ledger, AT)
+            claim = self.make().claim(job, ledger, AT, self.since(rng))
             assert sum(slots.bit_count() for _, slots in claim) <= 2 * job.gpus
             if claim:
                 ledger.take(RunId(-1), claim)
@@ -287,8 +294,7 @@ class PlacerContract:
             if not ledger.free:
                 continue
             job = self.job(rng.randrange(1, ledger.free + 1), rng)
-            job.refused_since = INFINITY
-            assert self.make().place(job, ledger, AT) is not None, (job.gpus, ledger.offered)
+            assert self.make().place(job, ledger, AT, AT) is not None, (job.gpus, ledger.offered)
 
     def test_every_gang_that_fits_the_cluster_finishes(self) -> None:
         """No gang waits for ever, whatever else is submitted, and no slot is held twice."""

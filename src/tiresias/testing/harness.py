@@ -251,7 +251,7 @@ class Harness:
     def _grant(self, name: str, at: float, on: Mapping[str, int] | None) -> f.Fact:
         job, ledger = self.job(name), self.state.ledger
         if on is None:
-            allocation = self._placer.place(job, ledger, at)
+            allocation = self._placer.place(job, ledger, at, at)
         else:
             counts = [(ledger.position(node), count) for node, count in on.items()]
             allocation = tuple((node, ledger.pick(node, count)) for node, count in counts)
@@ -259,7 +259,7 @@ class Harness:
         return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
 
     def _run_of(self, name: str) -> RunId:
-        run = self.job(name).open_run
+        run = self.job(name).run
         assert run is not None, ("it does not run", name)
         return run.id
 
