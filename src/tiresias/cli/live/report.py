@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tiresias.api.client import Client
-    from tiresias.sim.past import Choice, Figures, Past, Told
+    from tiresias.sim.past import Choice, Figures, Past, Replay
 
 ALWAYS = ("fifo", "srsf")
 OURS = "tiresias-l"
@@ -120,7 +120,7 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
 
 
-def as_json(past: Past, told: Told, gpus: int, active: int) -> dict[str, Any]:
+def as_json(past: Past, told: Replay, gpus: int, active: int) -> dict[str, Any]:
     return {
         "jobs": len(past.trace) - told.rejected,
         "left_out": {
@@ -140,7 +140,7 @@ def as_json(past: Past, told: Told, gpus: int, active: int) -> dict[str, Any]:
     }
 
 
-def _head(past: Past, told: Told, gpus: int) -> str:
+def _head(past: Past, told: Replay, gpus: int) -> str:
     first = when(float(past.trace.jobs["submitted_at"][0]), time.time())
     basis = {
         "measured": f"as measured over {count(past.cost.count, 'preemption')}",
@@ -154,7 +154,7 @@ def _head(past: Past, told: Told, gpus: int) -> str:
     )
 
 
-def table(told: Told) -> RenderableType:
+def table(told: Replay) -> RenderableType:
     """What was, and what would have been."""
     from rich.console import Group
     from rich.text import Text
@@ -187,7 +187,7 @@ def unit_of(averages_s: Iterable[float]) -> tuple[float, str]:
     return size, LONG[unit]
 
 
-def sentences(told: Told) -> list[str]:
+def sentences(told: Replay) -> list[str]:
     """What the figures say, and how far to trust them."""
     in_use, *others = told.replayed
     size, unit = unit_of(each.figures.avg_jct_s for each in told.replayed)
@@ -217,7 +217,7 @@ def sentences(told: Told) -> list[str]:
     return said
 
 
-def _left_out(past: Past, told: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _left_out(past: Past, told: Replay, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     out = sum(slot["state"] in ("out", "foreign", "drained") for node in nodes for slot in node["slots"])
     notes = [
         (active, f"left out {count(active, 'job')} that have not ended"),
