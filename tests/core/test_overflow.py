@@ -139,7 +139,7 @@ def test_it_may_fail_of_something_curable_and_is_tried_again() -> None:
 def test_people_stop_it_as_they_stop_any_run(what: str) -> None:
     scene = lab().running("a", gpus=4)
     scene.submit("b", demand=on_cpus(2))
-    assert getattr(scene, what)("b").told_to_stop == ["b"]
+    assert getattr(scene, what)("b").stopped == ["b"]
     plan = scene.exit("b")
     assert plan.started == (["b"] if what == "requeue" else [])
     assert plan.ended == (["b"] if what == "cancel" else [])
@@ -162,7 +162,7 @@ def test_a_policy_that_never_preempts_does_not_use_them_unless_told_to() -> None
     assert scene.submit("b", demand=on_cpus(1)).started == []
     scene.controller.policy.uses_cpus = True
     assert scene.submit("c", demand=on_cpus(1)).started == ["b", "c"]
-    assert scene.finish("a").told_to_stop == ["b", "c"]
+    assert scene.finish("a").stopped == ["b", "c"]
 
 
 def test_why_tells_where_it_runs_and_how_fast() -> None:
