@@ -73,9 +73,9 @@ class TestSimulatedExecutor(ExecutorContract):
         bench.executor.start(spec)
         bench.gone()
         bench.executor.start(spec)
-        bench.listen(0.2)
+        bench.collect(0.2)
         assert len(self.world.gangs) == 1
-        assert len(bench.heard) == 2
+        assert len(bench.reports) == 2
 
 
 # The other tests of the contract need real programs, real files or a real descriptor.
@@ -100,7 +100,7 @@ for name in dir(ExecutorContract):
 
 
 def worlds_reports(weather_seed: int, **weather: float) -> list[Report]:
-    """What is heard of three runs that last a while."""
+    """The reports of three runs that last a while."""
     world = World(Random(weather_seed), {}, lambda *_: None)
     world.programs = Scripts()
     world.weather = replace(CALM, **weather)
@@ -108,19 +108,19 @@ def worlds_reports(weather_seed: int, **weather: float) -> list[Report]:
     for run in (1, 2, 3):
         bench.shell(f"until {run}; do sleep 1; done", run=run)
     for _ in range(1000):
-        bench.listen()
+        bench.collect()
     bench.executor.close()
-    return bench.heard
+    return bench.reports
 
 
 def test_reports_may_come_twice_and_overtake_each_other() -> None:
     twice = overtaken = unannounced = False
     for seed in range(20):
-        heard = worlds_reports(seed, report_s=20.0, duplicate=0.3, lose_up=0.2)
-        runs = [each.run_id for each in heard]
-        twice |= len({(type(each), each.run_id) for each in heard}) < len(heard)
+        reports = worlds_reports(seed, report_s=20.0, duplicate=0.3, lose_up=0.2)
+        runs = [each.run_id for each in reports]
+        twice |= len({(type(each), each.run_id) for each in reports}) < len(reports)
         overtaken |= runs != sorted(runs)
-        unannounced |= sum(isinstance(each, RunUp) for each in heard) < 3
+        unannounced |= sum(isinstance(each, RunUp) for each in reports) < 3
         assert set(runs) == {1, 2, 3}
     assert twice
     assert overtaken
