@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from tiresias.executors.base import Executor, Report, RunUp
+from tiresias.executors.base import Executor, RunUp, RunUpdate
 from tiresias.testing.executors import Bench, ExecutorContract
 from tiresias.testing.faults.executor import SimulatedExecutor
 from tiresias.testing.faults.trainings import OnStop, Training
@@ -40,7 +40,7 @@ class Ticking(SimulatedExecutor):
         self._world = world
         self._always = os.open(os.devnull, os.O_RDONLY)
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[RunUpdate]:
         until = self._world.at + LOOK_S
         while self._world.next_at <= until:
             self._world.happen()
@@ -75,7 +75,7 @@ class TestSimulatedExecutor(ExecutorContract):
         bench.executor.start(spec)
         bench.collect(0.2)
         assert len(self.world.gangs) == 1
-        assert len(bench.reports) == 2
+        assert len(bench.updates) == 2
 
 
 # The other tests of the contract need real programs, real files or a real descriptor.
@@ -99,8 +99,8 @@ for name in dir(ExecutorContract):
         setattr(TestSimulatedExecutor, name, None)
 
 
-def worlds_reports(weather_seed: int, **weather: float) -> list[Report]:
-    """The reports of three runs that last a while."""
+def updates_of_a_world(weather_seed: int, **weather: float) -> list[RunUpdate]:
+    """The updates of three runs that last a while."""
     world = World(Random(weather_seed), {}, lambda *_: None)
     world.programs = Scripts()
     world.weather = replace(CALM, **weather)
@@ -110,17 +110,17 @@ def worlds_reports(weather_seed: int, **weather: float) -> list[Report]:
     for _ in range(1000):
         bench.collect()
     bench.executor.close()
-    return bench.reports
+    return bench.updates
 
 
-def test_reports_may_come_twice_and_overtake_each_other() -> None:
+def test_updates_may_come_twice_and_overtake_each_other() -> None:
     twice = overtaken = unannounced = False
     for seed in range(20):
-        reports = worlds_reports(seed, report_s=20.0, duplicate=0.3, lose_up=0.2)
-        runs = [each.run_id for each in reports]
-        twice |= len({(type(each), each.run_id) for each in reports}) < len(reports)
+        updates = updates_of_a_world(seed, report_s=20.0, duplicate=0.3, lose_up=0.2)
+        runs = [each.run_id for each in updates]
+        twice |= len({(type(each), each.run_id) for each in updates}) < len(updates)
         overtaken |= runs != sorted(runs)
-        unannounced |= sum(isinstance(each, RunUp) for each in reports) < 3
+        unannounced |= sum(isinstance(each, RunUp) for each in updates) < 3
         assert set(runs) == {1, 2, 3}
     assert twice
     assert overtaken

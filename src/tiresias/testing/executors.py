@@ -7,7 +7,7 @@
             yield executor
             executor.close()
 
-`Bench` drives an executor and collects its reports.
+`Bench` drives an executor and collects its updates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tiresias.core.model import JobId, RunId
-from tiresias.executors.base import Executor, Report, RunGone, RunSpec, RunUp, Slot
+from tiresias.executors.base import Executor, RunGone, RunSpec, RunUp, RunUpdate, Slot
 
 T = TypeVar("T")
 WITHIN_S = 20.0  # far more than anything takes: a busy machine must not fail a test
@@ -44,7 +44,7 @@ def until(look: Callable[[], T], what: str = "", within_s: float = WITHIN_S) -> 
 
 
 class Bench:
-    """An executor, the specifications of the runs started on it, and its reports so far.
+    """An executor, the specifications of the runs started on it, and its updates so far.
 
     `top` is a directory for everything that the runs write.
     """
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, executor: Executor, top: Path):
         self.executor = executor
         self.top = top
-        self.reports: list[Report] = []
+        self.updates: list[RunUpdate] = []
         self.specs: dict[RunId, RunSpec] = {}
 
     def spec(self, *command: str, run: int = 1, **changes: Any) -> RunSpec:
@@ -81,29 +81,29 @@ class Bench:
         return self.start("/bin/sh", "-c", script, run=run, **changes)
 
     def collect(self, wait_s: float = 0.0) -> None:
-        """Collect new reports; wait up to `wait_s` seconds for one."""
+        """Collect new updates; wait up to `wait_s` seconds for one."""
         select.select([self.executor], [], [], wait_s)
-        self.reports += self.executor.poll()
+        self.updates += self.executor.poll()
 
     def up(self, run: int = 1) -> RunUp:
-        """Wait for the report that the run is up."""
+        """Wait for the update that the run is up."""
         return self._wait(RunUp, run)
 
     def gone(self, run: int = 1) -> RunGone:
-        """Wait for the report that the run is gone."""
+        """Wait for the update that the run is gone."""
         return self._wait(RunGone, run)
 
     def has_ended(self, run: int = 1) -> bool:
         self.collect()
-        return any(isinstance(each, RunGone) and each.run_id == run for each in self.reports)
+        return any(isinstance(each, RunGone) and each.run_id == run for each in self.updates)
 
     def _wait(self, kind: type[T], run: int) -> T:
         deadline = monotonic() + WITHIN_S
         while True:
-            for each in self.reports:
+            for each in self.updates:
                 if isinstance(each, kind) and each.run_id == run:
                     return each
-            assert monotonic() < deadline, f"no {kind.__name__} of run {run} among the reports {self.reports}"
+            assert monotonic() < deadline, f"no {kind.__name__} of run {run} among the updates {self.updates}"
             self.collect(0.5)
 
     def output(self, run: int = 1, worker: int = 0) -> str:
@@ -196,7 +196,7 @@ class ExecutorContract(ABC):
         bench.shell("exit 0")
         bench.gone()
         bench.collect(0.2)
-        assert [type(each) for each in bench.reports] == [RunUp, RunGone]
+        assert [type(each) for each in bench.updates] == [RunUp, RunGone]
 
     def test_a_run_started_twice_runs_once(self, bench: Bench) -> None:
         spec = bench.shell(f"echo x >> {bench.top}/starts; exit 0")
@@ -205,7 +205,7 @@ class ExecutorContract(ABC):
         bench.executor.start(spec)
         bench.collect(0.2)
         assert bench.file("starts") == "x\n"
-        assert len(bench.reports) == 2
+        assert len(bench.updates) == 2
 
     def test_the_tail_of_the_output_is_reported(self, bench: Bench) -> None:
         bench.shell("i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo the end >&2; exit 1")
@@ -213,7 +213,7 @@ class ExecutorContract(ABC):
         assert tail[-2:] == ["line 2999", "the end"]
         assert len(tail) <= 40
 
-    def test_descriptor_is_readable_only_when_there_is_a_report(self, bench: Bench) -> None:
+    def test_descriptor_is_readable_only_when_there_is_an_update(self, bench: Bench) -> None:
         bench.shell(f"while [ ! -e {bench.top}/go ]; do sleep 0.01; done")
         bench.up()
         bench.collect()
@@ -222,7 +222,7 @@ class ExecutorContract(ABC):
         assert select.select([bench.executor], [], [], WITHIN_S)[0]
         bench.gone()
 
-    def test_an_event_loop_is_woken_by_a_report(self, bench: Bench) -> None:
+    def test_an_event_loop_is_woken_by_an_update(self, bench: Bench) -> None:
         async def wait() -> None:
             woken = asyncio.Event()
             loop = asyncio.get_running_loop()
@@ -245,7 +245,7 @@ class ExecutorContract(ABC):
         assert gone.stopped
         assert not gone.killed
         assert gone.first_failed is None
-        assert [(each.signal, each.told) for each in gone.exits] == [(15, True)] * 3
+        assert [(each.signal, each.was_signalled) for each in gone.exits] == [(15, True)] * 3
 
     def test_a_worker_may_save_and_choose_its_exit_code(self, bench: Bench) -> None:
         top = bench.top
@@ -255,7 +255,7 @@ class ExecutorContract(ABC):
         until((top / "on").exists)
         bench.executor.stop(R1)
         gone = bench.gone()
-        assert (gone.exits[0].code, gone.exits[0].told, gone.stopped) == (75, True, True)
+        assert (gone.exits[0].code, gone.exits[0].was_signalled, gone.stopped) == (75, True, True)
         assert (top / "saved").exists()
 
     def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(self, bench: Bench) -> None:
@@ -306,7 +306,7 @@ class ExecutorContract(ABC):
         gone = bench.gone()
         bench.executor.stop(R1)
         bench.collect(0.1)
-        assert bench.reports[-1] is gone
+        assert bench.updates[-1] is gone
 
     # --- gangs -----------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ class ExecutorContract(ABC):
         bench.shell(script, workers=3)
         gone = bench.gone()
         assert (gone.first_failed, gone.status, gone.stopped, gone.tail) == (1, 3, False, "I broke")
-        assert [each.told for each in gone.exits] == [True, False, True]
+        assert [each.was_signalled for each in gone.exits] == [True, False, True]
 
     def test_a_worker_that_is_done_does_not_stop_the_others(self, bench: Bench) -> None:
         script = (
@@ -324,7 +324,7 @@ class ExecutorContract(ABC):
         bench.shell(script, workers=2)
         bench.up()
         (bench.top / "go").touch()
-        assert [(each.code, each.told) for each in bench.gone().exits] == [(0, False)] * 2
+        assert [(each.code, each.was_signalled) for each in bench.gone().exits] == [(0, False)] * 2
 
     def test_each_worker_has_its_own_session(self, bench: Bench) -> None:
         bench.start(*PYTHON, "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))", workers=2)
@@ -437,7 +437,7 @@ class ExecutorContract(ABC):
         gone = bench.gone()
         assert says in gone.error
         assert gone.status == 127
-        assert not any(isinstance(each, RunUp) for each in bench.reports)
+        assert not any(isinstance(each, RunUp) for each in bench.updates)
 
     def test_a_missing_working_directory_is_an_exit_with_an_error(self, bench: Bench) -> None:
         bench.shell("exit 0", cwd="/no/such/directory")
@@ -457,7 +457,7 @@ class ExecutorContract(ABC):
             later.up()
             (bench.top / "go").touch()
             assert later.gone().status == 7
-            assert len(later.reports) == 2
+            assert len(later.updates) == 2
 
     def test_an_adopted_run_can_be_stopped(self, bench: Bench) -> None:
         spec = bench.shell("exec sleep 600")
@@ -478,7 +478,7 @@ class ExecutorContract(ABC):
                 assert later.gone() == first
         bench.executor.forget(R1)
         bench.collect(0.1)
-        assert len(bench.reports) == 2
+        assert len(bench.updates) == 2
 
     def test_a_run_that_never_began_can_be_started(self, bench: Bench) -> None:
         spec = bench.spec("/bin/sh", "-c", "exit 4")
