@@ -116,7 +116,7 @@ def updates_of_a_world(weather_seed: int, **weather: float) -> list[RunUpdate]:
 def test_updates_may_come_twice_and_overtake_each_other() -> None:
     twice = overtaken = unannounced = False
     for seed in range(20):
-        updates = updates_of_a_world(seed, report_s=20.0, duplicate=0.3, lose_up=0.2)
+        updates = updates_of_a_world(seed, update_s=20.0, duplicate=0.3, lose_up=0.2)
         runs = [each.run_id for each in updates]
         twice |= len({(type(each), each.run_id) for each in updates}) < len(updates)
         overtaken |= runs != sorted(runs)
