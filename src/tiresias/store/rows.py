@@ -14,7 +14,6 @@ from tiresias.store.errors import StoreError
 
 Row = tuple[Any, ...]
 
-# The columns held_s and held are `executed_s` and `on_hold` of a JobState.
 JOB_COLUMNS = (
     "id, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since,"
     " executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until"
