@@ -11,7 +11,7 @@ from tiresias.testing import Harness
 def test_a_running_job_that_is_held_stops_and_waits_until_it_is_released() -> None:
     lab = Harness("fifo", gpus=4).running("a", gpus=4).pending("b", gpus=4)
     lab.plan()
-    assert lab.hold("a").told_to_stop == ["a"]
+    assert lab.hold("a").stopped == ["a"]
     assert lab.job("a").phase is Phase.STOPPING
     assert lab.exit("a").started == ["b"]
     assert lab.job("a").phase is Phase.HELD
@@ -39,7 +39,7 @@ def test_a_held_job_that_finishes_all_the_same_has_succeeded() -> None:
 def test_a_requeued_job_stops_and_starts_again_in_its_turn() -> None:
     lab = Harness("fifo-skip", gpus=4).running("a", gpus=4).pending("b", gpus=2)
     lab.plan()
-    assert lab.requeue("a").told_to_stop == ["a"]
+    assert lab.requeue("a").stopped == ["a"]
     assert lab.exit("a").started == ["a"], "it was first in the queue and still is"
 
 

@@ -20,7 +20,7 @@ from tiresias.core.overflow import place
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.testing import Harness
-from tiresias.testing.fuzz import RandomDriver, check_anew, check_books
+from tiresias.testing.fuzz import RandomDriver, check_consistent, check_rebuilt
 
 QUEUES = {"queues": "1000", "order": "first-start"}
 
@@ -139,7 +139,7 @@ def test_it_may_fail_of_something_curable_and_is_tried_again() -> None:
 def test_people_stop_it_as_they_stop_any_run(what: str) -> None:
     scene = lab().running("a", gpus=4)
     scene.submit("b", demand=on_cpus(2))
-    assert getattr(scene, what)("b").told_to_stop == ["b"]
+    assert getattr(scene, what)("b").stopped == ["b"]
     plan = scene.exit("b")
     assert plan.started == (["b"] if what == "requeue" else [])
     assert plan.ended == (["b"] if what == "cancel" else [])
@@ -162,7 +162,7 @@ def test_a_policy_that_never_preempts_does_not_use_them_unless_told_to() -> None
     assert scene.submit("b", demand=on_cpus(1)).started == []
     scene.controller.policy.uses_cpus = True
     assert scene.submit("c", demand=on_cpus(1)).started == ["b", "c"]
-    assert scene.finish("a").told_to_stop == ["b", "c"]
+    assert scene.finish("a").stopped == ["b", "c"]
 
 
 def test_why_tells_where_it_runs_and_how_fast() -> None:
@@ -241,9 +241,9 @@ def test_whatever_happens_the_books_are_in_order(number: int, placer: str, seed:
     driven = Mixed(controller, Random(seed), sizes=(1, 1, 2, 4, 8))
     for _ in range(50):
         driven.happen()
-        check_books(driven)
+        check_consistent(driven)
         if driven.rng.random() < 0.2:
-            check_anew(driven)
+            check_rebuilt(driven)
 
 
 def test_the_random_jobs_do_run_on_cpus() -> None:

@@ -139,7 +139,7 @@ def test_cancelling_a_waiting_job_ends_it_at_once() -> None:
 def test_a_cancelled_run_is_told_to_stop_and_its_job_never_runs_again(policy: str) -> None:
     lab = Harness(policy, gpus=4).running("a", gpus=4, duration_s=9.0).pending("b", gpus=4, duration_s=9.0)
     lab.plan()
-    assert lab.cancel("a").told_to_stop == ["a"]
+    assert lab.cancel("a").stopped == ["a"]
     plan = lab.exit("a")
     assert (plan.ended, plan.started) == (["a"], ["b"])
 

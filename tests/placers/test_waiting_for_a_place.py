@@ -227,7 +227,7 @@ def moving(placer: str = "consolidated", migrations: int = 1, **first: object) -
 def test_a_run_moves_to_make_a_hole() -> None:
     lab = moving()
     plan = lab.submit("d", gpus=4)
-    assert (plan.preempted, plan.told_to_stop, plan.started) == (["a"], ["a"], [])
+    assert (plan.preempted, plan.stopped, plan.started) == (["a"], ["a"], [])
     assert lab.controller.migrations == 1
     assert lab.wait(5).preempted == [], "one move is enough"
     assert set(lab.exit("a").started) == {"d", "a"}
