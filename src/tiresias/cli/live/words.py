@@ -31,7 +31,7 @@ REASONS = {
     "BehindHigherRank": "others are ahead",
     "Dependency": "waits for other jobs",
     "Finished": "",
-    "Fragmented": "enough are free, too scattered",
+    "Fragmented": "enough are free, but fragmented",
     "Held": "held; tir release",
     "Impossible": "larger than the cluster",
     "KeptForJobsAhead": "kept for jobs ahead",
