@@ -255,7 +255,7 @@ def test_a_journal_catches_up_with_what_is_to_leave_it(
         old_at = lab.manager.now() + 1.0
         lab.until(lambda: lab.manager.now() > old_at)
         lab.manager.compaction.next_due_at -= 3600.0  # an hour later
-        lab.until(lambda: not any(lab.manager.store.story(job) for job in jobs))
+        lab.until(lambda: not any(lab.manager.store.facts_of_job(job) for job in jobs))
         assert [lab.of(job) for job in jobs] == ends, "their history stays"
 
 

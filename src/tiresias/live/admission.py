@@ -189,7 +189,7 @@ class Admission:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
             return {"reason": "DependencyFailed", "sentence": text}
         record = self._journal.job_record(other)
-        cause = (record and record.record) or {}
+        cause = (record and record.ending) or {}
         text = f"Its preflight (job {other}) failed: {cause.get('sentence', '')}"
         return {"reason": "PreflightFailed", "sentence": text, "evidence": cause.get("evidence", "")}
 
