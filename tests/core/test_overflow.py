@@ -1,4 +1,4 @@
-"""Jobs that run on CPUs while the GPUs are full, and move to GPUs when theirs are free."""
+"""Jobs that run on CPUs while the GPUs are full, and change to GPUs when theirs are free."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_when_its_gpus_are_free_it_is_told_to_stop_and_goes_on_there() -> None:
     assert scene.submit("d", gpus=2).started == ["d"]
     assert scene.exit("b").started == ["b"]
     assert runs_on(scene, "b") == "GPUs"
-    assert scene.job("b").progress_s == 100  # the harness told of full speed
+    assert scene.job("b").progress_s == 100  # the harness reports full speed
 
 
 def test_its_very_gpus_are_kept_for_it_while_it_saves() -> None:
@@ -232,7 +232,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**9))
 def test_whatever_happens_the_books_are_in_order(number: int, placer: str, seed: int) -> None:
-    """Slots are held once, who is admitted leaves CPUs as soon as it can, services are those of GPUs."""
+    """No slot is taken twice, admitted jobs leave the CPUs as soon as they can, only GPUs give service."""
     name, options = POLICIES[number]
     nodes = [Node("g0", 4), Node("c0", 0, cpus=30), Node("g1", 4), Node("c1", 0, cpus=16)]
     policy = policies.make(name, options)

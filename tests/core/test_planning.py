@@ -1,4 +1,4 @@
-"""Who runs, who waits, who gives way: scenarios of one plan and what follows it."""
+"""Which jobs run, wait and give way: scenarios of one plan and what follows it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_ties_go_by_submission_then_by_number() -> None:
 
 def test_held_jobs_wait_until_released() -> None:
     lab = Harness("fifo", gpus=4).held("a", gpus=4).pending("b", gpus=2)
-    assert lab.plan().started == ["b"], "a held job blocks nobody"
+    assert lab.plan().started == ["b"], "a job on hold blocks no other"
     assert lab.finish("b").started == []
     assert lab.release("a").started == ["a"]
 

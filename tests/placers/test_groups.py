@@ -1,4 +1,4 @@
-"""Groups of GPUs inside of a node: who waits for one, for how long, and by what figures."""
+"""Groups of GPUs inside a node: which gangs wait for one, for how long, and by what figures."""
 
 from __future__ import annotations
 
