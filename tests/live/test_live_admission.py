@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.live.answers import Limits
 from tiresias.live.errors import Impossible, Invalid
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.live import ADMIN, LiveLab
 

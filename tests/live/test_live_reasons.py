@@ -9,9 +9,9 @@ import pytest
 from tiresias.core.model import JobId
 from tiresias.core.reasons import TEXT, ReasonCode
 from tiresias.executors.causes import Kind
+from tiresias.live.answers import Limits
 from tiresias.live.manager import Manager
 from tiresias.live.outcome import CODES
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.still import still_manager
 

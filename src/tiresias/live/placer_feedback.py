@@ -17,9 +17,9 @@ from typing import Any
 
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import placers
+from tiresias.live.answers import SlowdownRow
 from tiresias.live.journal import Exit, Input, Journal, Taken
 from tiresias.live.machine import Machine
-from tiresias.live.reports import SlowdownRow
 from tiresias.live.settings import Settings
 from tiresias.live.speeds import Speeds, corrected, steps_per_s
 from tiresias.placers.groups import touched

@@ -14,6 +14,20 @@ from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.reasons import text_of
 from tiresias.core.state import JobState, Run, State
 from tiresias.live.admission import Admission
+from tiresias.live.answers import (
+    EventInfo,
+    Explanation,
+    JobDetail,
+    JobSummary,
+    Limits,
+    ManagerStatus,
+    NodeInfo,
+    ProgressInfo,
+    RunInfo,
+    SlotInfo,
+    SlowdownRow,
+    UsageRow,
+)
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
@@ -23,20 +37,6 @@ from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
-from tiresias.live.reports import (
-    EventReport,
-    JobDetail,
-    JobSummary,
-    Limits,
-    NodeReport,
-    ProgressReport,
-    RunReport,
-    SlotReport,
-    SlowdownRow,
-    StatusReport,
-    UsageRow,
-    WhyReport,
-)
 from tiresias.live.submission import Caller
 from tiresias.live.why import why
 from tiresias.spec.job import IN_DETAIL
@@ -147,7 +147,7 @@ class Queries:
             progress = self._progress.latest(job.run.id, self._paths.reports(job.id, job.runs), now)
         managed = self._journal.managed[job.id]
         if progress is None and managed.progress is not None:
-            progress = ProgressReport(**managed.progress)
+            progress = ProgressInfo(**managed.progress)
         if progress is not None and not caller.may_touch(job.user):
             progress.metrics = {}
         return JobSummary(
@@ -183,7 +183,7 @@ class Queries:
 
     def _ended(self, record: StoredJob, caller: Caller) -> JobSummary:
         kept = record.ending or {}
-        progress = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
+        progress = None if kept.get("progress") is None else ProgressInfo(**kept["progress"])
         if progress is not None and not caller.may_touch(record.job.user):
             progress.metrics = {}
         return JobSummary(
@@ -245,7 +245,7 @@ class Queries:
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         return job
 
-    def why(self, caller: Caller, id: JobId) -> WhyReport:
+    def why(self, caller: Caller, id: JobId) -> Explanation:
         """Why a job is where it is. Every user may ask about every job: the answer says no more than `ls`."""
         job = self._state.jobs.get(id)
         if job is not None:
@@ -253,10 +253,10 @@ class Queries:
         record = self._recorded(id)
         kept = record.ending or {}
         if not caller.may_touch(record.job.user):
-            return WhyReport(kept.get("reason", ""), f"it has ended ({record.phase})", "")
+            return Explanation(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
-        return WhyReport(kept.get("reason", ""), text, step)
+        return Explanation(kept.get("reason", ""), text, step)
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -278,13 +278,13 @@ class Queries:
             runs=self.runs(caller, id),
         )
 
-    def runs(self, caller: Caller, id: JobId) -> list[RunReport]:
+    def runs(self, caller: Caller, id: JobId) -> list[RunInfo]:
         self._readable(caller, id)
         return [self._run(record) for record in self._journal.store.runs(id)]
 
-    def _run(self, record: StoredRun) -> RunReport:
+    def _run(self, record: StoredRun) -> RunInfo:
         exit = record.exit or {}
-        return RunReport(
+        return RunInfo(
             record.id,
             record.number,
             list(self._state.ledger.slot_names(record.allocation)),
@@ -316,7 +316,7 @@ class Queries:
 
     # --- the cluster -----------------------------------------------------------------------------------
 
-    def nodes(self) -> list[NodeReport]:
+    def nodes(self) -> list[NodeInfo]:
         ledger = self._state.ledger
         holders: dict[str, Run] = {}
         for run in self._state.runs.values():
@@ -329,10 +329,10 @@ class Queries:
             reason = self._gpu_health.out_of_service.get(node.name, "")
             free = ledger.free_counts[position]
             groups = [list(group) for group in node.sockets]
-            found.append(NodeReport(node.name, node.gpus, free, not is_in, reason, slots, groups))
+            found.append(NodeInfo(node.name, node.gpus, free, not is_in, reason, slots, groups))
         return found
 
-    def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotReport:
+    def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotInfo:
         reason = self._gpu_health.out_of_service.get(name, "")
         if run is not None:
             is_saving = self._state.jobs[run.job_id].phase is Phase.STOPPING
@@ -344,14 +344,14 @@ class Queries:
         gpu = self._machine.gpus.get(name)
         job_id, run_id = (None, None) if run is None else (run.job_id, run.id)
         kind, memory = ("", 0) if gpu is None else (gpu.name, gpu.memory_bytes)
-        return SlotReport(name, state, job_id, run_id, kind, memory, reason)
+        return SlotInfo(name, state, job_id, run_id, kind, memory, reason)
 
-    def status(self) -> StatusReport:
+    def status(self) -> ManagerStatus:
         active = Counter(job.phase for job in self._state.jobs.values())
         ended = Counter(self._journal.store.ended_counts())
         ended.update(record.phase.value for record in self._journal.uncommitted_endings())
         counts = {**ended, **{phase.value: count for phase, count in active.items()}}
-        return StatusReport(
+        return ManagerStatus(
             os.getpid(),
             self._journal.now() - self._began_at,
             __version__,
@@ -410,10 +410,10 @@ class Queries:
             row.service_gpu_s += job.service_at(now)
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
-    def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventReport]:
+    def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventInfo]:
         return [event_of(stored) for stored in self._journal.store.facts(since, limit)]
 
-    def story(self, caller: Caller, id: JobId) -> list[EventReport]:
+    def story(self, caller: Caller, id: JobId) -> list[EventInfo]:
         self._readable(caller, id)
         return [event_of(stored) for stored in self._journal.store.facts_of_job(id)]
 

@@ -9,8 +9,8 @@ from tiresias.core.entries import JobEntry
 from tiresias.core.model import INFINITY
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState
+from tiresias.live.answers import Explanation
 from tiresias.live.journal import Journal
-from tiresias.live.reports import WhyReport
 
 SHOWN = 5  # jobs ahead that are named
 NEXT_STEPS: dict[str, str] = {
@@ -37,11 +37,11 @@ def why(
     journal: Journal,
     out_of_service: Mapping[str, str],
     gpu_limit_of: Callable[[str], int | None],
-) -> WhyReport:
+) -> Explanation:
     """For an active job."""
     found = journal.controller.why(job.id)
     assert found is not None
-    report = WhyReport.of(found)
+    report = Explanation.of(found)
     report.next_step = NEXT_STEPS.get(found.code, "").format(id=job.id)
     if found.code == ReasonCode.STOPPING:
         report.text += _why_it_stops(job)
@@ -71,7 +71,7 @@ def _why_it_stops(job: JobState) -> str:
 
 
 def _explain_deferral(
-    job: JobState, journal: Journal, gpu_limit_of: Callable[[str], int | None], report: WhyReport
+    job: JobState, journal: Journal, gpu_limit_of: Callable[[str], int | None], report: Explanation
 ) -> None:
     """Add what the manager knows about the deferral."""
     managed = journal.managed[job.id]
