@@ -1,7 +1,7 @@
 """Jobs that share a limit, in the order in which they get a share of it.
 
 Jobs that hold slots come first, then jobs that have run before, then the others, by id. Each takes its share
-if it fits into what those ahead leave, and is skipped otherwise. That is what the target does with ranked jobs,
+if it fits into what those ahead leave, and is skipped otherwise. The target does just that with ranked jobs,
 so the core's Target does the work: a change costs hardly more with ten thousand jobs than with ten.
 """
 
