@@ -32,7 +32,7 @@ async def serve(manager: Manager, sockets: list[socket.socket], on_started: Call
     app = create_app(service, die)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _unexpected(context))
-    server = _Server(app, on_started)
+    server = ApiServer(app, on_started)
     working = asyncio.create_task(service.run())
     await asyncio.sleep(0)  # it runs: now it can be stopped
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -62,7 +62,7 @@ def _unexpected(context: dict[str, Any]) -> None:
     log.error("%s", context.get("message"), exc_info=problem)
 
 
-class _Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """Installs no signal handlers, and reports when it is ready."""
 
     def __init__(self, app: FastAPI, on_started: Callable[[], None]):

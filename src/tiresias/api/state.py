@@ -23,6 +23,7 @@ class State:
     accounts: Accounts
     fatal: Callable[[Exception], None]  # the manager cannot be trusted any more
     closing: asyncio.Event = field(default_factory=asyncio.Event)  # streams end when it is set
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
 
     @property
     def manager(self) -> Manager:
