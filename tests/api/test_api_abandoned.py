@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-from pathlib import Path
 
 import pytest
+from api_inside import answering, connected
 from api_server import DEADLINE_S
 
 from tiresias.api import logs
-from tiresias.api.app import create_app
-from tiresias.api.server import ApiServer
-from tiresias.api.sockets import listen_unix
 from tiresias.live.manager import Manager
 from tiresias.live.queries import Queries
 from tiresias.live.service import Service
@@ -22,35 +17,6 @@ from tiresias.testing.still import still_manager
 
 ADMIN = Caller("ann", is_admin=True)
 PIECES = 2_000  # of a long log
-
-
-@contextlib.asynccontextmanager
-async def answering(home: Path, service: Service):
-    """The API of this service on a Unix socket, in the event loop of the test."""
-    app = create_app(service)
-    started = asyncio.Event()
-    server = ApiServer(app, started.set)
-    listening = listen_unix(home / "manager.sock")
-    working = asyncio.create_task(service.run())
-    serving = asyncio.create_task(server.serve([listening]))
-    await started.wait()
-    try:
-        yield server
-    finally:
-        app.state.tiresias.closing.set()
-        server.should_exit = True
-        service.stop()
-        await asyncio.gather(working, serving)
-
-
-async def connected(home: Path, target: str) -> socket.socket:
-    """A connection over which a request was sent and of whose answer nothing was read."""
-    reader = socket.socket(socket.AF_UNIX)
-    reader.setblocking(False)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(reader, str(home / "manager.sock"))
-    await loop.sock_sendall(reader, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    return reader
 
 
 def a_running_job(manager: Manager) -> int:
