@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -29,10 +29,12 @@ FAILED = 1
 log = logging.getLogger("tiresias.api")
 
 
-async def serve(manager: Manager, sockets: list[socket.socket], on_started: Callable[[], None]) -> None:
-    """Answer on the sockets and run the manager, until it is asked to stop."""
+async def serve(
+    manager: Manager, sockets: list[socket.socket], names: Sequence[str], on_started: Callable[[], None]
+) -> None:
+    """Answer on the sockets, under these names, and run the manager, until it is asked to stop."""
     service = Service(manager)
-    app = create_app(service, die)
+    app = create_app(service, die, names)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _unexpected(context))
     server = ApiServer(app, on_started)
