@@ -23,6 +23,7 @@ from tiresias.live.errors import Denied
 from tiresias.live.submission import Caller
 
 ADMIN = "admin"
+CALLER = "tiresias.caller"  # in the scope, once the caller is known
 ACCOUNTS_KEPT_S = 60.0  # a directory service may be slow; a change of groups may take effect this late
 
 
@@ -90,7 +91,11 @@ def caller_of_token(header: str | None, state: State) -> Caller:
     return Caller(found.user, found.role == ADMIN, identity)
 
 
-async def get_caller(request: Request) -> Caller:
+async def caller_of(request: Request) -> Caller:
+    """The caller, who is identified once per request."""
+    known: Caller | None = request.scope.get(CALLER)
+    if known is not None:
+        return known
     state = state_of(request)
     peer = request.scope.get(PEER)
     if peer is not None:
@@ -98,7 +103,12 @@ async def get_caller(request: Request) -> Caller:
     else:
         caller = caller_of_token(request.headers.get("authorization"), state)
     request.scope[USER] = caller.user
+    request.scope[CALLER] = caller
     return caller
+
+
+async def get_caller(request: Request) -> Caller:
+    return await caller_of(request)
 
 
 async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 
 from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
+from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import AnyCaller, must_have_account
 from tiresias.api.models import ChangeBody, JobBody, SubmitBody, submissions
 from tiresias.api.state import PREFIX, Shared, State
@@ -18,7 +19,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller, Submission
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
 Key = Annotated[
     str | None,

@@ -23,6 +23,7 @@ class State:
     accounts: Accounts
     fatal: Callable[[Exception], None]  # the manager cannot be trusted any more
     closing: asyncio.Event = field(default_factory=asyncio.Event)  # streams end when it is set
+    large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)  # they are parsed one at a time
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
 
     @property
