@@ -9,6 +9,7 @@ import pytest
 from api_server import DEADLINE_S, job
 
 from tiresias.api.bounds import LARGEST_BODY_BYTES, MOST_VALUES
+from tiresias.api.client import ApiError
 
 ROUTES = [
     "POST /api/v1/jobs",
@@ -67,3 +68,21 @@ def test_a_large_body_is_taken(admin):
     [id] = admin.submit(job(env=env, begin_at=4e9))
     assert admin.job(id)["summary"]["phase"] == "PENDING"
     admin.cancel(id)
+
+
+@pytest.mark.parametrize("array", ["one array", "several arrays"])
+def test_an_array_is_bounded_by_what_its_jobs_take_together(admin, array):
+    """A small request that would fill the journal."""
+    before = sum(1 for _ in admin.jobs(all=True))
+    count = 5000 if array == "one array" else 2500
+    large = job(env={"KEY": "x" * 40_000}, begin_at=4e9, array={"indices": list(range(count))})
+    with pytest.raises(ApiError, match=r"64 MiB.*fewer indices") as refused:
+        admin.submit(large if array == "one array" else [large, large])
+    assert refused.value.status == 422
+    assert sum(1 for _ in admin.jobs(all=True)) == before
+
+
+def test_what_indices_add_to_a_command_counts(admin):
+    wide = job("echo", "{i}" * 5000, begin_at=4e9, array={"indices": [1_000_000 - n for n in range(2000)]})
+    with pytest.raises(ApiError, match="64 MiB"):
+        admin.submit(wide)

@@ -1,8 +1,8 @@
 """Limits of what a request may cost before its caller is known and while it is read.
 
 Rules: the caller of a request that may change something must be known before its body is read. A body is
-bounded in bytes and in values. A large one is parsed in another thread, one at a time, so that it delays other requests as
-little as possible.
+bounded in bytes and in values. A large one is parsed in another thread, one at a time, so that it
+delays other requests as little as possible.
 """
 
 from __future__ import annotations
