@@ -15,7 +15,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from tiresias.api.audit import USER
-from tiresias.api.errors import Unauthenticated
+from tiresias.api.errors import Unauthenticated, UnknownToken
 from tiresias.api.peers import PEER, Peer
 from tiresias.api.state import State, state_of
 from tiresias.executors.base import Identity
@@ -86,7 +86,7 @@ def caller_of_token(header: str | None, state: State) -> Caller:
         )
     found = state.manager.store.token(token.strip())
     if found is None:
-        raise Unauthenticated("this token is not known, it may have been revoked; ask an admin for another")
+        raise UnknownToken("this token is not known, it may have been revoked; ask an admin for another")
     identity = of_name(found.user) if runs_as_submitter() else None
     return Caller(found.user, found.role == ADMIN, identity)
 
@@ -101,7 +101,11 @@ async def caller_of(request: Request) -> Caller:
     if peer is not None:
         caller = caller_of_peer(peer, state.accounts)
     else:
-        caller = caller_of_token(request.headers.get("authorization"), state)
+        try:
+            caller = caller_of_token(request.headers.get("authorization"), state)
+        except UnknownToken:
+            await state.failed_tokens.delay(request.client.host if request.client else "an unknown address")
+            raise
     request.scope[USER] = caller.user
     request.scope[CALLER] = caller
     return caller
