@@ -23,7 +23,7 @@ from tiresias.api.state import state_of
 from tiresias.live.errors import Refused
 
 LARGEST_BODY_BYTES = 4 * 1024 * 1024
-MOST_VALUES = 300_000  # in one body; parsing them takes tens of milliseconds
+MOST_VALUES = 150_000  # in one body; while they are parsed, nothing else runs for tens of milliseconds
 LARGE_BYTES = 64 * 1024
 READING = ("GET", "HEAD", "OPTIONS")
 TOO_LARGE = f"the request is larger than {LARGEST_BODY_BYTES // 1024**2} MiB; send it in parts"

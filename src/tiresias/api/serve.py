@@ -102,6 +102,7 @@ def work(
         manager.flush()
     from tiresias.api.server import serve  # takes half of the time of a start
 
+    gc.freeze()  # what was imported stays, too
     asyncio.run(serve(manager, sockets, names, lambda: announce(manager.home / ABOUT, about)))
 
 
