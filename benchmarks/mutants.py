@@ -327,8 +327,9 @@ def drawn(found: dict[str, list[Mutant]], sample: int, seed: int) -> list[Mutant
 class Copy:
     """A private copy of the tree, in which one mutant at a time is made and tested."""
 
-    def __init__(self, root: Path, folder: Path):
+    def __init__(self, root: Path, folder: Path, deselect: list[str]):
         self.folder = folder
+        self._deselect = [f"--deselect={test}" for test in deselect]
         self.temporary = folder / "t"  # a short name: paths of Unix sockets have at most 107 characters
         for name in COPIED:
             if (root / name).is_dir():
@@ -354,6 +355,7 @@ class Copy:
         self.temporary.mkdir()
         there = [name for name in tests if (self.folder / name).exists()]
         options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={self.temporary}/p"]
+        options += self._deselect
         with (self.folder / "output.txt").open("w+") as output:
             process = subprocess.Popen(
                 [*alone(), sys.executable, "-m", "pytest", *options, *there],
@@ -427,13 +429,13 @@ def limits_of(copy: Copy, packages: list[str]) -> dict[str, float]:
     return limits
 
 
-def tested(root: Path, mutants: list[Mutant], jobs: int) -> Iterator[tuple[Mutant, str]]:
+def tested(root: Path, mutants: list[Mutant], jobs: int, deselect: list[str]) -> Iterator[tuple[Mutant, str]]:
     """Every mutant with the reason for which it is caught, in the given order."""
     with TemporaryDirectory(prefix="mutants-") as folder:
         os.chmod(folder, 0o711)  # some tests start processes as another user
         copies: SimpleQueue[Copy] = SimpleQueue()
         for nth in range(jobs):
-            copies.put(Copy(root, Path(folder) / str(nth)))
+            copies.put(Copy(root, Path(folder) / str(nth), deselect))
         first = copies.get()
         limits = limits_of(first, sorted({mutant.package for mutant in mutants}))
         copies.put(first)
@@ -471,6 +473,7 @@ def options() -> argparse.Namespace:
     add("--sample", type=int, default=0, metavar="N", help="draw N mutants, evenly from the packages")
     add("--seed", type=int, default=1, metavar="S", help="seed of the sample (default: 1)")
     add("--jobs", type=int, default=2, choices=(1, 2), help="mutants tested at once (default: 2)")
+    add("--deselect", action="append", default=[], metavar="TEST", help="a test that is left out")
     add("--list", action="store_true", help="print the mutants and run nothing")
     add("--tree", type=Path, default=ROOT, help="the source tree to break (default: this one)")
     return parser.parse_args()
@@ -486,7 +489,7 @@ def main() -> int:
     check_alone()
     survived: list[Mutant] = []
     count = {package: [0, 0] for package in sorted({mutant.package for mutant in mutants})}  # caught, of all
-    for mutant, cause in tested(given.tree.resolve(), mutants, given.jobs):
+    for mutant, cause in tested(given.tree.resolve(), mutants, given.jobs, given.deselect):
         count[mutant.package][0] += bool(cause)
         count[mutant.package][1] += 1
         if not cause:
