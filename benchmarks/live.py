@@ -114,7 +114,7 @@ def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
             return Submission(("sleep", "86400"), folder, ENVIRONMENT, gpus=random.choice((1, 1, 2, 4, 8)))
 
         while manager.state.waiting < pending or manager.state.ledger.free:
-            manager.submit(ADMIN, [asked() for _ in range(100)])
+            manager.requests.submit(ADMIN, [asked() for _ in range(100)])
             manager.flush()
             manager.poll()
 
@@ -131,8 +131,8 @@ def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
 
         for _ in range(rounds):
             for one in (asked(), asked()):  # as many come as leave
-                timed("submit", partial(manager.submit, ADMIN, [one]))
-            timed("cancel", partial(manager.cancel, ADMIN, random.choice(list(manager.state.jobs))))
+                timed("submit", partial(manager.requests.submit, ADMIN, [one]))
+            timed("cancel", partial(manager.requests.cancel, ADMIN, random.choice(list(manager.state.jobs))))
             executor.finish(random.choice(list(manager.state.runs)))
             timed("exit", manager.poll)
     return took

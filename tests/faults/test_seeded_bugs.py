@@ -5,15 +5,16 @@ Each is one thing broken in the real manager, store or executor; BUGS lists them
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tiresias.core import facts as f
-from tiresias.core.commands import Command, StartRun, StopRun
+from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.model import INFINITY
-from tiresias.core.state import Run
 from tiresias.executors.base import RunGone, RunSpec
+from tiresias.live.journal import Input
 from tiresias.live.manager import Manager
 from tiresias.store import Batch, Loaded, StoreError, SubmissionKey
 from tiresias.testing.faults.campaign import Failure, campaign
@@ -28,24 +29,28 @@ TELLING = (0, 1, 4, 11, 16, 71)  # seeds that have found one of these: tried fir
 class ActsBeforeItCommits(Manager):
     def flush(self) -> None:
         self.settle()
-        for command in self._commands:
+        for command in self.journal.commands:
             if not isinstance(command, StartRun) or self.store.submission(command.job_id) is not None:
-                self._carry_out(command)
+                self.dispatcher.carry_out_one(command)
         super().flush()
 
 
 class FreesSlotsAtRevocation(Manager):
-    def _carry_out(self, command: Command) -> None:
-        super()._carry_out(command)
-        if isinstance(command, StopRun) and command.run_id in self.state.runs:
-            self._gone(self.state.runs[command.run_id], RunGone(command.run_id, stopped=True))
-            self._forget.remove(command.run_id)
+    def flush(self) -> None:
+        stopped = [command.run_id for command in self.journal.commands if isinstance(command, StopRun)]
+        super().flush()
+        for run_id in stopped:
+            if run_id in self.state.runs:
+                self._handle(self.runs.exited(self.state.runs[run_id], RunGone(run_id, stopped=True)))
+                self.dispatcher._forget.remove(run_id)
 
 
 class ForgetsBeforeItCommits(Manager):
-    def _gone(self, run: Run, gone: RunGone) -> None:
-        self.executor.forget(run.id)
-        super()._gone(run, gone)
+    def poll(self) -> None:
+        for given in self.runs.poll():
+            if given.exit is not None:
+                self.executor.forget(given.exit.run.id)
+            self._handle(given)
 
 
 class TakesAbsentForGone(Manager):
@@ -53,31 +58,33 @@ class TakesAbsentForGone(Manager):
         super().recover(loaded)
         starts = [command.run_id for command in loaded.commands if isinstance(command, StartRun)]
         for run_id in starts:
-            self._gone(self.state.runs[run_id], RunGone(run_id, stopped=True))
+            self._handle(self.runs.exited(self.state.runs[run_id], RunGone(run_id, stopped=True)))
 
 
 class LosesItsTimer(Manager):
     def recover(self, loaded: Loaded) -> None:
         super().recover(loaded)
-        self.timer_at = INFINITY
+        self.journal.timer_at = INFINITY
 
 
 class ForgetsWhoWaitsForAnInstant(Manager):
     def recover(self, loaded: Loaded) -> None:
         super().recover(loaded)
-        self.gates._begins.clear()
+        self.admission._begins.clear()
 
 
 class RetriesForEver(Manager):
-    def _gone(self, run: Run, gone: RunGone) -> None:
-        self.notes[run.job_id].retries_used = 0
-        super()._gone(run, gone)
+    def poll(self) -> None:
+        for id in self.journal.managed:
+            self.journal.managed._jobs[id] = replace(self.journal.managed[id], retries_used=0)
+        super().poll()
 
 
 class ForgetsDrainedNodes(Manager):
     def recover(self, loaded: Loaded) -> None:
         super().recover(loaded)
-        self.apply(*(f.NodeRestored(self.now(), node.name) for node in self.state.ledger.nodes))
+        at = self.now()
+        self._handle(Input([f.NodeRestored(at, node.name) for node in self.state.ledger.nodes]))
 
 
 class DropsWhatItCannotCommit(Manager):
@@ -85,7 +92,7 @@ class DropsWhatItCannotCommit(Manager):
         try:
             super().flush()
         except StoreError:
-            self._batch = Batch()
+            self.journal._batch = Batch()
             raise
 
 

@@ -14,10 +14,11 @@ from tiresias.core.state import JobState, Run
 from tiresias.executors.base import RunGone
 from tiresias.executors.gpus import Driver, Gpu
 from tiresias.executors.topology import Topology
-from tiresias.live import keeper
+from tiresias.live import housekeeping
 from tiresias.live.errors import Conflict, Invalid
-from tiresias.live.keeper import MOST_REMEMBERED
 from tiresias.live.manager import Manager
+from tiresias.live.repeated_failures import MOST_REMEMBERED
+from tiresias.live.runs import ended_before
 from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Store, StoreError, redecide, replay
@@ -30,7 +31,7 @@ def test_a_start_whose_submission_cannot_be_read_now_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LiveLab(tmp_path, gpus=2) as lab:
-        jobs = lab.manager.submit(ADMIN, [Submission(("/bin/true",), str(tmp_path))] * 2)
+        jobs = lab.manager.requests.submit(ADMIN, [Submission(("/bin/true",), str(tmp_path))] * 2)
 
         def broken(store: Store, id: int) -> None:
             raise StoreError("disk I/O error")
@@ -39,10 +40,10 @@ def test_a_start_whose_submission_cannot_be_read_now_is_made_up_for(
             patch.setattr(Store, "submission", broken)
             with pytest.raises(StoreError):
                 lab.manager.flush()
-            assert lab.manager.status().problem == "disk I/O error"
+            assert lab.manager.queries.status().problem == "disk I/O error"
         ends = lab.until_ended(*jobs)
         assert [end.phase for end in ends] == ["SUCCEEDED", "SUCCEEDED"]
-        assert lab.manager.status().is_ready
+        assert lab.manager.queries.status().is_ready
 
 
 @pytest.mark.parametrize("name", ["..", ".", "../jobs", "x/../.."])
@@ -64,12 +65,12 @@ def test_a_snapshot_goes_with_the_last_job_that_runs_in_it(tmp_path: Path) -> No
         snapshot = home / "snapshots" / "s1"
         snapshot.mkdir(parents=True)
         first, last = (lab.submit("true", cwd=str(snapshot), snapshot=str(snapshot)) for _ in range(2))
-        lab.manager.hold(ADMIN, last)
+        lab.manager.requests.hold(ADMIN, last)
         lab.until_ended(first)
         lab.turn()
         assert snapshot.is_dir(), "the other job needs it"
         lab.restart()
-        lab.manager.release(ADMIN, last)
+        lab.manager.requests.release(ADMIN, last)
         lab.until_ended(last)
         lab.until(lambda: not snapshot.exists())
 
@@ -82,7 +83,7 @@ def test_more_fake_gpus_stay_the_same_ones_over_restarts(tmp_path: Path) -> None
             lab.options.fake_gpus = count
             lab.restart()
             lab.manager.flush()
-            seen.append([[slot.state for slot in node.slots] for node in lab.manager.nodes()])
+            seen.append([[slot.state for slot in node.slots] for node in lab.manager.queries.nodes()])
         free, gone = ["free", "free"], ["out", "out"]
         assert seen == [[free, free], [free, free], [free, gone], [free, free]]
     finally:
@@ -91,14 +92,14 @@ def test_more_fake_gpus_stay_the_same_ones_over_restarts(tmp_path: Path) -> None
 
 def test_a_slot_without_a_gpu_is_not_given_back(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=2) as lab:
-        slot = lab.manager.nodes()[0].slots[1].name
-        lab.manager.drain(ADMIN, slot, "to be repaired")
+        slot = lab.manager.queries.nodes()[0].slots[1].name
+        lab.manager.requests.drain(ADMIN, slot, "to be repaired")
         lab.manager.flush()
         lab.options.fake_gpus = 1
         lab.restart()
         with pytest.raises(Conflict, match=f"{slot} has no GPU"):
-            lab.manager.undrain(ADMIN, slot)
-        assert lab.manager.status().free_slots == 1
+            lab.manager.requests.undrain(ADMIN, slot)
+        assert lab.manager.queries.status().free_slots == 1
 
 
 class Cards(Driver):
@@ -146,7 +147,7 @@ def opened(home: Path, cards: Cards) -> Iterator[Manager]:
 
 
 def states(manager: Manager) -> list[list[str]]:
-    return [[slot.state for slot in node.slots] for node in manager.nodes()]
+    return [[slot.state for slot in node.slots] for node in manager.queries.nodes()]
 
 
 def test_a_gpu_that_was_ill_at_the_start_serves_again_when_it_is_well(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_gpu_that_was_ill_at_the_start_serves_again_when_it_is_well(tmp_path: 
     cards.ill[1] = "memory rows wait to be remapped"
     with opened(tmp_path, cards) as manager:
         assert states(manager) == [["free", "out"]]
-        assert "memory rows" in manager.nodes()[0].slots[1].reason
+        assert "memory rows" in manager.queries.nodes()[0].slots[1].reason
         cards.ill.clear()
         manager.tick()
         assert states(manager) == [["free", "free"]]
@@ -170,7 +171,7 @@ def test_a_gpu_that_falls_off_the_bus_is_not_handed_out(tmp_path: Path) -> None:
         cards.gone.add(1)
         manager.tick()
         assert states(manager) == [["free", "out"]]
-        assert "does not show it any more" in manager.nodes()[0].slots[1].reason
+        assert "does not show it any more" in manager.queries.nodes()[0].slots[1].reason
 
 
 def test_a_gpu_that_cannot_be_reached_for_a_while_is_the_same_one_later(tmp_path: Path) -> None:
@@ -193,14 +194,14 @@ def test_a_gpu_that_could_not_be_reached_at_first_finds_its_slot(tmp_path: Path)
     cards.mute.clear()
     with opened(tmp_path, cards) as manager:
         assert states(manager) == [["free", "free"]]
-        assert [gpu.uuid for gpu in manager.machine.gpus.values()] == ["GPU-1", "GPU-0"]
+        assert [gpu.uuid for gpu in manager.requests.machine.gpus.values()] == ["GPU-1", "GPU-0"]
 
 
 def test_nothing_starts_on_a_gpu_that_is_gone_when_a_manager_starts(tmp_path: Path) -> None:
     cards = Cards()
     with opened(tmp_path, cards) as manager:
         asked = Submission(("/bin/sh", "-c", "exit 3"), str(tmp_path), gpus=1)
-        [job] = manager.submit(ADMIN, [asked])
+        [job] = manager.requests.submit(ADMIN, [asked])
         manager.flush()
         until(lambda: _turned(manager) and manager.state.jobs[job].deferred, "it is to be tried again")
         again_at = manager.state.jobs[job].deferred_until
@@ -208,7 +209,7 @@ def test_nothing_starts_on_a_gpu_that_is_gone_when_a_manager_starts(tmp_path: Pa
     until(lambda: time() > again_at, "its pause is over")
     with opened(tmp_path, cards) as manager:
         assert states(manager) == [["out", "busy"]]
-        manager.cancel(ADMIN, job)
+        manager.requests.cancel(ADMIN, job)
         until(lambda: _turned(manager) and not manager.state.runs, "nothing is left behind")
 
 
@@ -236,24 +237,24 @@ def test_of_commands_that_fail_only_so_many_are_remembered(tmp_path: Path) -> No
     with LiveLab(tmp_path) as lab:
         kept = {"reason": "CodeError", "sentence": "so", "is_deterministic": True}
         for n in range(MOST_REMEMBERED + 50):
-            lab.manager._remember(JobId(n), Phase.FAILED, kept | {"fingerprint": str(n)})
-        assert len(lab.manager._failed_alike) == MOST_REMEMBERED
-        assert "0" not in lab.manager._failed_alike
-        assert str(MOST_REMEMBERED + 49) in lab.manager._failed_alike
+            lab.manager.failures.remember(JobId(n), Phase.FAILED, kept | {"fingerprint": str(n)})
+        assert len(lab.manager.failures) == MOST_REMEMBERED
+        assert "0" not in lab.manager.failures
+        assert str(MOST_REMEMBERED + 49) in lab.manager.failures
 
 
 def test_a_journal_catches_up_with_what_is_to_leave_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "BITE", 3)
-    monkeypatch.setattr(keeper, "BITE_EVERY_S", 0.0)
+    monkeypatch.setattr(housekeeping, "FACTS_PER_BITE", 3)
+    monkeypatch.setattr(housekeeping, "BITE_EVERY_S", 0.0)
     with LiveLab(tmp_path, settings={"keep_facts_s": 0.5}) as lab:
         jobs = [lab.submit("true") for _ in range(5)]
         ends = lab.until_ended(*jobs)
-        lab.manager._compact()  # keeps a State to replay from
+        lab.manager.compaction.compact()  # keeps a State to replay from
         old_at = lab.manager.now() + 1.0
         lab.until(lambda: lab.manager.now() > old_at)
-        lab.manager._compacted_at -= 3600.0  # an hour later
+        lab.manager.compaction.next_due_at -= 3600.0  # an hour later
         lab.until(lambda: not any(lab.manager.store.story(job) for job in jobs))
         assert [lab.of(job) for job in jobs] == ends, "their history stays"
 
@@ -274,7 +275,7 @@ def test_a_time_limit_that_is_raised_while_the_job_saves_lets_it_go_on(tmp_path:
         job = lab.submit(("python", "-c", SAVES_SLOWLY), time_limit_s=3.0, grace_s=60.0)
         lab.until(lambda: lab.output(job) == "on\n")
         lab.until(lambda: lab.of(job).phase == "STOPPING")
-        lab.manager.change(ADMIN, job, {"time_limit_s": 600.0})
+        lab.manager.requests.change(ADMIN, job, {"time_limit_s": 600.0})
         (tmp_path / "go").touch()
         [end] = lab.until_ended(job)
         assert (end.phase, end.runs) == ("SUCCEEDED", 2)
@@ -290,11 +291,11 @@ def test_what_a_training_measures_is_for_its_owner(tmp_path: Path) -> None:
         lab.until(lambda: lab.of(job).progress is not None)
         for _ in range(2):
             for caller, metrics in ((Caller("bob"), LOSS), (ADMIN, LOSS), (Caller("eve"), {})):
-                [line] = lab.manager.summaries(caller, ended=True)[0]
+                [line] = lab.manager.queries.summaries(caller, ended=True)[0]
                 assert line.progress is not None
                 assert (line.progress.step, line.progress.metrics) == (1, metrics), caller
             if job in lab.manager.state.jobs:
-                lab.manager.cancel(ADMIN, job)
+                lab.manager.requests.cancel(ADMIN, job)
                 lab.until_ended(job)
 
 
@@ -302,22 +303,22 @@ def test_groups_of_gpus_are_known_by_slot_and_told_anew_when_they_differ(tmp_pat
     cards = Neighbours()
     cards.groups = ()
     with opened(tmp_path, cards) as manager:
-        assert manager.nodes()[0].groups == []
+        assert manager.queries.nodes()[0].groups == []
     cards.groups = ((0, 2), (1, 3))
     with opened(tmp_path, cards) as manager:
-        assert manager.nodes()[0].groups == [[0, 2], [1, 3]]
+        assert manager.queries.nodes()[0].groups == [[0, 2], [1, 3]]
         allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0)
         assert allocation == ((0, 0b0101),), "two that are near each other"
     cards.gone, cards.groups = {3}, ((0, 2),)
     with opened(tmp_path, cards) as manager:
-        assert manager.nodes()[0].groups == [[0, 2], [1, 3]], "who is missing comes back"
+        assert manager.queries.nodes()[0].groups == [[0, 2], [1, 3]], "who is missing comes back"
         assert redecide(replay(manager.store)) is None
 
 
 def test_groups_count_among_the_gpus_that_were_chosen(tmp_path: Path) -> None:
     manager = open_manager(tmp_path, Options(gpus="1-3"), driver=Neighbours())
     try:
-        assert manager.nodes()[0].groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
+        assert manager.queries.nodes()[0].groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
     finally:
         manager.executor.close()
         manager.store.close()
@@ -331,13 +332,13 @@ def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp
         (tmp_path / "go").touch()
         until(lambda: (tmp_path / "executor").exists() and not processes_of(tmp_path))
         lab.manager = open_manager(lab.home, lab.options)
-        lab.manager.clock.at_least(time() + 10_000)  # so long was it away
+        lab.manager.journal.clock.at_least(time() + 10_000)  # so long was it away
         [end] = lab.until_ended(job)
         assert end.phase == "SUCCEEDED"
         assert end.service_gpu_s < 2 * 1000
         assert end.finished_at is not None
         assert end.finished_at - end.submitted_at > 9_000, "that it ended is known only now"
-        [run] = lab.manager.runs(ADMIN, job)
+        [run] = lab.manager.queries.runs(ADMIN, job)
         assert run.exited_at is not None
         assert run.exited_at - run.granted_at == pytest.approx(end.service_gpu_s / 2)
         assert redecide(replay(lab.manager.store)) is None
@@ -345,8 +346,8 @@ def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp
 
 def test_a_clock_that_was_set_back_makes_no_run_end_before_it_began(tmp_path: Path) -> None:
     run = Run(RunId(1), JobId(1), ((0, 1),), granted_at=100.0, progress_s=0.0)
-    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=50.0), 200.0) == 100.0
-    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=150.0), 200.0) == 150.0
-    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"
-    assert keeper._ended_at(run, RunGone(RunId(1), ended_at=300.0), 200.0) is None
-    assert keeper._ended_at(run, RunGone(RunId(1)), 200.0) is None, "nobody knows"
+    assert ended_before(run, RunGone(RunId(1), ended_at=50.0), 200.0) == 100.0
+    assert ended_before(run, RunGone(RunId(1), ended_at=150.0), 200.0) == 150.0
+    assert ended_before(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"
+    assert ended_before(run, RunGone(RunId(1), ended_at=300.0), 200.0) is None
+    assert ended_before(run, RunGone(RunId(1)), 200.0) is None, "nobody knows"

@@ -26,7 +26,7 @@ TRAINING = (
 
 
 def history(lab: LiveLab, caller: Caller = ADMIN) -> dict[int, dict[str, Any]]:
-    rows, following = lab.manager.history(caller, None)
+    rows, following = lab.manager.queries.history(caller, None)
     assert following is None
     return {row["id"]: row for row in rows}
 
@@ -36,7 +36,7 @@ def test_what_a_preemption_cost_is_measured_by_the_steps_told(tmp_path: Path) ->
     with LiveLab(tmp_path, gpus=1) as lab:
         job = lab.submit(("python", "-c", TRAINING, "40"))
         lab.until(lambda: (told := lab.of(job).progress) is not None and told.step and told.step > 5)
-        lab.manager.requeue(ADMIN, job)
+        lab.manager.requests.requeue(ADMIN, job)
         lab.until_ended(job)
         row = history(lab)[job]
     assert row["runs"] == 2
@@ -53,10 +53,10 @@ def test_a_job_is_ready_when_only_its_turn_is_to_come(tmp_path: Path) -> None:
         first = lab.submit("sleep 0.2")
         second = lab.submit("true", after=(first,))
         held = lab.submit("true")
-        lab.manager.hold(ADMIN, held)
+        lab.manager.requests.hold(ADMIN, held)
         lab.until_ended(first, second)
         lab.restart()
-        lab.manager.release(ADMIN, held)
+        lab.manager.requests.release(ADMIN, held)
         lab.until_ended(held)
         rows = history(lab)
     assert rows[first]["ready_at"] == rows[first]["submitted_at"]
@@ -68,7 +68,7 @@ def test_jobs_that_failed_or_were_cancelled_are_told_with_the_time_they_held(tmp
     with LiveLab(tmp_path, gpus=1) as lab:
         failed = lab.submit("sh -c 'sleep 0.2; exit 1'", retries=0, preemptible=False)
         never = lab.submit("true")
-        lab.manager.cancel(ADMIN, never)
+        lab.manager.requests.cancel(ADMIN, never)
         lab.until_ended(failed, never)
         rows = history(lab, Caller("bob"))
     assert rows[failed]["phase"] == "FAILED"

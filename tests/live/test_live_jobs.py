@@ -59,9 +59,10 @@ def test_a_manager_that_is_started_again_goes_on_with_what_runs(tmp_path: Path) 
 
 def test_a_run_granted_and_not_started_is_started_by_the_next_manager(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
-        [job] = lab.manager.submit(ADMIN, [Submission(("true",), str(tmp_path), {"PATH": "/usr/bin:/bin"})])
-        lab.manager.settle()
-        lab.manager.store.commit(lab.manager.controller, lab.manager._batch)  # and then it is killed
+        [job] = lab.manager.requests.submit(
+            ADMIN, [Submission(("true",), str(tmp_path), {"PATH": "/usr/bin:/bin"})]
+        )
+        lab.manager.journal.commit()  # and then it is killed
         lab.restart()
         [end] = lab.until_ended(job)
         assert (end.phase, end.runs) == ("SUCCEEDED", 1)
@@ -79,7 +80,7 @@ def test_a_mistake_in_the_code_is_not_tried_again_and_says_why(tmp_path: Path) -
         job = lab.submit("python -c 'import no_such_module'")
         [end] = lab.until_ended(job)
         assert (end.phase, end.reason, end.runs, end.exit_code) == ("FAILED", "ImportError", 1, 1)
-        detail = lab.manager.detail(ADMIN, job)
+        detail = lab.manager.queries.detail(ADMIN, job)
         assert "No module named 'no_such_module'" in detail.runs[0].evidence
         assert "not tried again" in detail.runs[0].sentence
 
@@ -95,14 +96,14 @@ def test_a_program_that_is_not_there_fails_at_once(tmp_path: Path) -> None:
         job = lab.submit("no-such-program --x")
         [end] = lab.until_ended(job)
         assert (end.phase, end.reason, end.runs) == ("FAILED", "NotStarted", 1)
-        assert "no-such-program" in lab.manager.why(ADMIN, job).text
+        assert "no-such-program" in lab.manager.queries.why(ADMIN, job).text
 
 
 def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         job = lab.submit("true", cwd=str(tmp_path / "gone"))
         lab.until_ended(job)
-        assert str(tmp_path / "gone") in lab.manager.why(ADMIN, job).text
+        assert str(tmp_path / "gone") in lab.manager.queries.why(ADMIN, job).text
 
 
 def test_the_same_mistake_again_and_again_is_refused(tmp_path: Path) -> None:
@@ -123,14 +124,14 @@ def test_a_gpu_on_which_different_jobs_die_is_taken_out_of_service(tmp_path: Pat
         dying = "import sys; sys.exit('RuntimeError: CUDA error: uncorrectable ECC error encountered')"
         jobs = [lab.submit(("python", "-c", dying, str(n)), retries=0) for n in range(3)]
         lab.until_ended(*jobs)
-        [node] = lab.manager.nodes()
+        [node] = lab.manager.queries.nodes()
         assert node.slots[0].state == "out"
         assert "jobs 1, 2, 3 died of it" in node.slots[0].reason
         waiting = lab.submit("true")
-        assert lab.manager.why(ADMIN, waiting).code == "OutOfService"
+        assert lab.manager.queries.why(ADMIN, waiting).code == "OutOfService"
         lab.restart()
-        assert lab.manager.nodes()[0].slots[0].state == "out"
-        lab.manager.undrain(ADMIN, node.slots[0].name)
+        assert lab.manager.queries.nodes()[0].slots[0].state == "out"
+        lab.manager.requests.undrain(ADMIN, node.slots[0].name)
         lab.until_ended(waiting)
 
 
@@ -138,22 +139,22 @@ def test_cancel_hold_release_and_requeue(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=1) as lab:
         job = lab.submit(("python", "-c", SAVING.replace("sys.exit(75)", "sys.exit(0)")))
         lab.until(lambda: "run 1" in lab.output(job))
-        lab.manager.hold(ADMIN, job)
+        lab.manager.requests.hold(ADMIN, job)
         lab.until(lambda: lab.of(job).phase == "HELD")
-        lab.manager.release(ADMIN, job)
+        lab.manager.requests.release(ADMIN, job)
         lab.until(lambda: lab.of(job).runs == 2 or lab.of(job).phase == "SUCCEEDED")
         lab.until_ended(job)
         sleeper = lab.submit("sleep 600")
         lab.until_running(sleeper)
-        lab.manager.requeue(ADMIN, sleeper)
+        lab.manager.requests.requeue(ADMIN, sleeper)
         lab.until(lambda: lab.of(sleeper).runs == 2)
-        lab.manager.cancel(ADMIN, sleeper)
+        lab.manager.requests.cancel(ADMIN, sleeper)
         [end] = lab.until_ended(sleeper)
         assert (end.phase, end.reason) == ("CANCELLED", "Cancelled")
-        with pytest.raises(Conflict, match="has CANCELLED"):
-            lab.manager.hold(ADMIN, sleeper)
+        with pytest.raises(Conflict, match=r"has ended \(CANCELLED\)"):
+            lab.manager.requests.hold(ADMIN, sleeper)
         with pytest.raises(NotFound, match="there is no job 99"):
-            lab.manager.cancel(ADMIN, 99)
+            lab.manager.requests.cancel(ADMIN, 99)
 
 
 def test_a_job_whose_end_is_not_durable_yet_is_told_as_ended(tmp_path: Path) -> None:
@@ -163,23 +164,29 @@ def test_a_job_whose_end_is_not_durable_yet_is_told_as_ended(tmp_path: Path) -> 
         lab.until_ended(before)
         running, waiting = lab.submit("sleep 600"), lab.submit("sleep 600", name="same")
         lab.until_running(running)
-        lab.manager.cancel(ADMIN, waiting)  # it holds nothing: it ends at once, and nothing is flushed here
-        page, _ = lab.manager.summaries(ADMIN, ended=True)
+        lab.manager.requests.cancel(
+            ADMIN, waiting
+        )  # it holds nothing: it ends at once, and nothing is flushed here
+        page, _ = lab.manager.queries.summaries(ADMIN, ended=True)
         assert [(job.id, job.phase, job.reason) for job in page] == [
             (running, "RUNNING", "Running"),
             (waiting, "CANCELLED", "Cancelled"),
             (before, "SUCCEEDED", "Finished"),
         ]
-        assert lab.manager.status().jobs == {"RUNNING": 1, "CANCELLED": 1, "SUCCEEDED": 1}
-        assert lab.manager.find(ADMIN, "same") == waiting
-        assert lab.manager.detail(ADMIN, waiting).summary.phase == "CANCELLED"
-        assert lab.manager.why(ADMIN, waiting).text == "It was cancelled."
-        with pytest.raises(Conflict, match=f"job {waiting} has CANCELLED"):
-            lab.manager.cancel(ADMIN, waiting)
-        unflushed = lab.manager.summary(ADMIN, waiting)
+        assert lab.manager.queries.status().jobs == {"RUNNING": 1, "CANCELLED": 1, "SUCCEEDED": 1}
+        assert lab.manager.queries.find(ADMIN, "same") == waiting
+        assert lab.manager.queries.detail(ADMIN, waiting).summary.phase == "CANCELLED"
+        assert lab.manager.queries.why(ADMIN, waiting).text == "It was cancelled."
+        with pytest.raises(Conflict, match=rf"job {waiting} has ended \(CANCELLED\)"):
+            lab.manager.requests.cancel(ADMIN, waiting)
+        unflushed = lab.manager.queries.summary(ADMIN, waiting)
         lab.manager.flush()
-        assert lab.manager.summary(ADMIN, waiting) == unflushed
-        assert [job.id for job in lab.manager.summaries(ADMIN, ended=True)[0]] == [running, waiting, before]
+        assert lab.manager.queries.summary(ADMIN, waiting) == unflushed
+        assert [job.id for job in lab.manager.queries.summaries(ADMIN, ended=True)[0]] == [
+            running,
+            waiting,
+            before,
+        ]
 
 
 def test_a_time_limit_ends_a_job(tmp_path: Path) -> None:
@@ -191,13 +198,18 @@ def test_a_time_limit_ends_a_job(tmp_path: Path) -> None:
 def test_nobody_touches_what_belongs_to_another(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=1) as lab:
         job = lab.submit("sleep 600")
-        for deed in (lab.manager.cancel, lab.manager.hold, lab.manager.requeue, lab.manager.detail):
+        for deed in (
+            lab.manager.requests.cancel,
+            lab.manager.requests.hold,
+            lab.manager.requests.requeue,
+            lab.manager.queries.detail,
+        ):
             with pytest.raises(Denied, match="belongs to ann, and you are bob"):
                 deed(BOB, job)
         with pytest.raises(Denied):
-            lab.manager.log_file(BOB, job)
+            lab.manager.queries.log_file(BOB, job)
         with pytest.raises(Denied, match="admin"):
-            lab.manager.drain(BOB, "box")
+            lab.manager.requests.drain(BOB, "box")
         with pytest.raises(Denied, match="priority high"):
             lab.submit("true", by=BOB, priority=Priority.HIGH)
 
@@ -218,14 +230,16 @@ def test_what_can_never_run_is_refused(tmp_path: Path) -> None:
 def test_the_same_key_gives_the_same_jobs(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         asked = [Submission(("true",), str(tmp_path))] * 2
-        ids = lab.manager.submit(ADMIN, asked, key="k1", digest="d")
-        assert lab.manager.submit(ADMIN, asked, key="k1", digest="d") == ids
+        ids = lab.manager.requests.submit(ADMIN, asked, key="k1", digest="d")
+        assert lab.manager.requests.submit(ADMIN, asked, key="k1", digest="d") == ids
         lab.manager.flush()
         lab.restart()
-        assert lab.manager.submit(ADMIN, asked, key="k1", digest="d") == ids
+        assert lab.manager.requests.submit(ADMIN, asked, key="k1", digest="d") == ids
         with pytest.raises(Conflict, match="used for another submission"):
-            lab.manager.submit(ADMIN, asked[:1], key="k1", digest="other")
-        assert lab.manager.submit(BOB, asked[:1], key="k1", digest="other") != ids, "keys are each user's own"
+            lab.manager.requests.submit(ADMIN, asked[:1], key="k1", digest="other")
+        assert lab.manager.requests.submit(BOB, asked[:1], key="k1", digest="other") != ids, (
+            "keys are each user's own"
+        )
 
 
 def test_another_policy_takes_over_with_all_jobs(tmp_path: Path) -> None:
@@ -233,13 +247,13 @@ def test_another_policy_takes_over_with_all_jobs(tmp_path: Path) -> None:
         first = lab.submit("sleep 600")
         lab.until_running(first)
         others = [lab.submit("sleep 600") for _ in range(3)]
-        lab.manager.set_policy(ADMIN, "fifo", {})
+        lab.manager.requests.set_policy(ADMIN, "fifo", {})
         lab.turn()
         assert lab.of(first).phase == "RUNNING"
-        assert lab.manager.status().policy == "fifo"
+        assert lab.manager.queries.status().policy == "fifo"
         with pytest.raises(Invalid, match="no policy 'fif'; did you mean 'fifo'"):
-            lab.manager.set_policy(ADMIN, "fif", {})
+            lab.manager.requests.set_policy(ADMIN, "fif", {})
         lab.restart()
-        assert lab.manager.status().policy == "fifo"
+        assert lab.manager.queries.status().policy == "fifo"
         assert [lab.of(id).phase for id in (first, *others)] == ["RUNNING", *["PENDING"] * 3]
         assert redecide(replay(lab.manager.store)) is None

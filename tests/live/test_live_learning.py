@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.core.model import JobId
-from tiresias.live.learning import MEASURED
+from tiresias.live.placer_feedback import MEASURED
 from tiresias.live.speeds import ENOUGH, KEPT, MOST, Speeds, corrected, steps_per_s
 from tiresias.profiles.measured import Place
 from tiresias.store import StoreError, redecide, replay
@@ -31,7 +31,7 @@ def block(lab: LiveLab, gpus: int = 1) -> JobId:
 
 
 def cancel(lab: LiveLab, job: JobId) -> None:
-    lab.manager.cancel(ADMIN, job)
+    lab.manager.requests.cancel(ADMIN, job)
     lab.manager.flush()
     lab.until_ended(job)
 
@@ -47,7 +47,7 @@ def leave_two_apart(lab: LiveLab) -> list[JobId]:
 
 
 def measured(lab: LiveLab) -> str:
-    return str(lab.manager.chosen.placer_options.get(MEASURED, ""))
+    return str(lab.manager.journal.chosen.placer_options.get(MEASURED, ""))
 
 
 def lab_of_two_groups(home: Path) -> LiveLab:
@@ -75,11 +75,11 @@ def test_a_model_that_has_shown_to_suffer_waits_for_a_group_from_then_on(tmp_pat
     with lab_of_two_groups(tmp_path) as lab:
         other = show_and_learn(lab)
         assert measured(lab) == "vgg16:2:1x2=2.00"
-        rows = {row.shape: row for row in lab.manager.slowdowns()}
+        rows = {row.shape: row for row in lab.manager.queries.slowdowns()}
         assert (rows["1x1"].steps_per_s, rows["1x2"].steps_per_s) == (10.0, 5.0)
         assert (rows["1x2"].predicted, rows["1x2"].measured, rows["1x2"].used) == (1.0, 2.0, 2.0)
         gang = train(lab, 1000)
-        why = lab.manager.why(ADMIN, gang)
+        why = lab.manager.queries.why(ADMIN, gang)
         assert (why.code, "2.00x as long across groups" in why.text) == ("Fragmented", True)
         cancel(lab, other)
         lab.until_ended(gang)
@@ -95,7 +95,10 @@ def test_what_was_learned_outlives_the_manager_and_its_decisions_can_be_made_aga
         assert measured(lab) == "vgg16:2:1x2=2.00"
         lab.manager.flush()
         assert lab.of(gang).reason == "Fragmented", "it waits anew"
-        assert {row.shape: row.runs for row in lab.manager.slowdowns()} == {"1x1": ENOUGH, "1x2": ENOUGH}
+        assert {row.shape: row.runs for row in lab.manager.queries.slowdowns()} == {
+            "1x1": ENOUGH,
+            "1x2": ENOUGH,
+        }
         cancel(lab, other)
         lab.until_ended(gang)
         assert redecide(replay(lab.manager.store)) is None
@@ -120,7 +123,7 @@ def test_who_does_not_suffer_is_not_made_to_wait(tmp_path: Path) -> None:
     with lab_of_two_groups(tmp_path) as lab:
         show_the_difference(lab, slow=950)
         assert measured(lab) == "", "less than a tenth more than predicted: nothing to correct"
-        assert lab.manager.speeds.slowdowns()[ACROSS] == pytest.approx(1.0526, abs=1e-3)
+        assert lab.manager.feedback.speeds.slowdowns()[ACROSS] == pytest.approx(1.0526, abs=1e-3)
         [end] = lab.until_ended(train(lab, 950))
         assert end.phase == "SUCCEEDED"
 
@@ -129,7 +132,7 @@ def test_jobs_without_a_model_or_steps_and_single_gpus_show_nothing(tmp_path: Pa
     with lab_of_two_groups(tmp_path) as lab:
         jobs = [train(lab, 1000, model=""), train(lab, 1000, gpus=1), train(lab, 5)]
         lab.until_ended(*jobs)
-        assert lab.manager.slowdowns() == []
+        assert lab.manager.queries.slowdowns() == []
 
 
 def test_options_that_a_person_gives_the_placer_leave_what_was_learned(tmp_path: Path) -> None:
@@ -137,13 +140,13 @@ def test_options_that_a_person_gives_the_placer_leave_what_was_learned(tmp_path:
         for blocker in show_the_difference(lab):
             cancel(lab, blocker)
         lab.until(lambda: measured(lab))
-        lab.manager.set_policy(ADMIN, "fifo-skip", {}, "profile", {"floor_s": "5"})
-        told = lab.manager.policy()
+        lab.manager.requests.set_policy(ADMIN, "fifo-skip", {}, "profile", {"floor_s": "5"})
+        told = lab.manager.queries.policy()
         assert told["placer_options"] == {"floor_s": "5"}
         assert told["placer_learned"] == {MEASURED: "vgg16:2:1x2=2.00"}
-        lab.manager.set_policy(ADMIN, "fifo-skip", {}, "packed", {})
-        assert lab.manager.policy()["placer_learned"] == {}
-        lab.manager.set_policy(ADMIN, "fifo-skip", {}, "profile", {MEASURED: "vgg16:2:1x2=1.00"})
+        lab.manager.requests.set_policy(ADMIN, "fifo-skip", {}, "packed", {})
+        assert lab.manager.queries.policy()["placer_learned"] == {}
+        lab.manager.requests.set_policy(ADMIN, "fifo-skip", {}, "profile", {MEASURED: "vgg16:2:1x2=1.00"})
         assert measured(lab) == "vgg16:2:1x2=1.00", "who says so himself is believed"
         lab.until_ended(train(lab, 1000))
         lab.turn()
@@ -168,14 +171,14 @@ def test_a_correction_that_cannot_be_stored_is_made_later(
         assert measured(lab) == ""
         monkeypatch.undo()
         lab.until(lambda: measured(lab))
-        assert lab.manager.speeds.slowdowns()[ACROSS] == 2.0
+        assert lab.manager.feedback.speeds.slowdowns()[ACROSS] == 2.0
 
 
 def test_the_policy_forgets_nothing_when_the_placer_changes(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=2) as lab:
         lab.until_ended(lab.submit("true"))
         memory = lab.manager.state.memory
-        lab.manager.set_policy(ADMIN, "tiresias-l", {}, "packed", {})
+        lab.manager.requests.set_policy(ADMIN, "tiresias-l", {}, "packed", {})
         assert lab.manager.state.memory is memory
         lab.until_ended(lab.submit("true"))
         assert redecide(replay(lab.manager.store)) is None

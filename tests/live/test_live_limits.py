@@ -20,12 +20,12 @@ def test_a_job_that_is_requeued_above_a_lowered_limit_waits(tmp_path: Path) -> N
     with LiveLab(tmp_path, gpus=4) as lab:
         one, two = (lab.submit("sleep 600", by=BOB) for _ in range(2))
         lab.until_running(one, two)
-        lab.manager.set_limits(ADMIN, "bob", Limits(max_running_gpus=1))
-        lab.manager.requeue(BOB, two)
+        lab.manager.requests.set_limits(ADMIN, "bob", Limits(max_running_gpus=1))
+        lab.manager.requests.requeue(BOB, two)
         lab.until(lambda: lab.of(two).phase == "SUSPENDED")
         lab.turn()
         assert (lab.of(two).reason, lab.of(two).runs) == ("Quota", 1)
-        lab.manager.set_limits(ADMIN, "bob", Limits())
+        lab.manager.requests.set_limits(ADMIN, "bob", Limits())
         lab.until_running(two)
 
 
@@ -35,12 +35,12 @@ def test_the_end_of_a_back_off_does_not_lift_a_limit(tmp_path: Path) -> None:
         lab.until_running(steady)
         flaky = lab.submit("sh -c 'echo ConnectionResetError: again; exit 1'", by=BOB, retries=3)
         lab.until(lambda: lab.of(flaky).reason == "BackoffAfterFailure")
-        lab.manager.set_limits(ADMIN, "bob", Limits(max_running_gpus=1))
+        lab.manager.requests.set_limits(ADMIN, "bob", Limits(max_running_gpus=1))
         again_at = lab.manager.now() + 1.0
         lab.until(lambda: lab.manager.now() > again_at)
         lab.turn()
         assert (lab.of(flaky).reason, lab.of(flaky).runs) == ("Quota", 1)
-        lab.manager.set_limits(ADMIN, "bob", Limits())
+        lab.manager.requests.set_limits(ADMIN, "bob", Limits())
         lab.until(lambda: lab.of(flaky).runs > 1)
 
 
@@ -55,7 +55,7 @@ def test_a_job_that_may_begin_puts_another_of_its_array_back(tmp_path: Path) -> 
         busy = lab.submit("sleep 600", preemptible=False)
         lab.until_running(busy)
         begin_at = lab.manager.now() + 0.3
-        ids = lab.manager.submit(ADMIN, an_array(tmp_path, 1, begin_at=begin_at))
+        ids = lab.manager.requests.submit(ADMIN, an_array(tmp_path, 1, begin_at=begin_at))
         lab.turn()
         assert [lab.of(id).reason for id in ids[::2]] == ["BeginTime", "ArrayLimit"]
         lab.until(lambda: lab.of(ids[0]).reason != "BeginTime")
@@ -64,8 +64,8 @@ def test_a_job_that_may_begin_puts_another_of_its_array_back(tmp_path: Path) -> 
 
 def test_a_limit_of_the_user_does_not_lift_that_of_an_array(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=4) as lab:
-        lab.manager.set_limits(ADMIN, "ann", Limits(max_running_gpus=4))
-        ids = lab.manager.submit(ADMIN, an_array(tmp_path, 1))
+        lab.manager.requests.set_limits(ADMIN, "ann", Limits(max_running_gpus=4))
+        ids = lab.manager.requests.submit(ADMIN, an_array(tmp_path, 1))
         lab.until_running(ids[0])
         lab.submit("sleep 600")
         assert [lab.of(id).reason for id in ids[1:]] == ["ArrayLimit"] * 2
@@ -97,8 +97,8 @@ def test_a_policy_that_cannot_be_stored_leaves_the_old_one_in_charge(
 
         monkeypatch.setattr(lab.manager.store, "commit", full)
         with pytest.raises(Unavailable, match="the disk is full"):
-            lab.manager.set_policy(ADMIN, "las", {})
+            lab.manager.requests.set_policy(ADMIN, "las", {})
         invariants.check_plan(lab.manager.controller)
-        assert lab.manager.policy()["name"] == "fifo"
+        assert lab.manager.queries.policy()["name"] == "fifo"
         lab.turn()
         assert [lab.of(id).phase for id in (running, waiting)] == ["RUNNING", "PENDING"]

@@ -19,15 +19,17 @@ def test_a_name_means_ones_own_job_before_that_of_anybody_else(tmp_path: Path) -
         lab.until_ended(anns)
         bobs = lab.submit("true", by=BOB, name="bert")
         lab.until_ended(bobs)
-        assert lab.manager.find(ANN, "bert") == anns, "bob's ended later, and is none of her business"
-        assert lab.manager.find(BOB, "bert") == bobs
-        assert lab.manager.find(ADMIN, "bert") == bobs
+        assert lab.manager.queries.find(ANN, "bert") == anns, "bob's ended later, and is none of her business"
+        assert lab.manager.queries.find(BOB, "bert") == bobs
+        assert lab.manager.queries.find(ADMIN, "bert") == bobs
         runs = lab.submit("sleep 600", by=BOB, name="bert")
-        assert lab.manager.find(ANN, "bert") == anns, "not even if his is active"
-        assert lab.manager.find(BOB, "bert") == runs
-        assert lab.manager.find(Caller("eve"), "bert") == runs, "there is none of hers: it will be refused"
+        assert lab.manager.queries.find(ANN, "bert") == anns, "not even if his is active"
+        assert lab.manager.queries.find(BOB, "bert") == runs
+        assert lab.manager.queries.find(Caller("eve"), "bert") == runs, (
+            "there is none of hers: it will be refused"
+        )
         with pytest.raises(NotFound, match="no job named 'gpt'"):
-            lab.manager.find(ANN, "gpt")
+            lab.manager.queries.find(ANN, "gpt")
 
 
 def test_what_has_ended_is_counted_also_after_a_restart(tmp_path: Path) -> None:
@@ -35,10 +37,10 @@ def test_what_has_ended_is_counted_also_after_a_restart(tmp_path: Path) -> None:
         lab.until_ended(lab.submit("true"), lab.submit("true"), lab.submit("false", retries=0))
         waiting = lab.submit("sleep 600")
         lab.until_running(waiting)
-        counts = lab.manager.status().jobs
+        counts = lab.manager.queries.status().jobs
         assert counts == {"SUCCEEDED": 2, "FAILED": 1, "RUNNING": 1}
         lab.restart()
-        assert lab.manager.status().jobs == counts
-        lab.manager.cancel(ADMIN, waiting)
+        assert lab.manager.queries.status().jobs == counts
+        lab.manager.requests.cancel(ADMIN, waiting)
         lab.until_ended(waiting)
-        assert lab.manager.status().jobs == {"SUCCEEDED": 2, "FAILED": 1, "CANCELLED": 1}
+        assert lab.manager.queries.status().jobs == {"SUCCEEDED": 2, "FAILED": 1, "CANCELLED": 1}

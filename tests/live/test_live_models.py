@@ -30,7 +30,7 @@ def nothing_known_before() -> None:
 def test_a_model_of_the_zoo_gets_its_one_name(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         job = lab.submit("true", model="ResNet-50")
-        assert lab.manager.detail(ADMIN, job).model == "resnet50"
+        assert lab.manager.queries.detail(ADMIN, job).model == "resnet50"
         lab.until_ended(job)
 
 
@@ -44,11 +44,11 @@ def test_a_name_that_nobody_knows_is_refused_with_those_near_and_what_to_do(tmp_
 def test_a_profile_that_comes_with_a_job_is_known_to_the_next_manager(tmp_path: Path) -> None:
     with LiveLab(tmp_path, placer="profile") as lab:
         job = lab.submit("sleep 600", profile=MINE)
-        name = lab.manager.detail(ADMIN, job).model
+        name = lab.manager.queries.detail(ADMIN, job).model
         assert name.startswith("my-net@")
         known._brought.clear()
         lab.restart()
-        assert lab.manager.detail(ADMIN, job).model == name
+        assert lab.manager.queries.detail(ADMIN, job).model == name
         found = known.find(name)
         assert found is not None
         assert (found.skew, found.compute_s) == (0.8, 0.1)
@@ -58,10 +58,10 @@ def test_a_profile_that_comes_with_a_job_is_known_to_the_next_manager(tmp_path: 
 def test_whoever_replays_the_journal_knows_the_profile_too(tmp_path: Path) -> None:
     with LiveLab(tmp_path, placer="profile") as lab:
         job = lab.submit("true", profile=MINE)
-        name = lab.manager.detail(ADMIN, job).model
+        name = lab.manager.queries.detail(ADMIN, job).model
         lab.until_ended(job)
         known._brought.clear()
-        with Reader(lab.manager.places.journal) as reader:
+        with Reader(lab.manager.store.path) as reader:
             assert redecide(replay(reader)) is None
         assert known.find(name) is not None
 
@@ -69,11 +69,11 @@ def test_whoever_replays_the_journal_knows_the_profile_too(tmp_path: Path) -> No
 def test_a_later_job_may_name_a_profile_that_an_earlier_one_brought(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         first = lab.submit("true", profile=MINE)
-        name = lab.manager.detail(ADMIN, first).model
+        name = lab.manager.queries.detail(ADMIN, first).model
         jobs = [lab.submit("true", model=word) for word in ("my-net", name)]
-        assert {lab.manager.detail(ADMIN, job).model for job in jobs} == {name}
+        assert {lab.manager.queries.detail(ADMIN, job).model for job in jobs} == {name}
         other = lab.submit("true", profile={**MINE, "compute_s": 0.2})
-        assert lab.manager.detail(ADMIN, other).model != name, "the same title and other figures"
+        assert lab.manager.queries.detail(ADMIN, other).model != name, "the same title and other figures"
         lab.until_ended(first, *jobs, other)
         assert sum(key.startswith("profile:") for key in lab.manager.store.settings()) == 2
 
@@ -81,7 +81,7 @@ def test_a_later_job_may_name_a_profile_that_an_earlier_one_brought(tmp_path: Pa
 def test_the_jobs_of_an_array_share_one_copy(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         body = Submission(("true",), str(tmp_path), profile=MINE)
-        ids = lab.manager.submit(ADMIN, [body] * 3)
+        ids = lab.manager.requests.submit(ADMIN, [body] * 3)
         lab.manager.flush()
         stored = [lab.manager.store.submission(id) for id in ids]
         assert all(each["profile"] is None and each["model"].startswith("my-net@") for each in stored)
@@ -100,10 +100,10 @@ def test_a_damaged_profile_names_the_key(tmp_path: Path) -> None:
 def test_what_was_only_tried_or_refused_is_not_kept(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         asked = Submission(("true",), str(tmp_path), profile=MINE)
-        assert lab.manager.dry_run(ADMIN, asked).starts_now
+        assert lab.manager.requests.dry_run(ADMIN, asked).starts_now
         bad = Submission((), str(tmp_path), profile=MINE)
         with pytest.raises(Invalid):
-            lab.manager.submit(ADMIN, [asked, bad])
+            lab.manager.requests.submit(ADMIN, [asked, bad])
         lab.manager.flush()
         assert not known._brought
         assert not any(key.startswith("profile:") for key in lab.manager.store.settings())

@@ -29,8 +29,8 @@ def a_queue(home: Path, waiting: int, limits: Limits | None, **more: object) -> 
     home.mkdir()
     with still_manager(home, GPUS) as (manager, executor):
         if limits is not None:
-            manager.set_limits(ANN, "*", limits)
-        manager.submit(ANN, [asked(home, **more) for _ in range(waiting)])
+            manager.requests.set_limits(ANN, "*", limits)
+        manager.requests.submit(ANN, [asked(home, **more) for _ in range(waiting)])
         queue = _Queue(manager, executor)
         queue.turn()
         yield queue
@@ -74,11 +74,11 @@ def deeds(queue: _Queue, home: Path, **more: object) -> dict[str, tuple[int, int
     manager = queue.manager
     last = max(manager.state.jobs)
     things: dict[str, Callable[[], object]] = {
-        "submit": lambda: manager.submit(ANN, [asked(home, **more)]),
-        "find": lambda: manager.find(ANN, "bert"),
-        "cancel": lambda: manager.cancel(ANN, last),
-        "hold": lambda: manager.hold(ANN, last - 1),
-        "release": lambda: manager.release(ANN, last - 1),
+        "submit": lambda: manager.requests.submit(ANN, [asked(home, **more)]),
+        "find": lambda: manager.queries.find(ANN, "bert"),
+        "cancel": lambda: manager.requests.cancel(ANN, last),
+        "hold": lambda: manager.requests.hold(ANN, last - 1),
+        "release": lambda: manager.requests.release(ANN, last - 1),
         "exit": queue.exit,
         "tick": manager.tick,
     }
@@ -124,32 +124,35 @@ def test_nothing_is_kept_of_jobs_that_have_ended(tmp_path: Path) -> None:
     with a_queue(home, 40, Limits(max_running_gpus=4), array="a", array_limit=2) as queue:
         manager = queue.manager
         last = max(manager.state.jobs)
-        manager.submit(ANN, [asked(home, after=(last,), preflight=True, snapshot=f"{home}/snapshots/s")])
+        manager.requests.submit(
+            ANN, [asked(home, after=(last,), preflight=True, snapshot=f"{home}/snapshots/s")]
+        )
         queue.turn()
         while manager.state.jobs:
             for run in list(manager.state.runs):
                 queue.executor.finish(run)
             manager.poll()
             queue.turn()
-        gates, notes = manager.gates, manager.notes
-        books = {
-            "notes": notes,
-            "names": notes._by_name,
-            "snapshots": notes._by_snapshot,
-            "users": gates.by_user,
-            "limits": gates._of_user,
-            "arrays": gates._of_array,
-            "needs": gates._needs,
-            "needed by": gates._needed_by,
-            "back-offs": gates._backoffs,
-            "doomed": gates._doomed,
-            "to look at": gates._dirty,
-            "endings": manager._endings,
-            "read": manager.progress._read,
-            "commands": manager._commands,
-            "forget": manager._forget,
-            "failed": manager._failed_alike,
+        admission, managed = manager.admission, manager.journal.managed
+        collections = {
+            "managed": managed,
+            "names": managed._by_name,
+            "snapshots": managed._by_snapshot,
+            "changed": managed._changed,
+            "users": admission._by_user,
+            "limits": admission._of_user,
+            "arrays": admission._of_array,
+            "needs": admission._needs,
+            "needed by": admission._needed_by,
+            "back-offs": admission._backoffs,
+            "doomed": admission._doomed,
+            "marked": admission._marked,
+            "read": manager.runs._progress._read,
+            "commands": manager.journal.commands,
+            "forget": manager.dispatcher._forget,
+            "after the commit": manager.journal._after_commit,
+            "failed": manager.failures,
             "ready": manager.controller._ready,
             "wakes": manager.controller._wakes,
         }
-        assert {name: book for name, book in books.items() if book} == {}
+        assert {name: found for name, found in collections.items() if found} == {}

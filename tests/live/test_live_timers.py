@@ -13,7 +13,7 @@ class Watch:
 
     def __init__(self, lab: LiveLab):
         self.at = lab.manager.now()
-        lab.manager.clock = Clock(self.at, wall=lambda: self.at, steady=lambda: self.at)
+        lab.manager.journal.clock = Clock(self.at, wall=lambda: self.at, steady=lambda: self.at)
 
     def pass_s(self, seconds: float) -> None:
         self.at += seconds
@@ -31,7 +31,7 @@ def test_thresholds_are_crossed_exactly_as_in_a_simulation(tmp_path: Path) -> No
         lab.until_running(first)
         assert lab.of(second).preemptions == 1
         for job in (first, second):
-            run = lab.manager.runs(ADMIN, job)[0]
+            run = lab.manager.queries.runs(ADMIN, job)[0]
             assert run.revoked_at == run.granted_at + 10
             assert run.exited_at >= run.granted_at + 10.5
 

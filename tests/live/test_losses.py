@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.live.losses import Losses, losses, seconds_a_step
+from tiresias.live.losses import Losses, losses, seconds_per_step
 from tiresias.store import RunSpan
 
 
@@ -20,7 +20,7 @@ def test_a_preemption_costs_what_lies_between_the_steps_told_before_and_after():
         RunSpan(9.0, 9.5, 20.0, 23.0, (11.0, 1), (20.0, 10)),
         RunSpan(50.0, 50.5, None, 60.0, (55.0, 11), (59.0, 15)),
     ]
-    assert seconds_a_step(runs) == 1.0
+    assert seconds_per_step(runs) == 1.0
     assert losses(runs) == Losses(1, 3.0 + 4.0, startup_s=1.0)
 
 

@@ -34,7 +34,7 @@ async def events(
     """The events after number `since`. With `follow` as server-sent events, for as long as one listens."""
     if follow:
         return stream(_followed(shared, caller, since if not last_id else _number(last_id)))
-    found = shared.manager.events(caller, since, limit)
+    found = shared.manager.queries.events(caller, since, limit)
     return answer(Events(found, found[-1].seq if len(found) == limit else None))
 
 
@@ -50,7 +50,7 @@ async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[
     yield sse.place(str(since))
     while not waiting.is_closing:
         last_seq = waiting.last_seq()
-        page = shared.manager.events(caller, since, PAGE)
+        page = shared.manager.queries.events(caller, since, PAGE)
         if page:
             yield b"".join(sse.event("event", as_json(each), str(each.seq)) for each in page)
             waiting.told()

@@ -49,7 +49,7 @@ async def submit(body: SubmitBody, caller: AnyCaller, shared: Shared, key: Key =
     if len(wanted) > MOST_JOBS:
         raise Invalid(f"{len(wanted)} jobs in one request; at most {MOST_JOBS}: send several requests")
     digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
-    ids = shared.manager.submit(caller, wanted, key=key or None, digest=digest)
+    ids = shared.manager.requests.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
     return answer(Ids(list(ids)), 201)
 
@@ -57,7 +57,7 @@ async def submit(body: SubmitBody, caller: AnyCaller, shared: Shared, key: Key =
 @router.post("/jobs/dry-run", response_model=DryRun)
 async def dry_run(body: JobBody, caller: AnyCaller, shared: Shared) -> Response:
     """What would happen to this job now. Of an array the first is looked at."""
-    return answer(shared.manager.dry_run(caller, _submissions(body)[0]))
+    return answer(shared.manager.requests.dry_run(caller, _submissions(body)[0]))
 
 
 @router.get("/jobs", response_model=Jobs)
@@ -72,7 +72,7 @@ async def jobs(
 ) -> Response:
     """Active jobs in the order in which they are served, then the ended ones, latest first."""
     phases = [_phase(word) for word in phase.split(",") if word]
-    found, after = shared.manager.summaries(
+    found, after = shared.manager.queries.summaries(
         caller, ended=ended, user=user, phases=phases, limit=limit, cursor=cursor
     )
     return answer(Jobs(found, after))
@@ -88,67 +88,69 @@ def _phase(word: str) -> Phase:
 @router.get("/jobs/{ref}", response_model=JobDetail)
 async def job(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Everything about one job but the values of its environment."""
-    return answer(shared.manager.detail(caller, shared.manager.find(caller, ref)))
+    return answer(shared.manager.queries.detail(caller, shared.manager.queries.find(caller, ref)))
 
 
 @router.get("/jobs/{ref}/why", response_model=WhyReport)
 async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """The one reason why it is where it is, with evidence and the next step."""
-    return answer(shared.manager.why(caller, shared.manager.find(caller, ref)))
+    return answer(shared.manager.queries.why(caller, shared.manager.queries.find(caller, ref)))
 
 
 @router.get("/jobs/{ref}/runs", response_model=Runs)
 async def runs(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Its runs, the first first."""
-    return answer(Runs(shared.manager.runs(caller, shared.manager.find(caller, ref))))
+    return answer(Runs(shared.manager.queries.runs(caller, shared.manager.queries.find(caller, ref))))
 
 
 @router.patch("/jobs/{ref}", response_model=JobSummary)
 async def change(ref: Ref, body: ChangeBody, caller: AnyCaller, shared: Shared) -> Response:
     """Change what the body names."""
-    id = shared.manager.find(caller, ref)
-    shared.manager.change(caller, id, body.changes())
+    id = shared.manager.queries.find(caller, ref)
+    shared.manager.requests.change(caller, id, body.changes())
     return await _changed(id, caller, shared)
 
 
 @router.post("/jobs/{ref}/cancel", response_model=JobSummary)
 async def cancel(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """End it. What runs is told to stop and has its grace to do so."""
-    id = shared.manager.find(caller, ref)
-    shared.manager.cancel(caller, id)
+    id = shared.manager.queries.find(caller, ref)
+    shared.manager.requests.cancel(caller, id)
     return await _changed(id, caller, shared)
 
 
 @router.post("/jobs/{ref}/hold", response_model=JobSummary)
 async def hold(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Let it not start until it is released."""
-    id = shared.manager.find(caller, ref)
-    shared.manager.hold(caller, id)
+    id = shared.manager.queries.find(caller, ref)
+    shared.manager.requests.hold(caller, id)
     return await _changed(id, caller, shared)
 
 
 @router.post("/jobs/{ref}/release", response_model=JobSummary)
 async def release(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Let it start again."""
-    id = shared.manager.find(caller, ref)
-    shared.manager.release(caller, id)
+    id = shared.manager.queries.find(caller, ref)
+    shared.manager.requests.release(caller, id)
     return await _changed(id, caller, shared)
 
 
 @router.post("/jobs/{ref}/requeue", response_model=JobSummary)
 async def requeue(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Stop its run and let it wait for another."""
-    id = shared.manager.find(caller, ref)
-    shared.manager.requeue(caller, id)
+    id = shared.manager.queries.find(caller, ref)
+    shared.manager.requests.requeue(caller, id)
     return await _changed(id, caller, shared)
 
 
 async def _changed(id: JobId, caller: Caller, shared: State) -> Response:
     await shared.service.committed()
-    return answer(shared.manager.summary(caller, id))
+    return answer(shared.manager.queries.summary(caller, id))
 
 
 @router.get("/jobs/{ref}/events", response_model=Events)
 async def events(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Its story; of a job that ended long ago only its runs are kept."""
-    return answer(Events(shared.manager.story(caller, shared.manager.find(caller, ref)), None))
+    return answer(
+        Events(shared.manager.queries.story(caller, shared.manager.queries.find(caller, ref)), None)
+    )

@@ -17,7 +17,7 @@ from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.core.model import JobId
 from tiresias.live.errors import Invalid, NotFound
-from tiresias.live.looking import LogFile
+from tiresias.live.queries import LogFile
 from tiresias.live.reports import JobSummary
 from tiresias.live.submission import Caller
 
@@ -45,14 +45,14 @@ async def logs(
     last_id: LastId = None,
 ) -> Response:
     """The output of one worker from `offset` on; with `follow` as server-sent events until the job ends."""
-    id = shared.manager.find(caller, ref)
+    id = shared.manager.queries.find(caller, ref)
     headers = {"X-Job": str(id)}
     if follow:
         if last_id:
             run, offset = _place(last_id)
         run = _begin(shared, caller, id, run, worker)
         return stream(_followed(shared, caller, id, worker, run, offset), headers)
-    log = shared.manager.log_file(caller, id, run, worker)
+    log = shared.manager.queries.log_file(caller, id, run, worker)
     piece = read_piece(log.path, offset, limit)
     is_over = log.is_over and len(piece.data) < limit
     headers |= {"X-Run": str(log.run), "X-Offset": str(piece.offset), "X-Over": str(is_over).lower()}
@@ -70,9 +70,9 @@ def _place(last_id: str) -> tuple[int, int]:
 def _begin(shared: State, caller: Caller, id: JobId, run: int | None, worker: int) -> int:
     """The run to begin with; a job that has not run yet will begin with its first."""
     try:
-        return shared.manager.log_file(caller, id, run, worker).run
+        return shared.manager.queries.log_file(caller, id, run, worker).run
     except NotFound:
-        if run in (None, 1) and not shared.manager.runs(caller, id):
+        if run in (None, 1) and not shared.manager.queries.runs(caller, id):
             return 1
         raise
 
@@ -98,7 +98,7 @@ async def _followed(
             run, offset = log.next_run, 0
             yield sse.place(f"{run}:{offset}")
         elif log is None or log.is_over:
-            job = shared.manager.summary(caller, id)
+            job = shared.manager.queries.summary(caller, id)
             if job.finished_at is not None:
                 yield sse.event("end", _end(job), f"{run}:{offset}")
                 return
@@ -110,7 +110,7 @@ async def _followed(
 def _log_of(shared: State, caller: Caller, id: JobId, run: int, worker: int) -> LogFile | None:
     """None: the run is not there yet."""
     try:
-        return shared.manager.log_file(caller, id, run, worker)
+        return shared.manager.queries.log_file(caller, id, run, worker)
     except NotFound:
         return None
 

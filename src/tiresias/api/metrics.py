@@ -54,9 +54,9 @@ class _OfManager(Collector):
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        status = self._manager.status()
+        status = self._manager.queries.status()
         yield from _of_status(status)
-        yield from _of_slots(self._manager.nodes())
+        yield from _of_slots(self._manager.queries.nodes())
 
 
 def _of_status(status: StatusReport) -> Iterator[GaugeMetricFamily]:

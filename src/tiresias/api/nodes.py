@@ -18,20 +18,20 @@ What = Annotated[str, Path(description="a node, or one GPU as `node:index`", max
 @router.get("/nodes", response_model=Nodes)
 async def nodes(caller: AnyCaller, shared: Shared) -> Response:
     """Every node with its GPUs, and which job holds each."""
-    return answer(Nodes(shared.manager.nodes()))
+    return answer(Nodes(shared.manager.queries.nodes()))
 
 
 @router.post("/nodes/{what}/drain", response_model=Nodes)
 async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | None = None) -> Response:
     """Hand out nothing there any more. What runs there goes on until it ends or is preempted."""
-    shared.manager.drain(caller, what, (body or DrainBody()).reason)
+    shared.manager.requests.drain(caller, what, (body or DrainBody()).reason)
     await shared.service.committed()
-    return answer(Nodes(shared.manager.nodes()))
+    return answer(Nodes(shared.manager.queries.nodes()))
 
 
 @router.post("/nodes/{what}/undrain", response_model=Nodes)
 async def undrain(what: What, caller: Admin, shared: Shared) -> Response:
     """Use it again."""
-    shared.manager.undrain(caller, what)
+    shared.manager.requests.undrain(caller, what)
     await shared.service.committed()
-    return answer(Nodes(shared.manager.nodes()))
+    return answer(Nodes(shared.manager.queries.nodes()))

@@ -19,26 +19,26 @@ User = Annotated[str, Path(description="a user; `*`: everybody without limits of
 @router.get("/policy", response_model=dict[str, Any])
 async def policy(caller: AnyCaller, shared: Shared) -> Response:
     """The policy and the placer in use, with their options."""
-    return answer(shared.manager.policy())
+    return answer(shared.manager.queries.policy())
 
 
 @router.put("/policy", response_model=dict[str, Any])
 async def set_policy(body: PolicyBody, caller: Admin, shared: Shared) -> Response:
     """Go on under another policy, or the same with other options. No job is lost."""
-    shared.manager.set_policy(caller, body.policy, body.options, body.placer, body.placer_options)
+    shared.manager.requests.set_policy(caller, body.policy, body.options, body.placer, body.placer_options)
     await shared.service.committed()
-    return answer(shared.manager.policy())
+    return answer(shared.manager.queries.policy())
 
 
 @router.get("/limits", response_model=AllLimits)
 async def limits(caller: AnyCaller, shared: Shared) -> Response:
     """The limits by user; a user sees its own and those of `*`."""
-    return answer(AllLimits(shared.manager.limits(caller)))
+    return answer(AllLimits(shared.manager.queries.limits(caller)))
 
 
 @router.put("/limits/{user}", response_model=AllLimits)
 async def set_limits(user: User, body: LimitsBody, caller: Admin, shared: Shared) -> Response:
     """Replace a user's limits."""
-    shared.manager.set_limits(caller, user, Limits(body.max_running_gpus, body.max_active_jobs))
+    shared.manager.requests.set_limits(caller, user, Limits(body.max_running_gpus, body.max_active_jobs))
     await shared.service.committed()
-    return answer(AllLimits(shared.manager.limits(caller)))
+    return answer(AllLimits(shared.manager.queries.limits(caller)))

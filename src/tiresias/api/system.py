@@ -39,7 +39,7 @@ async def version() -> Response:
 @router.get("/status", response_model=StatusReport)
 async def status(caller: AnyCaller, shared: Shared) -> Response:
     """One look at everything."""
-    return answer(shared.manager.status())
+    return answer(shared.manager.queries.status())
 
 
 @router.get("/whoami", response_model=Who)

@@ -22,13 +22,13 @@ async def usage(
     caller: AnyCaller, shared: Shared, by: Literal["user", "tenant"] = "user", since_s: Since = None
 ) -> Response:
     """GPU time and jobs by user or tenant."""
-    return answer(Usage(shared.manager.usage(caller, by, since_s)))
+    return answer(Usage(shared.manager.queries.usage(caller, by, since_s)))
 
 
 @router.get("/slowdowns", response_model=Slowdowns)
 async def slowdowns(caller: AnyCaller, shared: Shared) -> Response:
     """How fast models ran in which shapes: predicted, measured, and what the placer goes by."""
-    return answer(Slowdowns(shared.manager.slowdowns()))
+    return answer(Slowdowns(shared.manager.queries.slowdowns()))
 
 
 @router.get("/history", response_model=History)
@@ -39,4 +39,4 @@ async def history(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """Jobs that have ended, as rows of a trace."""
-    return answer(History(*shared.manager.history(caller, cursor, limit)))
+    return answer(History(*shared.manager.queries.history(caller, cursor, limit)))

@@ -1,4 +1,4 @@
-"""A fact of the journal in one line for people."""
+"""A fact of the journal as one line of text for people."""
 
 from __future__ import annotations
 

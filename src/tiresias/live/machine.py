@@ -1,4 +1,4 @@
-"""What there is to schedule: nodes, and which GPU each of their slots is."""
+"""What can be scheduled on this machine: its nodes, and the GPU behind each slot."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ MISSING = "not found when the manager started"
 
 
 class GpuWatch(Protocol):
-    """Who tells what became of GPUs while the manager runs."""
+    """Reports the condition of GPUs while the manager runs."""
 
     def foreign(self, uuids: list[str]) -> Mapping[str, list[int]]:
-        """GPUs that processes other than our runs' use, and their pids."""
+        """The GPUs that are used by processes of others, with the pids of these processes."""
 
     def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
-        """Those of the GPUs that must not be used, and why."""
+        """The GPUs that must not be used, with the reasons."""
 
 
 @dataclass(slots=True)
 class Machine:
-    """`gpus` by slot (`node:index`). A slot of the journal that is not here has lost its GPU."""
+    """`gpus` is by slot (`node:index`). A slot that the journal knows and that is missing has no GPU now."""
 
     nodes: list[Node]
     gpus: dict[str, Gpu] = field(default_factory=dict)
-    watch: GpuWatch | None = None  # None: fake GPUs, nothing can become of them
-    topology: Topology = Topology()  # what joins the GPUs; the nodes have its groups by slot
+    watch: GpuWatch | None = None  # None: the GPUs are fake, and their condition never changes
+    topology: Topology = Topology()  # how the GPUs are connected; the nodes have its groups by slot
 
     @classmethod
     def fake(cls, count: int, node: str = "box") -> Machine:
@@ -41,7 +41,7 @@ class Machine:
         return cls([Node(node, count)], gpus)
 
     def slots(self, allocation: Allocation, ledger: Ledger) -> tuple[Slot, ...]:
-        """The allocation with the GPUs' own names."""
+        """The slots of an allocation, with the UUIDs of their GPUs."""
         return tuple(self.slot(name) for name in ledger.slot_names(allocation))
 
     def slot(self, name: str) -> Slot:

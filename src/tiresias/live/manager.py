@@ -1,44 +1,96 @@
 """The live manager: the Controller of the simulator over a journal, an executor and a clock.
 
-One thread calls it. Requests (asking.py), reports and the clock (keeper.py) are applied at once; `flush`
-(books.py) makes them durable and carries out what was decided; looking.py answers questions. There is no
-scheduling here: who runs and where is decided by the same core as in the simulator.
+One thread calls it. There is no scheduling here: which job runs where is decided by the same core as in the
+simulator. The manager is made of
+
+- a Journal, which takes facts in, commits them, and knows what to do after that;
+- parts (journal.Part), each with a narrow task, which see every step and answer with what follows from it;
+- Requests, which turn what users ask for into facts, and Queries, which read;
+- a Dispatcher, which carries out what is durable.
+
+`apply` hands facts to the journal and asks the parts what follows, until nothing more does. `poll` takes in
+what the executor reports, `tick` what has become due, and `flush` commits everything and acts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
-from tiresias.core.model import Cluster, JobId, Node
-from tiresias.core.plugins import placers, policies
+from tiresias.core.model import INFINITY, Cluster
+from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.executors.base import Executor
-from tiresias.live import gates
+from tiresias.live.admission import Admission
 from tiresias.live.clock import Clock
-from tiresias.live.keeper import UNHEALTHY
-from tiresias.live.learning import GIVEN, learned
-from tiresias.live.looking import Window
-from tiresias.live.machine import MISSING, Machine
-from tiresias.live.preview import preview
-from tiresias.live.reports import DryRun, WhyReport
+from tiresias.live.dispatcher import Dispatcher
+from tiresias.live.gpu_health import GpuHealth
+from tiresias.live.home_paths import HomePaths
+from tiresias.live.housekeeping import Compaction, Snapshots
+from tiresias.live.journal import Input, Journal, Part
+from tiresias.live.machine import Machine
+from tiresias.live.managed_jobs import ManagedJob
+from tiresias.live.models import Models
+from tiresias.live.placer_feedback import GIVEN, PlacerFeedback, learned_options
+from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.queries import Queries
+from tiresias.live.repeated_failures import RepeatedFailures
+from tiresias.live.requests import Requests
+from tiresias.live.runs import Runs
 from tiresias.live.settings import Settings
-from tiresias.live.submission import Caller, Submission
-from tiresias.store import Chosen, Store
-
-BARRED = {  # what a job that is not submitted yet would wait for
-    gates.DEPENDENCY: "it would come after jobs that have not ended",
-    gates.BEGIN: "it would begin no sooner than asked",
-    gates.QUOTA: "its user's limit of GPUs at once is used up by jobs that come first",
-}
+from tiresias.store import Chosen, Loaded, Store, StoreError
 
 
-class Manager(Window):
-    """See the module. Made by `open`; `recover` has been called then."""
+class Manager:
+    """See the module. Made by `open`, which also takes over from a manager before."""
+
+    def __init__(
+        self,
+        home: Path,
+        executor: Executor,
+        machine: Machine,
+        journal: Journal,
+        *,
+        settings: Settings | None = None,
+    ):
+        settings, paths, progress = settings or Settings(), HomePaths(home), ProgressReader()
+        self.home, self.executor, self.journal = home, executor, journal
+        self.dispatcher = Dispatcher(journal, executor, machine, paths)
+        self.admission = Admission(journal)
+        self.runs = Runs(
+            journal, executor, self.dispatcher, progress, paths, settings, self.admission.reason_after_exit
+        )
+        self.gpu_health = GpuHealth(journal, machine, settings)
+        self.feedback = PlacerFeedback(journal, machine, settings)
+        self.failures = RepeatedFailures(journal)
+        self.compaction = Compaction(journal, settings)
+        self.parts: tuple[Part, ...] = (
+            self.admission,
+            self.failures,
+            Snapshots(journal, paths),
+            self.runs,
+            self.gpu_health,
+            self.compaction,
+            self.feedback,
+        )
+        self.requests = Requests(
+            self,
+            journal,
+            self.admission,
+            self.gpu_health,
+            self.feedback,
+            self.failures,
+            Models(),
+            machine,
+            settings,
+        )
+        self.queries = Queries(
+            journal, self.admission, self.gpu_health, self.feedback, progress, machine, paths
+        )
 
     @classmethod
     def open(
@@ -55,60 +107,141 @@ class Manager(Window):
         """Begin a new journal under `chosen`, or go on with the one there is, under what it says."""
         clock = clock or Clock()
         if store.is_new:
-            given = dict(chosen.placer_options)
-            store.set_setting(GIVEN, given)
-            chosen = replace(chosen, placer_options={**learned(chosen.placer, machine, ""), **given})
-            state = State(Cluster(list(machine.nodes)))
-            policy = policies.make(chosen.policy, chosen.options)
-            controller = Controller(state, policy, placers.make(chosen.placer, chosen.placer_options))
-            store.begin(controller, chosen)
+            _begin(store, machine, chosen)
         loaded = store.load()
-        chosen = loaded.chosen
         clock.at_least(loaded.state.at)
-        placer = placers.make(chosen.placer, chosen.placer_options)
+        placer = placers.make(loaded.chosen.placer, loaded.chosen.placer_options)
         controller = Controller(loaded.state, loaded.policy, placer)
-        manager = cls(
-            home, store, executor, machine, controller, chosen, clock=clock, settings=settings
-        )
-        manager.relearn()  # the machine may be wired otherwise now
+        journal = Journal(store, controller, loaded.chosen, clock)
+        manager = cls(home, executor, machine, journal, settings=settings)
         manager.recover(loaded)
         return manager
 
-    def machine_facts(self, at: float) -> list[f.Fact]:
-        """Out of service goes what the journal knows and the machine no longer has; what is new is added."""
-        known = {node.name: node for node in self.state.ledger.nodes}
-        facts: list[f.Fact] = [f.NodeAdded(at, node) for node in self.machine.nodes if node.name not in known]
-        for node in (known | {node.name: node for node in self.machine.nodes}).values():
-            for index in range(node.gpus):
-                slot = f"{node.name}:{index}"
-                gpu = self.machine.gpus.get(slot)
-                reason = MISSING if gpu is None else gpu.unhealthy and UNHEALTHY + gpu.unhealthy
-                if reason and slot not in self.out_of_service:
-                    self.out_of_service[slot] = reason
-                    facts.append(f.SlotDrained(at, node.name, index))
-                elif not reason and self.out_of_service.get(slot, "").startswith((MISSING, UNHEALTHY)):
-                    del self.out_of_service[slot]
-                    facts.append(f.SlotRestored(at, node.name, index))
-        if facts:
-            self._keep_reasons()
-        return [*facts, *self._regrouped(at, known)]
+    def recover(self, loaded: Loaded) -> None:
+        """Take over from a manager that ended, however it ended."""
+        journal = self.journal
+        self._correct_placer()  # the machine may be wired otherwise now
+        for id, body in loaded.notes.items():
+            journal.managed.load(id, ManagedJob.from_json(body))
+        self.admission.load()
+        runs = [self.state.runs[record.id] for record in loaded.open_runs]
+        adopted = self.executor.adopt([self.dispatcher.spec(self.state.jobs[run.job_id]) for run in runs])
+        journal.command_again(loaded.commands, adopted.absent)
+        at = self.now()
+        self._handle(Input([*self.gpu_health.machine_changes(at), f.TimerFired(at)]))
 
-    def _regrouped(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
-        """Groups that differ from those known; a node of which GPUs are missing keeps the ones it has."""
-        found: list[f.Fact] = []
-        for node in self.machine.nodes:
-            slots = [self.machine.gpus.get(f"{node.name}:{index}") for index in range(node.gpus)]
-            is_whole = all(gpu is not None and (gpu.uuid or self.machine.watch is None) for gpu in slots)
-            if node.name in known and is_whole and known[node.name].sockets != node.sockets:
-                found.append(f.NodeRegrouped(at, node.name, node.sockets))
-        return found
+    # --- what the outside may look at ------------------------------------------------------------------
 
-    def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
-        """What would become of it now; nothing changes."""
-        with self.models.trying():
-            asked = self._checked(caller, submission)
-            at = self.now()
-            barred = self.gates.would_bar(asked, at)
-            if barred:
-                return DryRun(False, [], [], WhyReport(barred, BARRED[barred], ""))
-            return preview(self.controller, asked.to_job(JobId(self.next_job_id), at), at)
+    @property
+    def state(self) -> State:
+        return self.journal.state
+
+    @property
+    def controller(self) -> Controller:
+        return self.journal.controller
+
+    @property
+    def store(self) -> Store:
+        return self.journal.store
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be made durable at present; empty if nothing is wrong."""
+        return self.journal.problem
+
+    def now(self) -> float:
+        return self.journal.now()
+
+    # --- driving ---------------------------------------------------------------------------------------
+
+    def apply(self, given: Input) -> None:
+        """Handle facts and what follows from them; durable with the next `flush`."""
+        if given.facts:
+            self._handle(given)
+        self.settle()
+
+    def _handle(self, given: Input) -> None:
+        """Hand facts to the journal, show the parts what came of them, and handle their answers likewise."""
+        waiting = deque([given])
+        while waiting:
+            taken = self.journal.take(waiting.popleft())
+            for part in self.parts:
+                waiting.extend(part.on(taken))
+
+    def settle(self) -> None:
+        """Let admission defer, clear and fail jobs until nothing more follows."""
+        while follow_up := self.admission.due(self.now()):
+            for given in follow_up:
+                self._handle(given)
+
+    def poll(self) -> None:
+        """Take in what the executor reports."""
+        for given in self.runs.poll():
+            self._handle(given)
+
+    @property
+    def next_due_at(self) -> float:
+        """When `tick` has something to do, if nothing happens before."""
+        return min(self.journal.timer_at, *(part.next_due_at for part in self.parts))
+
+    def tick(self) -> None:
+        """Do whatever is due."""
+        at = self.now()
+        if self.journal.timer_at <= at:
+            # At the instant that was wished for, however late it is now: so a queue's threshold is crossed
+            # exactly as in a simulation, and a run that is stopped there gets the rank that the policy means.
+            due_at, self.journal.timer_at = max(self.journal.timer_at, self.state.at), INFINITY
+            self._handle(Input([f.TimerFired(due_at)]))
+        for part in self.parts:
+            if part is not self.admission:  # it comes last, in `settle`, and sees what the others brought
+                for given in part.due(at):
+                    self._handle(given)
+        if self.feedback.next_due_at <= self.now():
+            self.flush()
+            self._correct_placer()
+            self.feedback.corrected()
+            self._handle(Input([f.TimerFired(self.now())]))
+
+    def flush(self) -> None:
+        """Make everything durable, then carry it out; StoreError if it cannot be made durable."""
+        self.settle()
+        try:
+            self.journal.commit()
+            self.journal.problem = ""
+            self.dispatcher.carry_out()
+            self.journal.finish_commit()
+        except StoreError as error:
+            self.journal.problem = str(error)
+            raise
+
+    # --- changing the policy or the placer -------------------------------------------------------------
+
+    def switch(self, chosen: Chosen, policy: Policy, placer: Placer, *, keeps_memory: bool) -> None:
+        """Commit what was decided so far, then decide by another policy or placer; no job is lost."""
+        self.flush()
+        self._switch(chosen, policy, placer, keeps_memory=keeps_memory)
+        self._handle(Input([f.TimerFired(self.now())]))
+
+    def _switch(self, chosen: Chosen, policy: Policy, placer: Placer, *, keeps_memory: bool) -> None:
+        try:
+            settings = {GIVEN: self.feedback.given}
+            self.journal.switch(chosen, policy, placer, keeps_memory=keeps_memory, settings=settings)
+        except StoreError:
+            self._handle(Input([f.TimerFired(self.now())]))  # the Controller before goes on
+            raise
+
+    def _correct_placer(self) -> None:
+        """Give the placer what is known now. Nothing may wait to be committed."""
+        if (wanted := self.feedback.wanted()) != self.journal.chosen:
+            placer = placers.make(wanted.placer, wanted.placer_options)
+            self._switch(wanted, self.controller.policy, placer, keeps_memory=True)
+
+
+def _begin(store: Store, machine: Machine, chosen: Chosen) -> None:
+    """Begin a new journal."""
+    given = dict(chosen.placer_options)
+    store.set_setting(GIVEN, given)
+    chosen = replace(chosen, placer_options={**learned_options(chosen.placer, machine, ""), **given})
+    policy = policies.make(chosen.policy, chosen.options)
+    placer = placers.make(chosen.placer, chosen.placer_options)
+    store.begin(Controller(State(Cluster(list(machine.nodes))), policy, placer), chosen)

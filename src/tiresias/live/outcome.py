@@ -1,14 +1,14 @@
-"""From how a run ended to what becomes of its job. Pure: decides, does nothing."""
+"""From how a run ended to what becomes of its job. Pure: it changes nothing, and returns what must change."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiresias.core.facts import ExitCause
 from tiresias.executors.base import RunGone
 from tiresias.executors.causes import Cause, Kind, classify
-from tiresias.live.notes import Note
+from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.settings import Settings
 
 CODES = {  # what `ls` shows as the reason of a job that has ended
@@ -39,58 +39,67 @@ class Outcome:
     backoff_s: float = 0.0
     is_deterministic: bool = False  # the same command would fail in the same way again
     blames_gpu: bool = False
+    counts: dict[str, int] = field(default_factory=dict)  # fields of the ManagedJob that change
 
 
 def decide(
-    gone: RunGone, note: Note, lasted_s: float, *, said_finished: bool, settings: Settings
+    gone: RunGone, job: ManagedJob, lasted_s: float, *, said_finished: bool, settings: Settings
 ) -> Outcome:
-    """Counts on in the note what is counted there."""
-    untold = bool(gone.exits) and all(each.code == 0 and not each.told for each in gone.exits)
-    if said_finished or untold:
-        note.quick_requeues = 0
-        return Outcome(ExitCause.FINISHED, "Finished", "It finished.")
-    if gone.stopped and note.is_tried:
+    """What becomes of a job whose run is gone.
+
+    `lasted_s` is for how long the run worked; `said_finished`, whether the training reported that it is done.
+    """
+    was_untouched = bool(gone.exits) and all(each.code == 0 and not each.told for each in gone.exits)
+    if said_finished or was_untouched:
+        return Outcome(ExitCause.FINISHED, "Finished", "It finished.", counts={"quick_requeues": 0})
+    if gone.stopped and job.is_tried:
         return Outcome(ExitCause.FINISHED, "Finished", "It ran well for long enough.")
-    if gone.stopped and note.is_expired:
-        limit = note.light.time_limit_s or 0.0
+    if gone.stopped and job.is_expired:
+        limit = job.spec.time_limit_s or 0.0
         sentence = f"It reached its time limit of {limit:g} s; `tir set ID time=…` gives it more."
         return Outcome(ExitCause.FAILED, "TimeLimit", sentence)
     cause = classify(gone)
     if cause.kind is Kind.PREEMPTED:
-        return _again(gone, note, lasted_s, cause, settings)
-    return _failed(note, cause, settings)
+        return _again(gone, job, lasted_s, cause, settings)
+    return _failed(job, cause, settings)
 
 
-def _again(gone: RunGone, note: Note, lasted_s: float, cause: Cause, settings: Settings) -> Outcome:
+def _again(gone: RunGone, job: ManagedJob, lasted_s: float, cause: Cause, settings: Settings) -> Outcome:
+    """The run was stopped, or asked to be run again."""
+    again = Outcome(ExitCause.PREEMPTED, "Stopped", cause.sentence)
     if gone.stopped or lasted_s > settings.quick_s:
-        note.quick_requeues = 0
-        return Outcome(ExitCause.PREEMPTED, "Stopped", cause.sentence)
-    note.quick_requeues += 1
-    if note.quick_requeues > settings.most_quick_requeues:
-        times = note.quick_requeues
+        return replace(again, counts={"quick_requeues": 0})
+    times = job.quick_requeues + 1
+    counts = {"quick_requeues": times}
+    if times > settings.most_quick_requeues:
         sentence = f"It asked to be run again {times} times in a row within {settings.quick_s:g} s."
-        return Outcome(ExitCause.FAILED, "RequeueLoop", sentence)
-    pause_s = backoff_s(note.quick_requeues, settings) if note.quick_requeues > 1 else 0.0
-    return Outcome(ExitCause.PREEMPTED, "Stopped", cause.sentence, backoff_s=pause_s)
+        return Outcome(ExitCause.FAILED, "RequeueLoop", sentence, counts=counts)
+    return replace(again, backoff_s=backoff_s(times, settings) if times > 1 else 0.0, counts=counts)
 
 
-def _failed(note: Note, cause: Cause, settings: Settings) -> Outcome:
+def _failed(job: ManagedJob, cause: Cause, settings: Settings) -> Outcome:
     code = CODES[cause.kind]
-    if cause.kind is Kind.LOST and note.lost_runs < settings.most_lost_runs:
-        note.lost_runs += 1  # not its fault: no retry is used up
-        pause_s = backoff_s(note.lost_runs, settings) if note.lost_runs > 1 else 0.0
-        return Outcome(ExitCause.RETRIED, code, cause.sentence, backoff_s=pause_s)
-    if cause.retry_can_cure and note.retries_used < note.light.retries:
-        note.retries_used += 1
-        pause_s = backoff_s(note.retries_used, settings)
+    if cause.kind is Kind.LOST and job.lost_runs < settings.most_lost_runs:
+        lost = job.lost_runs + 1  # not the job's fault: no retry is used up
+        pause_s = backoff_s(lost, settings) if lost > 1 else 0.0
+        counts = {"lost_runs": lost}
+        return Outcome(ExitCause.RETRIED, code, cause.sentence, backoff_s=pause_s, counts=counts)
+    if cause.retry_can_cure and job.retries_used < job.spec.retries:
+        nth = job.retries_used + 1
         return Outcome(
-            ExitCause.RETRIED, code, cause.sentence, cause.evidence, pause_s, blames_gpu=cause.blames_gpu
+            ExitCause.RETRIED,
+            code,
+            cause.sentence,
+            cause.evidence,
+            backoff_s(nth, settings),
+            blames_gpu=cause.blames_gpu,
+            counts={"retries_used": nth},
         )
     sentence = cause.sentence
     if not cause.retry_can_cure:
         sentence += " Another run would end the same way, so it is not tried again."
-    elif note.light.retries:
-        sentence += f" All {note.light.retries} retries are used up."
+    elif job.spec.retries:
+        sentence += f" All {job.spec.retries} retries are used up."
     return Outcome(
         ExitCause.FAILED,
         code,

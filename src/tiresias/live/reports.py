@@ -1,4 +1,4 @@
-"""What the manager tells about itself, as values that can be written as JSON by `dataclasses.asdict`."""
+"""The answers to queries, as values that `dataclasses.asdict` turns into JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiresias.core.plan import Reason
 
 @dataclass(slots=True)
 class ProgressReport:
-    """As far as the training has told."""
+    """How far a training has come, by its own reports."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -22,7 +22,7 @@ class ProgressReport:
 
 @dataclass(slots=True)
 class JobSummary:
-    """One line of `ls`. Instants are epoch seconds; None is "not yet"."""
+    """One row of `tir ls`. Instants are epoch seconds; None means that it has not happened yet."""
 
     id: int
     name: str
@@ -64,7 +64,7 @@ class RunReport:
 
 @dataclass(slots=True)
 class WhyReport:
-    """The one dominant reason, its evidence and the next step."""
+    """Why a job is where it is: the dominant reason, its evidence, and the next step."""
 
     code: str
     text: str
@@ -77,14 +77,14 @@ class WhyReport:
 
     @classmethod
     def of(cls, found: Reason) -> Self:
-        """What the core says."""
+        """From the answer of the core."""
         counts = (found.ahead_jobs, found.ahead_gpus, found.free_gpus, found.best_hole)
         return cls(found.code, found.text, "", *counts)
 
 
 @dataclass(slots=True)
 class JobDetail:
-    """`show`. The environment is told by its names only, and to the owner only."""
+    """What `tir show` prints. Of the environment only the names are shown, and only to the owner."""
 
     summary: JobSummary
     why: WhyReport
@@ -114,7 +114,7 @@ class SlotReport:
     state: str
     job_id: int | None
     run_id: int | None
-    gpu: str  # the GPU's name, fake for one that is not there
+    gpu: str  # the name of the GPU, or `fake`
     memory_bytes: int
     reason: str  # why it is out of service
 
@@ -127,7 +127,7 @@ class NodeReport:
     is_drained: bool
     reason: str
     slots: list[SlotReport]
-    groups: list[list[int]] = field(default_factory=list)  # GPUs by index that are near each other
+    groups: list[list[int]] = field(default_factory=list)  # of GPU indices, joined by fast links
 
 
 @dataclass(slots=True)
@@ -140,14 +140,14 @@ class StatusReport:
     placer: str
     slots: int
     free_slots: int
-    jobs: dict[str, int]  # by phase, active ones; and how many ended in each way
+    jobs: dict[str, int]  # by phase, active and ended ones
     is_ready: bool
-    problem: str  # what keeps the manager from going on, e.g. a full disk; empty if nothing
+    problem: str  # why the manager cannot make anything durable, such as a full disk; empty if it can
 
 
 @dataclass(slots=True)
 class DryRun:
-    """What would happen to a submission now."""
+    """What would become of a submission now."""
 
     starts_now: bool
     slots: list[str]  # the placement it would get now
@@ -157,7 +157,7 @@ class DryRun:
 
 @dataclass(slots=True)
 class UsageRow:
-    """What one user or tenant got. `jobs_per_gpu_h` shows who splits work into small jobs."""
+    """What one user or tenant got. Many short jobs per GPU-hour show that work was split."""
 
     who: str
     jobs: int  # submitted
@@ -166,26 +166,26 @@ class UsageRow:
     service_gpu_s: float
     mean_wait_s: float | None
     short_jobs: int  # ended jobs that held their GPUs for less than five minutes
-    resubmitted: int  # ended jobs whose very command was submitted before
+    resubmitted: int  # ended jobs with a command that had been submitted before
 
 
 @dataclass(slots=True)
 class SlowdownRow:
-    """How fast gangs of a model ran in a shape; a slowdown is how many times as long as in the best shape."""
+    """How fast gangs of a model ran in a shape; a slowdown is the ratio to the time in the best shape."""
 
     model: str
     gpus: int
     shape: str  # nodes x groups of GPUs on a node
     runs: int  # of the latest
     steps_per_s: float  # their median
-    predicted: float | None  # by the network model; None: the placer does not predict
-    measured: float | None  # None: the best shape, or too few runs
-    used: float | None  # what the placer goes by
+    predicted: float | None  # by the network model; None if the placer does not predict
+    measured: float | None  # None for the best shape, and if there are too few runs
+    used: float | None  # the value that the placer uses
 
 
 @dataclass(slots=True)
 class Limits:
-    """None: no limit."""
+    """What one user may use at once; None means no limit."""
 
     max_running_gpus: int | None = None
     max_active_jobs: int | None = None
@@ -193,7 +193,7 @@ class Limits:
 
 @dataclass(slots=True)
 class EventReport:
-    """One fact of the journal, for people."""
+    """One fact of the journal, as text for people."""
 
     seq: int
     at: float

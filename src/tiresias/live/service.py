@@ -1,4 +1,4 @@
-"""The manager in an event loop: many requests, one thread, one commit for all that came together."""
+"""The manager in an event loop: one thread, many requests, one commit for all that come together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tiresias.store import StoreError
 log = logging.getLogger("tiresias")
 
 RETRY_S = 1.0  # between two tries to write to a journal that cannot be written
-SHORTEST_NAP_S = 0.002  # whatever is due in the next instant, others have their turn
+SHORTEST_NAP_S = 0.002  # so that a manager with much to do still answers requests
 LONGEST_NAP_S = 3600.0
 ITSELF = Caller("manager", is_admin=True)
 
 
 class Service:
-    """Drives a Manager: news, timers, group commit. Endpoints call the manager, then await `committed`."""
+    """Drives a Manager: executor, timers, group commits. Endpoints call it, then await `committed`."""
 
     def __init__(self, manager: Manager):
         self.manager = manager
@@ -39,7 +39,7 @@ class Service:
     # --- for endpoints ---------------------------------------------------------------------------------
 
     async def committed(self) -> None:
-        """Returns when everything applied so far is durable; all who wait now share one commit."""
+        """Return when everything applied so far is durable. All callers that wait now share one commit."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         self._waiting.append(done)
@@ -47,7 +47,7 @@ class Service:
         await done
 
     async def changed(self, since_seq: int, timeout_s: float) -> None:
-        """Returns when the journal has facts after this one, or when the time is over."""
+        """Return when the journal has facts after this one, or when the time is over."""
         if self.last_seq > since_seq:
             return
         watcher = asyncio.get_running_loop().create_future()
@@ -64,8 +64,8 @@ class Service:
         """Serve until `stop`."""
         loop = self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        loop.add_reader(self.manager.executor.fileno(), self._news)
-        self._news()
+        loop.add_reader(self.manager.executor.fileno(), self._poll)
+        self._poll()
         try:
             await self._stopped.wait()
         finally:
@@ -76,21 +76,21 @@ class Service:
             self._flush()
 
     def stop(self, stop_jobs: bool = False) -> None:
-        """End; runs go on, unless they shall be stopped (they are queued again, and wait)."""
+        """End the service. Runs go on; with `stop_jobs` they are stopped and their jobs queued again."""
         if stop_jobs:
             for job in list(self.manager.state.jobs.values()):
                 if job.run is not None and job.phase is not Phase.STOPPING:
-                    self.manager.requeue(ITSELF, job.id)
+                    self.manager.requests.requeue(ITSELF, job.id)
             self._flush()
         if self._stopped is not None:
             self._stopped.set()
 
-    def _news(self) -> None:
+    def _poll(self) -> None:
         self.manager.poll()
         self._plan_flush()
 
     def _plan_flush(self) -> None:
-        """Soon, after whatever else is ready to run now: so that it goes into the same commit."""
+        """Flush soon, after everything that is ready to run now, so that it goes into the same commit."""
         assert self._loop is not None, "the service does not run"
         if self._flush_handle is None:
             self._flush_handle = self._loop.call_soon(self._flush)
@@ -105,7 +105,8 @@ class Service:
             log.error("cannot commit, trying again: %s", error)
             for done in waiting:
                 if not done.done():
-                    done.set_exception(Unavailable(f"not accepted for certain: {error}; ask again"))
+                    message = f"it is not certain that this was accepted: {error}; ask again"
+                    done.set_exception(Unavailable(message))
             self._nap(RETRY_S)
             return
         for done in (*waiting, *self._watching):
@@ -116,7 +117,7 @@ class Service:
         self._nap(LONGEST_NAP_S if due_at == INFINITY else due_at - self.manager.now())
 
     def _nap(self, seconds: float) -> None:
-        """Look at the clock again then, if nothing happens before."""
+        """Look at the clock again after so many seconds, if nothing happens before."""
         if self._timer is not None:
             self._timer.cancel()
         if self._loop is not None and not self._loop.is_closed():

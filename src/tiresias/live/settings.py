@@ -1,4 +1,4 @@
-"""What an operator may tune, with what holds otherwise."""
+"""What an operator may tune, with the defaults."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ DAY_S = 86_400.0
 class Settings:
     backoff_s: float = 10.0  # before the first retry; doubles with each
     most_backoff_s: float = 600.0
-    most_lost_runs: int = 10  # a job whose runs vanish so often has failed
-    most_quick_requeues: int = 10  # so often in a row may a run ask at once to be run again
-    quick_s: float = 5.0  # what "at once" means
-    refuse_after: int = 3  # jobs that failed alike until the same command is refused
-    withdraw_after: int = 3  # jobs that died of the same GPU until it is taken out of service
+    most_lost_runs: int = 10  # a job fails when more of its runs were lost than this
+    most_quick_requeues: int = 10  # consecutive runs that may ask at their start to be run again
+    quick_s: float = 5.0  # a run that asks within this time asks at its start
+    refuse_after: int = 3  # a command is refused when so many of its jobs failed in the same way
+    withdraw_after: int = 3  # a GPU is taken out of service when so many different jobs died of it
     gpu_check_s: float = 10.0
-    measure_s: float = 30.0  # of reports that tell how fast a run was
-    correct_every_s: float = 600.0  # at most so often the placer learns from that
+    measure_s: float = 30.0  # a speed is measured over at least this time
+    correct_every_s: float = 600.0  # the least time between two corrections of the placer
     preflight_check_s: float = 0.5
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S

@@ -1,13 +1,13 @@
-"""How fast models ran where: steps a second of their latest runs, by model, GPUs and shape.
+"""How fast models ran in which shape: steps per second of their latest runs, by model, GPUs and shape.
 
 Rules:
 - A run counts once, when it has ended, as a whole: steps between its first and its last report over the
-  seconds between them. Who told no steps, or too few of them, does not count.
+  seconds between them. A run that reported no steps, or too few, does not count.
 - The measured slowdown of a shape is the median speed of the best shape there is (the fewest nodes, then the
-  fewest groups) by that of this one. Both need ENOUGH runs. It is never below 1.
+  fewest groups) divided by that of this one. Both need ENOUGH runs. It is never below 1.
 - Jobs of one model and size are taken to make steps of the same size: a training with another batch size
   should have a profile of its own.
-- Of each place the KEPT latest runs are remembered, and the MOST places that saw one latest.
+- Per model, size and shape the KEPT latest runs are remembered, for the MOST of these that ran latest.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ENOUGH = 3
 KEPT = 9
 MOST = 200
 LEAST_STEPS = 10
-TELLING = 0.10  # a correction that changes by less is noise
+NOISE = 0.10  # a smaller relative change is no reason for a correction
 
 Report = tuple[float, int | None]  # instant and step
 
 
 def steps_per_s(first: Report, last: Report, least_s: float) -> float | None:
-    """The speed of a run between two of its reports; None if they tell too little."""
+    """The speed of a run between two of its reports; None if they say too little."""
     (began_at, begin), (ended_at, end) = first, last
     if begin is None or end is None or end - begin < LEAST_STEPS or ended_at - began_at < max(least_s, 1e-3):
         return None
@@ -86,7 +86,7 @@ def corrected(
     found: dict[Place, float] = {}
     for place, slowdown in measured.items():
         before = used.get(place, predicted.get(place))
-        if before is None or abs(slowdown / before - 1) > TELLING:
+        if before is None or abs(slowdown / before - 1) > NOISE:
             found[place] = round(slowdown, 2)
         elif place in used:
             found[place] = used[place]

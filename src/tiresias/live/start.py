@@ -25,9 +25,9 @@ from tiresias.executors.gpus import (
 )
 from tiresias.executors.local import LocalExecutor
 from tiresias.live.errors import Invalid
+from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
-from tiresias.live.places import Places
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store
 
@@ -88,18 +88,18 @@ def open_manager(
     survey = _survey(options, driver)
     chosen = _chosen(options)
     settings = _settings(options)
-    places = Places(home)
+    paths = HomePaths(home)
     home.mkdir(parents=True, exist_ok=True, mode=0o711)
-    store = Store.open(places.journal, home=home)
+    store = Store.open(paths.journal, home=home)
     try:
         is_fake = options.fake_gpus is not None
-        executor = LocalExecutor(places.executor, driver=None if is_fake else driver)
+        executor = LocalExecutor(paths.executor, driver=None if is_fake else driver)
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(home, store, executor, machine, chosen, settings=settings)
     except OptionError as error:  # a plug-in that the journal's policy comes from, most of all
         store.close()
-        raise Invalid(f"{places.journal}: {error}; start the manager with what it was used with") from None
+        raise Invalid(f"{paths.journal}: {error}; start the manager with what it was used with") from None
     except BaseException:
         store.close()
         raise

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from tiresias.core.model import INFINITY, Phase
 from tiresias.core.state import JobState
-from tiresias.live import gates
-from tiresias.live.keeper import Keeper
+from tiresias.live import admission
+from tiresias.live.journal import Journal
 from tiresias.live.reports import WhyReport
 
 SHOWN = 5  # jobs ahead that are named
@@ -30,16 +31,21 @@ def quick_reason(job: JobState, slots: int) -> str:
     return "BehindHigherRank"
 
 
-def why(books: Keeper, job: JobState) -> WhyReport:
+def why(
+    job: JobState,
+    journal: Journal,
+    out_of_service: Mapping[str, str],
+    gpu_limit_of: Callable[[str], int | None],
+) -> WhyReport:
     """For an active job."""
-    state = books.state
-    found = books.controller.why(job.id)
+    state = journal.state
+    found = journal.controller.why(job.id)
     assert found is not None
     report = WhyReport.of(found)
     if job.phase is Phase.STOPPING:
         _stopping(report, job)
     elif found.code == "Impossible":
-        out = ", ".join(f"{what} ({why})" for what, why in sorted(books.out_of_service.items()))
+        out = ", ".join(f"{what} ({why})" for what, why in sorted(out_of_service.items()))
         if out and job.gpus <= sum(node.gpus for node in state.ledger.nodes):
             report.code = "OutOfService"
             report.text = f"needs {job.gpus} GPUs, {state.ledger.gpus} are in service; out of service: {out}"
@@ -47,7 +53,7 @@ def why(books: Keeper, job: JobState) -> WhyReport:
     elif found.code == "Held":
         report.next_step = f"`tir release {job.id}`"
     elif job.deferred:
-        _deferred(books, job, report)
+        _deferred(job, journal, gpu_limit_of, report)
     elif found.code == "WaitingForVictimsToExit":
         report.next_step = "nothing to do: it starts as soon as the runs before it have saved and ended"
     elif found.code == "Fragmented":
@@ -55,16 +61,16 @@ def why(books: Keeper, job: JobState) -> WhyReport:
     elif found.code in ("WaitingForItsKind", "KeptForJobsAhead"):
         report.next_step = "wait: slots are handed over in the order of ranks"
     elif found.code in ("BehindHigherRank", "BehindBlockedHead"):
-        report.ahead = [other.id for other in islice(_ahead(books, job), SHOWN)]
+        report.ahead = [other.id for other in islice(_ahead(journal, job), SHOWN)]
         report.next_step = f"wait, or see who is ahead: `tir ls`; fewer GPUs than {job.gpus} may fit sooner"
     return report
 
 
-def _ahead(books: Keeper, job: JobState):  # type: ignore[no-untyped-def]
-    for other in books.state.jobs.values():
+def _ahead(journal: Journal, job: JobState):  # type: ignore[no-untyped-def]
+    for other in journal.state.jobs.values():
         if other.pinned:
             yield other
-    for other in books.controller.target:
+    for other in journal.controller.target:
         if other is job:
             return
         if other.admitted:
@@ -81,30 +87,34 @@ def _stopping(report: WhyReport, job: JobState) -> None:
     report.next_step = "nothing to do"
 
 
-def _deferred(books: Keeper, job: JobState, report: WhyReport) -> None:
-    note = books.notes[job.id]
-    light = note.light
-    if job.deferred == gates.DEPENDENCY:
-        unmet = [other for other in light.after if other in books.state.jobs]
-        names = ", ".join(f"job {other} ({books.state.jobs[other].phase})" for other in unmet)
+def _deferred(
+    job: JobState, journal: Journal, gpu_limit_of: Callable[[str], int | None], report: WhyReport
+) -> None:
+    managed = journal.managed[job.id]
+    spec = managed.spec
+    if job.deferred == admission.DEPENDENCY:
+        unmet = [other for other in spec.after if other in journal.state.jobs]
+        names = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
         report.text = f"it comes after {names}"
         report.next_step = "wait until they have succeeded"
-    elif job.deferred == gates.BEGIN:
-        left_s = max(0.0, (light.begin_at or 0.0) - books.now())
+    elif job.deferred == admission.BEGIN:
+        left_s = max(0.0, (spec.begin_at or 0.0) - journal.now())
         report.text = f"it begins in {left_s:.0f} s at the earliest, as you asked"
         report.next_step = "wait"
-    elif job.deferred == gates.PREFLIGHT:
-        report.text = f"its command is tried out on one GPU first, by job {note.preflight_job}"
-        report.next_step = f"`tir logs {note.preflight_job}`"
-    elif job.deferred == gates.QUOTA:
-        limit = books.gates.limit_of(light.user)
-        report.text = f"{light.user} may use {limit} GPUs at once, and others of their jobs come first"
+    elif job.deferred == admission.PREFLIGHT:
+        report.text = f"its command is tried out on one GPU first, by job {managed.preflight_job}"
+        report.next_step = f"`tir logs {managed.preflight_job}`"
+    elif job.deferred == admission.QUOTA:
+        limit = gpu_limit_of(spec.user)
+        report.text = f"{spec.user} may use {limit} GPUs at once, and others of their jobs come first"
         report.next_step = "wait until one of them ends, or ask an admin for a higher limit"
-    elif job.deferred == gates.ARRAY:
-        report.text = f"at most {light.array_limit} jobs of its array may run at once"
+    elif job.deferred == admission.ARRAY:
+        report.text = f"at most {spec.array_limit} jobs of its array may run at once"
         report.next_step = "wait"
-    elif job.deferred == gates.BACKOFF and job.deferred_until != INFINITY:
-        left_s = max(0.0, job.deferred_until - books.now())
-        words = note.failure.get("sentence", "its last run failed")
-        report.text = f"{words} Tried again in {left_s:.0f} s (retry {note.retries_used} of {light.retries})"
+    elif job.deferred == admission.BACKOFF and job.deferred_until != INFINITY:
+        left_s = max(0.0, job.deferred_until - journal.now())
+        words = managed.failure.get("sentence", "its last run failed")
+        report.text = (
+            f"{words} Tried again in {left_s:.0f} s (retry {managed.retries_used} of {spec.retries})"
+        )
         report.next_step = f"`tir logs {job.id}`"

@@ -47,7 +47,7 @@ class LiveLab:
         """Leave no process behind."""
         for job in list(self.manager.state.jobs.values()):
             with suppress(StoreError):
-                self.manager.cancel(ADMIN, job.id)
+                self.manager.requests.cancel(ADMIN, job.id)
         for run in list(self.manager.state.runs.values()):
             self.manager.executor.stop(run.id, 0.0)
         self.until(lambda: not self.manager.state.runs)
@@ -69,7 +69,7 @@ class LiveLab:
         asked.setdefault("cwd", str(self.home))
         asked.setdefault("env", {"PATH": os.environ["PATH"]})
         asked.setdefault("grace_s", 10.0)
-        [id] = self.manager.submit(by, [Submission(argv, **asked)])
+        [id] = self.manager.requests.submit(by, [Submission(argv, **asked)])
         self.manager.flush()
         return id
 
@@ -95,13 +95,13 @@ class LiveLab:
         self.until(lambda: all(self.of(id).phase == Phase.RUNNING for id in ids))
 
     def of(self, id: JobId) -> JobSummary:
-        return self.manager.summary(ADMIN, id)
+        return self.manager.queries.summary(ADMIN, id)
 
     def summaries(self) -> list[JobSummary]:
-        return self.manager.summaries(ADMIN, ended=True)[0]
+        return self.manager.queries.summaries(ADMIN, ended=True)[0]
 
     def output(self, id: JobId, run: int | None = None) -> str:
         """What it has written so far."""
         with suppress(NotFound, FileNotFoundError):
-            return self.manager.log_file(ADMIN, id, run).path.read_text()
+            return self.manager.queries.log_file(ADMIN, id, run).path.read_text()
         return ""

@@ -1,7 +1,7 @@
 """A manager whose runs are not started, to see what the manager itself costs.
 
     with still_manager(tmp_path, gpus=256) as (manager, executor):
-        manager.submit(caller, submissions)
+        manager.requests.submit(caller, submissions)
         manager.flush()
         executor.finish(run_id)
         manager.poll()

@@ -162,7 +162,7 @@ class Simulation:
 
     def _tidy(self) -> None:
         """Only if there is something to do: whoever stirs the manager up hides that it overslept."""
-        if self.life is not None and self.life.manager.out_of_service:
+        if self.life is not None and self.life.manager.gpu_health.out_of_service:
             self.user.tidy(self.life.manager)
         self.world.after(TIDIES_S, self._tidy)
 
@@ -176,7 +176,7 @@ class Simulation:
         """When the manager wants to be woken, in true time."""
         if self.life is None:
             return float("inf")
-        due_at = self.world.at + self.life.manager.next_due_at - self.life.manager.clock.now()
+        due_at = self.world.at + self.life.manager.next_due_at - self.life.manager.journal.clock.now()
         return max(due_at, self._wake_at)
 
     def _serve(self) -> None:
@@ -184,7 +184,7 @@ class Simulation:
         if self.life is None or self.world.at < self._wake_at:
             return
         manager, commits = self.life.manager, self.life.store.commits
-        self.witness.clock_now = manager.clock.now()
+        self.witness.clock_now = manager.journal.clock.now()
         try:
             if self.life.executor.has_news:
                 manager.poll()
@@ -258,7 +258,7 @@ class Simulation:
         self.world.after(self.rng.random() * THINKS_S, self._user_acts)
         if self.life is not None:
             try:
-                self.user.act(self.life.manager, self.life.manager.clock.now())
+                self.user.act(self.life.manager, self.life.manager.journal.clock.now())
             except Killed:
                 self._die()
 

@@ -126,7 +126,7 @@ class User:
         names = " ".join(job.name for job in jobs)
         self._tell("submits", names, key)
         try:
-            ids = manager.submit(ANNA, [job.submission for job in jobs], key=key, digest=names)
+            ids = manager.requests.submit(ANNA, [job.submission for job in jobs], key=key, digest=names)
         except Unavailable:
             self._again.append(lambda manager: self._submit(manager, jobs, key))
             return
@@ -173,7 +173,7 @@ class User:
         def sure() -> None:
             job.is_cancel_sure = True
 
-        if self._try("cancel", id, do=lambda: manager.cancel(ANNA, id)):
+        if self._try("cancel", id, do=lambda: manager.requests.cancel(ANNA, id)):
             self._asked(sure)
 
     def _hold(self, manager: Manager) -> None:
@@ -186,7 +186,7 @@ class User:
         def sure() -> None:
             job.is_hold_sure = job.releases == releases
 
-        if self._try("hold", id, do=lambda: manager.hold(ANNA, id)):
+        if self._try("hold", id, do=lambda: manager.requests.hold(ANNA, id)):
             self._asked(sure)
 
     def _release(self, manager: Manager) -> None:
@@ -200,7 +200,7 @@ class User:
         assert id is not None
         job.is_hold_sure = False
         job.releases += 1
-        if self._try("release", id, do=lambda: manager.release(ANNA, id)):
+        if self._try("release", id, do=lambda: manager.requests.release(ANNA, id)):
             self._asked(lambda: None)
 
     def _requeue(self, manager: Manager) -> None:
@@ -209,7 +209,7 @@ class User:
             return
         id = job.id
         job.is_stop_asked = True
-        if self._try("requeue", id, do=lambda: manager.requeue(ANNA, id)):
+        if self._try("requeue", id, do=lambda: manager.requests.requeue(ANNA, id)):
             self._asked(lambda: None)
 
     def _prioritise(self, manager: Manager) -> None:
@@ -223,12 +223,12 @@ class User:
         def sure() -> None:
             job.sure_priority = priority.value
 
-        if self._try("change", id, changes, do=lambda: manager.change(ADMIN, id, changes)):
+        if self._try("change", id, changes, do=lambda: manager.requests.change(ADMIN, id, changes)):
             self._asked(sure)
 
     def _drain(self, manager: Manager) -> None:
         what = self._rng.choice(self._slots + self._nodes)
-        if self._try("drain", what, do=lambda: manager.drain(ADMIN, what, "to see what happens")):
+        if self._try("drain", what, do=lambda: manager.requests.drain(ADMIN, what, "to see what happens")):
             self._drained.add(what)
             self._asked(lambda: self._sure_drained(what))
 
@@ -243,7 +243,7 @@ class User:
     def _undrain_one(self, manager: Manager, what: str) -> None:
         # From the asking on nothing is sure, also of slots that were drained one by one.
         self._promises.sure_drained -= self._slots_of(what)
-        if self._try("undrain", what, do=lambda: manager.undrain(ADMIN, what)):
+        if self._try("undrain", what, do=lambda: manager.requests.undrain(ADMIN, what)):
             self._drained.discard(what)
             self._asked(lambda: None)
 
@@ -257,7 +257,7 @@ class User:
         def sure() -> None:
             self._promises.sure_policy = name
 
-        if self._try("policy", name, options, do=lambda: manager.set_policy(ADMIN, name, options)):
+        if self._try("policy", name, options, do=lambda: manager.requests.set_policy(ADMIN, name, options)):
             self._asked(sure)
 
     def _set_limit(self, manager: Manager) -> None:
@@ -268,7 +268,7 @@ class User:
             self._promises.sure_gpu_limit = most
 
         limits = Limits(max_running_gpus=most)
-        if self._try("limit", most, do=lambda: manager.set_limits(ADMIN, ANNA.user, limits)):
+        if self._try("limit", most, do=lambda: manager.requests.set_limits(ADMIN, ANNA.user, limits)):
             # Only the last of several that are acknowledged together counts, and it is the last in line.
             self._asked(sure)
 
@@ -282,7 +282,7 @@ class User:
         for what in self._slots + self._nodes:
             self._undrain_one(manager, what)
         self._promises.sure_gpu_limit = None
-        manager.set_limits(ADMIN, ANNA.user, Limits())
+        manager.requests.set_limits(ADMIN, ANNA.user, Limits())
 
     _meddling: ClassVar[list[Callable[[User, Manager], None]]] = [
         _cancel,

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from tiresias.core.model import RunId
-from tiresias.live import progress
-from tiresias.live.progress import ProgressBook
+from tiresias.live import progress_reader
+from tiresias.live.progress_reader import ProgressReader
 
 RUN = RunId(1)
 
@@ -19,33 +19,33 @@ def lines(steps: range, **metrics: object) -> bytes:
 
 def test_of_a_long_story_the_beginning_and_the_end_are_read(tmp_path: Path, monkeypatch) -> None:
     bytes_read = []
-    read = progress.read_reports
+    read = progress_reader.read_reports
 
     def counted(*arguments: object) -> object:
         found = read(*arguments)
         bytes_read.append(len(found.reports))
         return found
 
-    monkeypatch.setattr(progress, "read_reports", counted)
+    monkeypatch.setattr(progress_reader, "read_reports", counted)
     path = tmp_path / "report-0.jsonl"
     path.write_bytes(b'{"at":1000.0,"step":0,"total_steps":500000}\n' + lines(range(1, 200_000), loss=0.5))
-    book = ProgressBook()
-    found = book.of(RUN, tmp_path, 201_000.0)
+    reader = ProgressReader()
+    found = reader.latest(RUN, tmp_path, 201_000.0)
     assert found is not None
     assert (found.step, found.total_steps, found.metrics) == (199_999, 500_000, {"loss": 0.5})
     assert found.steps_per_s is not None
     assert 0.9 < found.steps_per_s < 1.1
     assert sum(bytes_read) < 3000, "not all of it"
-    assert book.told(RUN, tmp_path, 201_000.0) == [[1000.0, 0], [200_999.0, 199_999]]
+    assert reader.first_and_last(RUN, tmp_path, 201_000.0) == [[1000.0, 0], [200_999.0, 199_999]]
     with path.open("ab") as file:
         file.write(lines(range(200_000, 200_003)))
-    assert book.of(RUN, tmp_path, 201_003.0).step == 200_002
+    assert reader.latest(RUN, tmp_path, 201_003.0).step == 200_002
 
 
 def test_a_training_that_writes_without_end_makes_nobody_wait(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "report-0.jsonl"
     path.write_bytes(lines(range(2000)))
-    read, calls = progress.read_reports, []
+    read, calls = progress_reader.read_reports, []
 
     def read_while_it_grows(*arguments: object) -> object:
         calls.append(arguments)
@@ -53,6 +53,6 @@ def test_a_training_that_writes_without_end_makes_nobody_wait(tmp_path: Path, mo
             file.write(lines(range(2000 * len(calls), 2000 * (len(calls) + 1))))
         return read(*arguments)
 
-    monkeypatch.setattr(progress, "read_reports", read_while_it_grows)
-    assert ProgressBook().of(RUN, tmp_path, 2000.0) is not None
-    assert len(calls) <= progress.MOST_READS
+    monkeypatch.setattr(progress_reader, "read_reports", read_while_it_grows)
+    assert ProgressReader().latest(RUN, tmp_path, 2000.0) is not None
+    assert len(calls) <= progress_reader.MOST_READS

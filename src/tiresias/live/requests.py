@@ -1,34 +1,77 @@
-"""What users and admins may ask of the manager. Applied at once; durable with the next `flush`."""
+"""What users and administrators may ask of the manager. A request is checked, and turned into facts.
+
+What a request brings about is applied at once and durable with the next `flush` of the manager. A request
+that cannot be met raises Refused (errors.py) and changes nothing.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 from tiresias.core import facts as f
 from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
-from tiresias.core.plugins import OptionError, placers, policies
-from tiresias.core.state import JobState
+from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
-from tiresias.live.books import LIMITS
+from tiresias.live import admission
+from tiresias.live.admission import LIMITS, UNDECIDED, Admission
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
-from tiresias.live.gates import UNDECIDED
-from tiresias.live.learning import GIVEN, MEASURED, Learner
-from tiresias.live.machine import MISSING
-from tiresias.live.notes import Note, fingerprint
-from tiresias.live.reports import Limits
+from tiresias.live.gpu_health import GpuHealth
+from tiresias.live.journal import Input, Journal
+from tiresias.live.machine import MISSING, Machine
+from tiresias.live.managed_jobs import ManagedJob
+from tiresias.live.models import Models
+from tiresias.live.placer_feedback import GIVEN, MEASURED, PlacerFeedback
+from tiresias.live.preview import preview
+from tiresias.live.repeated_failures import RepeatedFailures
+from tiresias.live.reports import DryRun, Limits, WhyReport
+from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
-WAITING = (Phase.PENDING, Phase.SUSPENDED)
+CHANGEABLE = ("grace_s", "name", "priority", "retries", "tenant", "time_limit_s")
+WOULD_WAIT = {  # what a job that is not submitted yet would wait for
+    admission.DEPENDENCY: "it would come after jobs that have not ended",
+    admission.BEGIN: "it would begin no sooner than asked",
+    admission.QUOTA: "its user's limit of GPUs at once is used up by jobs that come first",
+}
 
 
-class Desk(Learner):
-    """Takes requests."""
+class Driver(Protocol):
+    """What requests need of the manager."""
+
+    def apply(self, given: Input) -> None:
+        """Handle facts, and all that follows from them."""
+
+    def switch(self, chosen: Chosen, policy: Policy, placer: Placer, *, keeps_memory: bool) -> None:
+        """Commit what was decided so far, then decide by another policy or placer."""
+
+
+@dataclass(slots=True)
+class Requests:
+    """Applies what callers ask for, if they may."""
+
+    driver: Driver
+    journal: Journal
+    admission: Admission
+    gpu_health: GpuHealth
+    feedback: PlacerFeedback
+    failures: RepeatedFailures
+    models: Models
+    machine: Machine
+    settings: Settings
+
+    @property
+    def _state(self) -> State:
+        return self.journal.state
+
+    def _apply(self, *facts: f.Fact) -> None:
+        self.driver.apply(Input(facts))
 
     # --- submitting ------------------------------------------------------------------------------------
 
@@ -38,61 +81,48 @@ class Desk(Learner):
         """All of them or none; the same key again gives the same jobs again."""
         if key is not None and (known := self._known_key(caller, key, digest)) is not None:
             return known
-        self.check_ready()
+        self.journal.check_ready()
         if not 0 < len(submissions) <= MOST_AT_ONCE:
             raise Invalid(f"{len(submissions)} jobs at once: give between 1 and {MOST_AT_ONCE}")
         with self.models.trying():
-            asked = [self._checked(caller, submission) for submission in submissions]
-            self._check_count(caller, asked)
-            self._batch.settings |= self.models.keep()
-        at = self.now()
+            checked = [self._checked(caller, submission) for submission in submissions]
+            self._check_count(caller, checked)
+            for name, value in self.models.keep().items():
+                self.journal.keep_setting(name, value)
+        at = self.journal.now()
         ids: list[JobId] = []
         facts: list[f.Fact] = []
-        needs: dict[JobId, list[JobId]] = {}
-        for submission in asked:
-            id = self._new_id()
-            note = self.notes.enter(id, Note.of(submission))
-            needs[id] = self._unmet(submission)
-            self._batch.submissions[id] = submission.to_json()
-            if submission.preflight:
-                child = self._preflight(id, submission)
-                facts.append(f.JobSubmitted(at, self.notes[child].light.to_job(child, at)))
-                if self.gates.may_bar(self.notes[child]):
-                    facts.append(f.JobDeferred(at, child, UNDECIDED))
-                needs[child] = list(needs[id])  # it may need what they leave behind
-                needs[id].append(child)
-            facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
-            if self.gates.may_bar(note):
-                facts.append(f.JobDeferred(at, id, UNDECIDED))
+        for submission in checked:
+            id = self.journal.new_job_id()
+            child = self._add_preflight(id, submission, at, facts) if submission.preflight else None
+            self._add(id, ManagedJob.of(submission), submission, at, facts, preflight_job=child)
             ids.append(id)
-        for id in needs:
-            self.note(id)
         if key is not None:
-            self._batch.keys[f"{caller.user}/{key}"] = SubmissionKey(ids, digest)
-        self.apply(*facts)
-        for id, unmet in needs.items():
-            self.gates.add(id, unmet)
-        self.settle()
+            self.journal.keep_key(f"{caller.user}/{key}", SubmissionKey(ids, digest))
+        self._apply(*facts)
         return ids
 
-    def _new_id(self) -> JobId:
-        id = self.next_job_id
-        self.next_job_id = JobId(id + 1)
-        return id
+    def _add(
+        self,
+        id: JobId,
+        managed: ManagedJob,
+        submission: Submission,
+        at: float,
+        facts: list[f.Fact],
+        **links: Any,
+    ) -> None:
+        """Append the facts that submit one job; `links` are to or from its preflight."""
+        managed = replace(managed, **links)
+        self.journal.managed.add(id, managed)
+        self.journal.keep_submission(id, submission.to_json())
+        facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
+        if self.admission.may_defer(managed):
+            facts.append(f.JobDeferred(at, id, UNDECIDED))
 
-    def _known_key(self, caller: Caller, key: str, digest: str) -> list[JobId] | None:
-        name = f"{caller.user}/{key}"
-        known = self._batch.keys.get(name) or self.store.submission_key(name)
-        if known is None:
-            return None
-        if known.digest != digest:
-            raise Conflict(f"the Idempotency-Key {key!r} was used for another submission; choose a new one")
-        return list(known.jobs)
-
-    def _preflight(self, id: JobId, submission: Submission) -> JobId:
-        """The job that tries the command out on one GPU."""
-        child = self._new_id()
-        tried = replace(
+    def _add_preflight(self, id: JobId, submission: Submission, at: float, facts: list[f.Fact]) -> JobId:
+        """Append the facts that submit the job that tries the command on one GPU."""
+        child = self.journal.new_job_id()
+        trial = replace(
             submission,
             gpus=1,
             nodes=None,
@@ -105,11 +135,17 @@ class Desk(Learner):
             array_limit=None,
             snapshot="",
         )
-        note = self.notes.enter(child, Note.of(tried))
-        note.preflight_of = id
-        self.notes[id].preflight_job = child
-        self._batch.submissions[child] = tried.to_json()
+        self._add(child, ManagedJob.of(trial), trial, at, facts, preflight_of=id)
         return child
+
+    def _known_key(self, caller: Caller, key: str, digest: str) -> list[JobId] | None:
+        name = f"{caller.user}/{key}"
+        known = self.journal.submission_key(name)
+        if known is None:
+            return None
+        if known.digest != digest:
+            raise Conflict(f"the Idempotency-Key {key!r} was used for another submission; choose a new one")
+        return list(known.jobs)
 
     def _checked(self, caller: Caller, submission: Submission) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
@@ -119,18 +155,18 @@ class Desk(Learner):
         _check_shape(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
-        nodes = self.state.ledger.nodes
+        nodes = self._state.ledger.nodes
         if why := never_met(asked.to_job(JobId(0), 0.0).demand, nodes):
             raise Impossible(f"it {why}")
         if asked.nodes is not None and asked.nodes > len(nodes):
             raise Impossible(f"it asks for {asked.nodes} nodes, and there are {len(nodes)}; ask for fewer")
-        limit = self.gates.limit_of(asked.user)
+        limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
         for other in asked.after:
-            if other in self.state.jobs:
+            if other in self._state.jobs:
                 continue
-            if (record := self.record(other)) is None:
+            if (record := self.journal.job_record(other)) is None:
                 raise NotFound(f"--after {other}: there is no job {other}")
             if record.phase is not Phase.SUCCEEDED:
                 raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
@@ -139,71 +175,61 @@ class Desk(Learner):
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""
-        alike = self._failed_alike.get(fingerprint(asked)) if self._failed_alike else None
-        if alike is not None and alike.times >= self.settings.refuse_after and not asked.force:
-            times, id, reason, words = alike
+        failure = self.failures.of(asked)
+        if failure is not None and failure.times >= self.settings.refuse_after and not asked.force:
+            times, id, reason, words = failure
             raise Impossible(
                 f"this command failed in the same way {times} times ({reason}: {words}), last in job"
                 f" {id}; see `tir logs {id}`, mend it, or submit it all the same with --force"
             )
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
-        most = self.gates.limits_of(caller.user).max_active_jobs
+        most = self.admission.limits_of(caller.user).max_active_jobs
         if most is None:
             return
-        active = len(self.gates.by_user.get(caller.user, ()))
+        active = self.admission.active_jobs_of(caller.user)
         if active + len(asked) > most:
             raise Impossible(
                 f"{caller.user} may have {most} active jobs, has {active} and submits {len(asked)} more;"
                 " wait until some have ended, or ask an admin for a higher limit"
             )
 
-    def _unmet(self, submission: Submission) -> list[JobId]:
-        return [other for other in submission.after if other in self.state.jobs]
-
     # --- one job ---------------------------------------------------------------------------------------
 
     def cancel(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
         if not job.cancelled:
-            self.apply(f.JobCancelled(self.now(), id))
-            self.settle()
+            self._apply(f.JobCancelled(self.journal.now(), id))
 
     def hold(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
         if not job.held:
-            self.apply(f.JobHeld(self.now(), id))
-            self.gates.touch_job(id)
-            self.settle()
+            self._apply(f.JobHeld(self.journal.now(), id))
 
     def release(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
         if not job.held:
             raise Conflict(f"job {id} is {job.phase}, not held")
-        at = self.now()
+        at = self.journal.now()
         facts: list[f.Fact] = [f.JobReleased(at, id)]
-        if job.run is None and not job.deferred and self.gates.may_bar(self.notes[id]):
+        if job.run is None and not job.deferred and self.admission.may_defer(self.journal.managed[id]):
             facts.append(f.JobDeferred(at, id, UNDECIDED))
-        self.apply(*facts)
-        self.gates.touch_job(id)
-        self.settle()
+        self._apply(*facts)
 
     def requeue(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
         if job.run is None:
             raise Conflict(f"job {id} is {job.phase}: it is in the queue already")
         if job.phase is not Phase.STOPPING:
-            self.apply(f.JobRequeued(self.now(), id))
+            self._apply(f.JobRequeued(self.journal.now(), id))
 
     def change(self, caller: Caller, id: JobId, changes: Mapping[str, Any]) -> None:
-        """Priority, name, tenant, time_limit_s, retries, grace_s."""
+        """Change some of what was asked for; see CHANGEABLE."""
         job = self._own(caller, id)
-        note = self.notes[id]
-        known = {"priority", "name", "tenant", "time_limit_s", "retries", "grace_s"}
-        if odd := sorted(changes.keys() - known):
-            raise Invalid(f"{odd[0]!r} cannot be changed; what can: {', '.join(sorted(known))}")
+        if odd := sorted(changes.keys() - set(CHANGEABLE)):
+            raise Invalid(f"{odd[0]!r} cannot be changed; what can: {', '.join(CHANGEABLE)}")
         try:
-            new = replace(note.light, **changes)
+            new = replace(self.journal.managed[id].spec, **changes)
         except TypeError as error:
             raise Invalid(f"job {id} cannot be changed so: {error}") from None
         if "priority" in changes:
@@ -211,24 +237,19 @@ class Desk(Learner):
             if new.priority is Priority.HIGH and not caller.is_admin:
                 raise Denied("priority=high needs an admin")
         _check_shape(new)
-        self.notes.change(id, new)
+        self.journal.managed.update(id, spec=new)
         if "time_limit_s" in changes:
-            note.is_expired = False  # whether it has passed is seen anew
-        self.note(id)
-        at = self.now()
-        self.apply(
-            f.JobChanged(
-                at, replace(job.job, priority=new.priority, name=new.name, tenant=new.tenant)
-            )
-        )
+            self.journal.managed.update(id, is_expired=False)  # whether it has passed is seen anew
+        changed = replace(job.job, priority=new.priority, name=new.name, tenant=new.tenant)
+        self._apply(f.JobChanged(self.journal.now(), changed))
 
     def _own(self, caller: Caller, id: JobId) -> JobState:
         """The active job, if the caller may touch it."""
-        self.check_ready()
-        job = self.state.jobs.get(id)
+        self.journal.check_ready()
+        job = self._state.jobs.get(id)
         owner = job.user if job is not None else None
         if job is None:
-            record = self.record(id)
+            record = self.journal.job_record(id)
             if record is None:
                 raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
             owner = record.job.user
@@ -236,41 +257,37 @@ class Desk(Learner):
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         if job is None:
             assert record is not None
-            raise Conflict(f"job {id} has {record.phase}; submit it again if it shall run once more")
+            raise Conflict(f"job {id} has ended ({record.phase}); submit it again to run it once more")
         return job
 
     # --- the cluster -----------------------------------------------------------------------------------
 
     def drain(self, caller: Caller, what: str, reason: str = "") -> None:
         """Nothing new starts on a node (`box`) or a slot (`box:3`); what runs there goes on."""
-        self._admin(caller, "drain")
-        node, index = self._place(what)
-        if index is not None:
-            self.withdraw(what, reason or f"drained by {caller.user}")
-            return
-        self.out_of_service[node] = reason or f"drained by {caller.user}"
-        self.apply(f.NodeDrained(self.now(), node))
-        self._keep_reasons()
+        self._check_admin(caller, "drain")
+        reason = reason or f"drained by {caller.user}"
+        is_node = self._is_node(what)
+        self.driver.apply(
+            self.gpu_health.drain_node(what, reason) if is_node else self.gpu_health.withdraw(what, reason)
+        )
 
     def undrain(self, caller: Caller, what: str) -> None:
-        self._admin(caller, "undrain")
-        node, index = self._place(what)
-        if index is not None:
-            if what not in self.machine.gpus:
-                raise Conflict(f"{what} has no GPU: {MISSING}; start the manager again when it is back")
-            self.restore(what)
+        self._check_admin(caller, "undrain")
+        if self._is_node(what):
+            self.driver.apply(self.gpu_health.restore_node(what))
             return
-        self.out_of_service.pop(node, None)
-        self.apply(f.NodeRestored(self.now(), node))
-        self._keep_reasons()
+        if what not in self.machine.gpus:
+            raise Conflict(f"{what} has no GPU: {MISSING}; start the manager again when it is back")
+        self.driver.apply(self.gpu_health.restore(what))
 
-    def _place(self, what: str) -> tuple[str, int | None]:
-        nodes = {node.name: node for node in self.state.ledger.nodes}
+    def _is_node(self, what: str) -> bool:
+        """Whether this is a node; else it is a slot, or refused."""
+        nodes = {node.name: node for node in self._state.ledger.nodes}
         if what in nodes:
-            return what, None
+            return True
         name, colon, index = what.rpartition(":")
         if colon and name in nodes and index.isdecimal() and int(index) < nodes[name].gpus:
-            return name, int(index)
+            return False
         known = ", ".join(sorted(nodes))
         raise NotFound(f"there is no node or slot {what!r}; nodes: {known}; a slot is NODE:INDEX")
 
@@ -283,56 +300,62 @@ class Desk(Learner):
         placer_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Go on under another policy or other options, with all jobs as they are."""
-        self._admin(caller, "change the policy")
+        self._check_admin(caller, "change the policy")
+        journal, feedback = self.journal, self.feedback
         if placer is None:
-            placer = self.chosen.placer
-            placer_options = self.placer_given if placer_options is None else placer_options
+            placer = journal.chosen.placer
+            placer_options = feedback.given if placer_options is None else placer_options
         given = dict(placer_options or {})
         try:
             chosen = Chosen(policy, dict(options), placer, given)
-            made = policies.make(policy, chosen.options)
+            new_policy = policies.make(policy, chosen.options)
             placers.make(placer, given)
-            chosen = self.completed(chosen, given, str(self.chosen.placer_options.get(MEASURED, "")))
-            place = placers.make(placer, chosen.placer_options)
+            measured = str(journal.chosen.placer_options.get(MEASURED, ""))
+            chosen = feedback.completed(chosen, given, measured)
+            new_placer = placers.make(placer, chosen.placer_options)
         except OptionError as error:
             raise Invalid(str(error)) from None
-        if chosen == self.chosen:
-            self._batch.settings[GIVEN] = self.placer_given = given
+        before, feedback.given = feedback.given, given
+        if chosen == journal.chosen:
+            journal.keep_setting(GIVEN, given)
             return
-        is_same = (policy, chosen.options) == (self.chosen.policy, self.chosen.options)
+        is_same = (policy, chosen.options) == (journal.chosen.policy, journal.chosen.options)
         if is_same:
-            made = self.controller.policy
-        before = self.placer_given
+            new_policy = journal.controller.policy
         try:
-            self.flush()  # what was decided so far, was decided under the old one
-            self.placer_given = given
-            self.go_on_under(chosen, made, place, keeps_memory=is_same)
+            self.driver.switch(chosen, new_policy, new_placer, keeps_memory=is_same)
         except StoreError as error:
-            self.placer_given = before
+            feedback.given = before
             raise Unavailable(str(error)) from None
-        self.apply(f.TimerFired(self.now()))
 
     def set_limits(self, caller: Caller, user: str, limits: Limits) -> None:
-        """For one user, or for everybody who has none of his own ("*")."""
-        self._admin(caller, "set limits")
+        """For one user, or for all users that have no limits of their own (`*`)."""
+        self._check_admin(caller, "set limits")
         for name, value in asdict(limits).items():
             if value is not None and value < 0:
                 raise Invalid(f"{name}={value}: give a number from 0 on, or none")
         if not user:
-            raise Invalid("whose limits? give a user, or * for everybody")
-        if limits == Limits():
-            self.gates.limits.pop(user, None)
-        else:
-            self.gates.limits[user] = limits
-        self._batch.settings[LIMITS] = {who: asdict(what) for who, what in self.gates.limits.items()}
-        for id in self.state.jobs:
-            self.gates.touch_job(id)
-        self.settle()
+            raise Invalid("no user is named; give a user, or * for all users")
+        self.admission.set_limits(user, limits)
+        self.journal.keep_setting(LIMITS, {who: asdict(what) for who, what in self.admission.limits.items()})
+        self._apply()
 
-    def _admin(self, caller: Caller, what: str) -> None:
+    def _check_admin(self, caller: Caller, what: str) -> None:
         if not caller.is_admin:
             raise Denied(f"only an admin may {what}, and {caller.user} is none")
-        self.check_ready()
+        self.journal.check_ready()
+
+    # --- trying ----------------------------------------------------------------------------------------
+
+    def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
+        """What would become of a submission now; nothing changes."""
+        with self.models.trying():
+            checked = self._checked(caller, submission)
+            at = self.journal.now()
+            if reason := self.admission.would_defer(checked, at):
+                return DryRun(False, [], [], WhyReport(reason, WOULD_WAIT[reason], ""))
+            job = checked.to_job(JobId(self.journal.next_job_id), at)
+            return preview(self.journal.controller, job, at)
 
 
 def _priority(value: Any) -> Priority:

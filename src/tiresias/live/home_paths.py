@@ -1,4 +1,4 @@
-"""Where things are in the manager's home."""
+"""Where the files of a manager are in its home."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tiresias.core.model import JobId
 
 
 @dataclass(slots=True, frozen=True)
-class Places:
-    """`home` holds all state of one manager."""
+class HomePaths:
+    """`home` holds all files of one manager."""
 
     home: Path
 
@@ -22,6 +22,10 @@ class Places:
     def executor(self) -> Path:
         return self.home / "executor"
 
+    @property
+    def snapshots(self) -> Path:
+        return self.home / "snapshots"
+
     def job(self, id: JobId) -> Path:
         return self.home / "jobs" / str(id)
 
@@ -31,6 +35,6 @@ class Places:
     def run(self, id: JobId, number: int) -> Path:
         return self.job(id) / "runs" / str(number)
 
-    def told(self, id: JobId, number: int) -> Path:
-        """Where a run's training leaves what it tells; see RunSpec.job_dir."""
+    def reports(self, id: JobId, number: int) -> Path:
+        """The directory in which the training of a run leaves its progress reports; see RunSpec.job_dir."""
         return self.run(id, number) / "job"

@@ -1,4 +1,4 @@
-"""What the manager tells. Nothing here changes anything; what ended is read from the journal."""
+"""What users and administrators may read from the manager. A query changes nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from typing import Any
 
 from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
-from tiresias.core.state import JobState, Run
-from tiresias.live.asking import Desk
+from tiresias.core.state import JobState, Run, State
+from tiresias.live.admission import Admission
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
+from tiresias.live.gpu_health import FOREIGN, GpuHealth
+from tiresias.live.home_paths import HomePaths
+from tiresias.live.journal import Journal
 from tiresias.live.losses import losses
-from tiresias.live.notes import Note
+from tiresias.live.machine import Machine
+from tiresias.live.placer_feedback import PlacerFeedback
+from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.reports import (
     EventReport,
     JobDetail,
@@ -26,6 +31,7 @@ from tiresias.live.reports import (
     ProgressReport,
     RunReport,
     SlotReport,
+    SlowdownRow,
     StatusReport,
     UsageRow,
     WhyReport,
@@ -35,13 +41,15 @@ from tiresias.live.why import quick_reason, why
 from tiresias.store import JobRecord, RunRecord
 
 SHORT_JOB_S = 300.0
-ACTIVE = 1 << 52  # cursors from here on are places in the list of active jobs, below it facts that ended jobs
+ACTIVE = (
+    1 << 52
+)  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
 HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progress")
 
 
 @dataclass(slots=True)
 class LogFile:
-    """Where a worker's output is. `is_over`: nothing will be appended any more."""
+    """Where the output of a worker is. If `is_over`, nothing will be appended to it."""
 
     path: Path
     run: int
@@ -51,12 +59,26 @@ class LogFile:
     job_over: bool
 
 
-class Window(Desk):
-    """Answers questions."""
+class Queries:
+    """Answers questions. What is active is read from the State, what has ended from the journal."""
 
-    def __init__(self, *args: Any, **named: Any):
-        super().__init__(*args, **named)
-        self._began_at = self.now()
+    def __init__(
+        self,
+        journal: Journal,
+        admission: Admission,
+        gpu_health: GpuHealth,
+        feedback: PlacerFeedback,
+        progress: ProgressReader,
+        machine: Machine,
+        paths: HomePaths,
+    ):
+        self._journal, self._admission, self._gpu_health = journal, admission, gpu_health
+        self._feedback, self._progress, self._machine, self._paths = feedback, progress, machine, paths
+        self._began_at = journal.now()
+
+    @property
+    def _state(self) -> State:
+        return self._journal.state
 
     # --- jobs ------------------------------------------------------------------------------------------
 
@@ -72,7 +94,7 @@ class Window(Desk):
     ) -> tuple[list[JobSummary], int | None]:
         """A page of active jobs (running, then in rank order, then the others), then of ended ones.
 
-        The order of active jobs changes while they start and end: who pages through many may miss some.
+        The order of active jobs changes while they start and end: a reader of many pages may miss some.
         """
         found: list[JobSummary] = []
         if cursor is None or cursor >= ACTIVE:
@@ -90,9 +112,9 @@ class Window(Desk):
             if len(found) == limit:
                 return found, ACTIVE - 1
             cursor = None
-        records, following = self.store.ended(limit - len(found), cursor)
-        if cursor is None or cursor == ACTIVE - 1:  # the first of these pages has a few more for a moment
-            records = [*self.endings(), *records]
+        records, following = self._journal.store.ended(limit - len(found), cursor)
+        if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
+            records = [*self._journal.uncommitted_endings(), *records]
         found += [
             self._ended(record, caller)
             for record in records
@@ -101,34 +123,34 @@ class Window(Desk):
         return found, following
 
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
-        job = self.state.jobs.get(id)
+        job = self._state.jobs.get(id)
         if job is not None:
             return self._active(job, caller)
         return self._ended(self._recorded(id), caller)
 
     def _in_order(self) -> list[JobState]:
-        jobs = self.state.jobs
+        jobs = self._state.jobs
         running = [job for job in jobs.values() if job.run is not None]
-        ranked = [job for job in self.controller.target if job.run is None]
+        ranked = [job for job in self._journal.controller.target if job.run is None]
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 
     def _active(self, job: JobState, caller: Caller) -> JobSummary:
-        now = self.now()
-        told = None
+        now = self._journal.now()
+        progress = None
         if job.run is not None:
-            told = self.progress.of(job.run.id, self.places.told(job.id, job.runs), now)
-        note = self.notes[job.id]
-        if told is None and note.progress is not None:
-            told = ProgressReport(**note.progress)
-        if told is not None and not caller.may_touch(job.user):
-            told.metrics = {}
+            progress = self._progress.latest(job.run.id, self._paths.reports(job.id, job.runs), now)
+        managed = self._journal.managed[job.id]
+        if progress is None and managed.progress is not None:
+            progress = ProgressReport(**managed.progress)
+        if progress is not None and not caller.may_touch(job.user):
+            progress.metrics = {}
         return JobSummary(
             job.id,
             job.job.name,
             job.user,
             job.phase.value,
-            quick_reason(job, self.state.ledger.gpus),
+            quick_reason(job, self._state.ledger.gpus),
             job.gpus,
             job.runs,
             job.preemptions,
@@ -137,7 +159,7 @@ class Window(Desk):
             None if job.first_started_at == INFINITY else job.first_started_at,
             None,
             None,
-            told,
+            progress,
             job.tenant,
             job.job.priority.value,
             self._queue(job),
@@ -145,18 +167,18 @@ class Window(Desk):
         )
 
     def _queue(self, job: JobState) -> int | None:
-        policy = self.controller.policy
+        policy = self._journal.controller.policy
         if not hasattr(policy.options, "queues") or not job.runs:
             return 1 if hasattr(policy.options, "queues") else None
         if job.key is not None:
             return int(job.key[1]) + 1
-        return int(policy.rank(job, self.state.memory, self.now())[0]) + 1
+        return int(policy.rank(job, self._state.memory, self._journal.now())[0]) + 1
 
     def _ended(self, record: JobRecord, caller: Caller) -> JobSummary:
         kept = record.record or {}
-        told = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
-        if told is not None and not caller.may_touch(record.job.user):
-            told.metrics = {}
+        progress = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
+        if progress is not None and not caller.may_touch(record.job.user):
+            progress.metrics = {}
         return JobSummary(
             record.id,
             record.job.name,
@@ -171,51 +193,55 @@ class Window(Desk):
             record.first_started_at,
             record.ended_at,
             kept.get("exit_code"),
-            told,
+            progress,
             record.job.tenant,
             record.job.priority.value,
             since_at=record.ended_at,
         )
 
     def _recorded(self, id: JobId) -> JobRecord:
-        record = self.record(id)
+        record = self._journal.job_record(id)
         if record is None:
             raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
         return record
 
     def find(self, caller: Caller, text: str) -> JobId:
-        """A number, or the name of a job: one of the caller's own, an active one, the latest first."""
+        """The job with this id or name. Of several: the caller's own, then active ones, then the latest."""
         if text.isdecimal() and len(text) < 16:
             return JobId(int(text))
-        own = (id for id in self.notes.named(text) if caller.may_touch(self.notes[id].light.user))
+        own = (
+            id
+            for id in self._journal.managed.named(text)
+            if caller.may_touch(self._journal.managed[id].spec.user)
+        )
         found = next(own, None)
         if found is None and not caller.is_admin:
             found = self._ended_of_name(text, caller.user)
         if found is None:
-            found = next(self.notes.named(text), None) or self._ended_of_name(text)
+            found = next(self._journal.managed.named(text), None) or self._ended_of_name(text)
         if found is None:
             raise NotFound(f"there is no job named {text!r}; `tir ls --all` lists all of them")
         return found
 
     def _ended_of_name(self, name: str, user: str | None = None) -> JobId | None:
-        for record in self.endings():
+        for record in self._journal.uncommitted_endings():
             if record.job.name == name and user in (None, record.job.user):
                 return record.id
-        return self.store.latest_of_name(name, user)
+        return self._journal.store.latest_of_name(name, user)
 
     def _readable(self, caller: Caller, id: JobId) -> JobState | None:
-        """The active job, if any; refuses what is somebody else's."""
-        job = self.state.jobs.get(id)
+        """The active job, or None if it has ended. A job of another user is refused."""
+        job = self._state.jobs.get(id)
         owner = job.user if job is not None else self._recorded(id).job.user
         if not caller.may_touch(owner):
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         return job
 
     def why(self, caller: Caller, id: JobId) -> WhyReport:
-        """Anybody may ask, of any job: it says nothing that `ls` does not."""
-        job = self.state.jobs.get(id)
+        """Why a job is where it is. Every user may ask about every job: the answer says no more than `ls`."""
+        job = self._state.jobs.get(id)
         if job is not None:
-            return why(self, job)
+            return why(job, self._journal, self._gpu_health.out_of_service, self._admission.gpu_limit_of)
         record = self._recorded(id)
         kept = record.record or {}
         if not caller.may_touch(record.job.user):
@@ -226,43 +252,42 @@ class Window(Desk):
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
-        body = None if id in self.notes else self._batch.notes.get(id) or self.store.note(id)
-        note = self.notes.get(id) or (None if body is None else Note.from_json(body))
-        if note is None:
+        managed = self._journal.managed_job(id)
+        if managed is None:
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
-        light = note.light
-        asked = self._batch.submissions.get(id) or self.store.submission(id) or {}
+        spec = managed.spec
+        env = (self._journal.submission(id) or {}).get("env", {})
         return JobDetail(
             self.summary(caller, id),
             self.why(caller, id),
-            list(light.command),
-            light.cwd,
-            sorted(asked.get("env", {})),
-            light.checkpoint_dir or str(self.places.checkpoint(id)),
-            light.workers,
-            light.launcher,
-            light.preemptible,
-            light.grace_s,
-            light.retries,
-            note.retries_used,
-            light.time_limit_s,
-            list(light.after),
-            light.array,
-            light.array_index,
-            light.model,
+            list(spec.command),
+            spec.cwd,
+            sorted(env),
+            spec.checkpoint_dir or str(self._paths.checkpoint(id)),
+            spec.workers,
+            spec.launcher,
+            spec.preemptible,
+            spec.grace_s,
+            spec.retries,
+            managed.retries_used,
+            spec.time_limit_s,
+            list(spec.after),
+            spec.array,
+            spec.array_index,
+            spec.model,
             self.runs(caller, id),
         )
 
     def runs(self, caller: Caller, id: JobId) -> list[RunReport]:
         self._readable(caller, id)
-        return [self._run(record) for record in self.store.runs(id)]
+        return [self._run(record) for record in self._journal.store.runs(id)]
 
     def _run(self, record: RunRecord) -> RunReport:
         exit = record.exit or {}
         return RunReport(
             record.id,
             record.number,
-            list(self.state.ledger.slot_names(record.allocation)),
+            list(self._state.ledger.slot_names(record.allocation)),
             record.granted_at,
             record.started_at,
             record.revoked_at,
@@ -283,7 +308,7 @@ class Window(Desk):
         number = runs if run is None else run
         if not 1 <= number <= runs:
             raise NotFound(f"job {id} has no run {number}; it has runs 1 to {runs}")
-        path = self.places.run(id, number) / f"worker-{worker}.log"
+        path = self._paths.run(id, number) / f"worker-{worker}.log"
         is_over = number < runs or job is None or job.run is None
         if is_over and not path.exists() and worker:
             raise NotFound(f"run {number} of job {id} had no worker {worker}")
@@ -292,87 +317,91 @@ class Window(Desk):
     # --- the cluster -----------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeReport]:
-        ledger = self.state.ledger
+        ledger = self._state.ledger
         holders: dict[str, Run] = {}
-        for run in self.state.runs.values():
+        for run in self._state.runs.values():
             holders |= dict.fromkeys(ledger.slot_names(run.allocation), run)
         found = []
         for position, node in enumerate(ledger.nodes):
             names = [f"{node.name}:{index}" for index in range(node.gpus)]
             is_in = ledger.in_service[position]
             slots = [self._slot(name, holders.get(name), is_drained=not is_in) for name in names]
-            reason = self.out_of_service.get(node.name, "")
+            reason = self._gpu_health.out_of_service.get(node.name, "")
             free = ledger.free_counts[position]
             groups = [list(group) for group in node.sockets]
             found.append(NodeReport(node.name, node.gpus, free, not is_in, reason, slots, groups))
         return found
 
     def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotReport:
-        reason = self.out_of_service.get(name, "")
+        reason = self._gpu_health.out_of_service.get(name, "")
         if run is not None:
-            is_saving = self.state.jobs[run.job_id].phase is Phase.STOPPING
+            is_saving = self._state.jobs[run.job_id].phase is Phase.STOPPING
             state = "saving" if is_saving else "busy"
         elif reason:
-            state = "foreign" if reason.startswith("used by others") else "out"
+            state = "foreign" if reason.startswith(FOREIGN) else "out"
         else:
             state = "drained" if is_drained else "free"
-        gpu = self.machine.gpus.get(name)
+        gpu = self._machine.gpus.get(name)
         job_id, run_id = (None, None) if run is None else (run.job_id, run.id)
         kind, memory = ("", 0) if gpu is None else (gpu.name, gpu.memory_bytes)
         return SlotReport(name, state, job_id, run_id, kind, memory, reason)
 
     def status(self) -> StatusReport:
-        active = Counter(job.phase for job in self.state.jobs.values())
-        ended = Counter(self.store.ended_counts())
-        ended.update(record.phase.value for record in self.endings())
+        active = Counter(job.phase for job in self._state.jobs.values())
+        ended = Counter(self._journal.store.ended_counts())
+        ended.update(record.phase.value for record in self._journal.uncommitted_endings())
         counts = {**ended, **{phase.value: count for phase, count in active.items()}}
         return StatusReport(
             os.getpid(),
-            self.now() - self._began_at,
+            self._journal.now() - self._began_at,
             __version__,
-            self.chosen.policy,
-            dict(self.chosen.options),
-            self.chosen.placer,
-            self.state.ledger.gpus,
-            self.state.ledger.free,
+            self._journal.chosen.policy,
+            dict(self._journal.chosen.options),
+            self._journal.chosen.placer,
+            self._state.ledger.gpus,
+            self._state.ledger.free,
             counts,
-            not self.problem,
-            self.problem,
+            not self._journal.problem,
+            self._journal.problem,
         )
 
     def policy(self) -> dict[str, Any]:
-        """The policy in use, its options, and what it has learned that people ask for."""
-        memory = self.state.memory
+        """The policy in use, its options, and the thresholds that it has learned."""
+        memory = self._state.memory
         ladder = getattr(memory, "ladder", None)
         return {
-            "name": self.chosen.policy,
-            "options": dict(self.chosen.options),
-            "placer": self.chosen.placer,
-            "placer_options": dict(self.placer_given),
+            "name": self._journal.chosen.policy,
+            "options": dict(self._journal.chosen.options),
+            "placer": self._journal.chosen.placer,
+            "placer_options": dict(self._feedback.given),
             "placer_learned": {
                 name: value
-                for name, value in self.chosen.placer_options.items()
-                if name not in self.placer_given
+                for name, value in self._journal.chosen.placer_options.items()
+                if name not in self._feedback.given
             },
             "queues_gpu_s": None if ladder is None else list(ladder),
         }
 
+    def slowdowns(self) -> list[SlowdownRow]:
+        """How fast gangs ran in which shape, what was predicted, and what the placer uses."""
+        return self._feedback.slowdowns()
+
     def limits(self, caller: Caller) -> dict[str, Limits]:
         if caller.is_admin:
-            return dict(self.gates.limits)
-        return {caller.user: self.gates.limits_of(caller.user)}
+            return dict(self._admission.limits)
+        return {caller.user: self._admission.limits_of(caller.user)}
 
     def usage(self, caller: Caller, by: str, since_s: float | None = None) -> list[UsageRow]:
-        """Who got what; `since_s` seconds back from now, else since ever."""
+        """What each user or tenant got in the last `since_s` seconds, or since the beginning."""
         if by not in ("user", "tenant"):
             raise Invalid(f"usage by {by!r}: give user or tenant")
-        now = self.now()
+        now = self._journal.now()
         since = 0.0 if since_s is None else now - since_s
         rows = {
             who: UsageRow(who, jobs, 0, 0, service, wait, short, again)
-            for who, jobs, service, wait, short, again in self.store.usage(by, since, SHORT_JOB_S)
+            for who, jobs, service, wait, short, again in self._journal.store.usage(by, since, SHORT_JOB_S)
         }
-        for job in self.state.jobs.values():
+        for job in self._state.jobs.values():
             who = job.user if by == "user" else job.tenant
             row = rows.setdefault(who, UsageRow(who, 0, 0, 0, 0.0, None, 0, 0))
             row.jobs += 1
@@ -382,21 +411,21 @@ class Window(Desk):
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
     def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventReport]:
-        return [event_of(stored) for stored in self.store.facts(since, limit)]
+        return [event_of(stored) for stored in self._journal.store.facts(since, limit)]
 
     def story(self, caller: Caller, id: JobId) -> list[EventReport]:
         self._readable(caller, id)
-        return [event_of(stored) for stored in self.store.story(id)]
+        return [event_of(stored) for stored in self._journal.store.story(id)]
 
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """Ended jobs, the latest first, with what a trace needs.
+        """Ended jobs, the latest first, with the columns of a trace.
 
-        `duration_s` is what it would have held its slots for had it never been interrupted (losses.py).
+        `duration_s` is for how long it would have run without interruptions (losses.py).
         """
-        records, following = self.store.ended(limit, cursor)
-        runs = self.store.spans(record.id for record in records)
+        records, following = self._journal.store.ended(limit, cursor)
+        runs = self._journal.store.spans(record.id for record in records)
         rows = []
         for record in records:
             ended = self._ended(record, caller)
@@ -420,7 +449,7 @@ class Window(Desk):
 
 
 def _since(job: JobState) -> float | None:
-    """Since when an active job is in its phase; when a run was told to stop is not in the State."""
+    """Since when an active job is in its phase; None while it stops, because the State does not know."""
     if job.run is None:
         return job.waiting_since
     if job.phase is Phase.STOPPING:

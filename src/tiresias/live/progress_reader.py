@@ -1,4 +1,4 @@
-"""What trainings have told of their progress, read when somebody asks."""
+"""The progress reports of trainings, read when they are needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiresias.job.progress import Progress, follow, outlook
 from tiresias.job.reports import read_reports, reported_bytes
 from tiresias.live.reports import ProgressReport
 
-READ_BYTES = 64 * 1024  # some hundred reports: the last ten minutes of a training that tells much
+READ_BYTES = 64 * 1024  # some hundred reports: the last ten minutes of a training that reports often
 MOST_READS = 4
 
 
@@ -24,14 +24,14 @@ class Reading:
     first: tuple[float, int | None] | None = None  # the first report: instant and step
 
 
-class ProgressBook:
-    """Reads on where it stopped; worker 0 speaks for the gang."""
+class ProgressReader:
+    """Continues where it stopped reading. The reports of worker 0 count for the whole gang."""
 
     def __init__(self) -> None:
         self._read: dict[RunId, Reading] = {}
 
-    def of(self, run_id: RunId, job_dir: Path, now: float) -> ProgressReport | None:
-        """None as long as nothing was told."""
+    def latest(self, run_id: RunId, job_dir: Path, now: float) -> ProgressReport | None:
+        """How far the training of a run has come; None as long as it has reported nothing."""
         reading = self._read.setdefault(run_id, Reading())
         self._read_on(reading, job_dir)
         progress = reading.progress
@@ -48,12 +48,12 @@ class ProgressBook:
         )
 
     def _read_on(self, reading: Reading, job_dir: Path) -> None:
-        """What is new; of much only the end: nobody shall wait for what a user's program may write."""
+        """Read what is new. Of very much only the end is read: a user's program must not delay the others."""
         for _ in range(MOST_READS):
             try:
                 found = read_reports(job_dir, 0, reading.offset, READ_BYTES)
             except OSError:
-                return  # it is the user's directory: whatever is wrong with it, the job has told nothing new
+                return  # the directory belongs to the user: if it cannot be read, nothing new was reported
             if reading.first is None and found.reports:
                 reading.first = found.reports[0].at, found.reports[0].step
             reading.progress = follow(reading.progress, found.reports)
@@ -61,9 +61,9 @@ class ProgressBook:
                 return
             reading.offset = max(found.offset, reported_bytes(job_dir) - READ_BYTES)
 
-    def told(self, run_id: RunId, job_dir: Path, now: float) -> list[Any] | None:
-        """The first and the last report of a run, each with its instant and step, for its record."""
-        self.of(run_id, job_dir, now)
+    def first_and_last(self, run_id: RunId, job_dir: Path, now: float) -> list[Any] | None:
+        """The first and the last report of a run, each with its instant and step, for its exit record."""
+        self.latest(run_id, job_dir, now)
         reading = self._read[run_id]
         if reading.first is None:
             return None
@@ -71,7 +71,7 @@ class ProgressBook:
         return [list(reading.first), [last.stepped_at or last.reported_at, last.step]]
 
     def close(self, run_id: RunId, job_dir: Path, now: float) -> dict[str, Any] | None:
-        """The last word of a run, to be kept."""
-        told = self.of(run_id, job_dir, now)
+        """The last report of a run that has exited, as it is stored; its reports are not read again."""
+        report = self.latest(run_id, job_dir, now)
         self._read.pop(run_id, None)
-        return None if told is None else asdict(told) | {"steps_per_s": None, "eta_s": None}
+        return None if report is None else asdict(report) | {"steps_per_s": None, "eta_s": None}

@@ -1,0 +1,321 @@
+"""Which jobs may queue: dependencies, begin times, preflights, limits of users and arrays.
+
+The core only knows that a job is deferred and why. The rules are here. `on` marks the jobs to which something
+has happened. `due` looks at the marked jobs, and at those that share a limit with them, and returns what must
+be deferred or cleared. A limit on running GPUs counts every job that may queue, running or not, in the order
+of limit_queue.py: so a user is never above the limit, and splitting work into many small jobs gains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Any
+
+from tiresias.core import facts as f
+from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.state import JobState
+from tiresias.live.journal import Ended, Input, Journal, Taken
+from tiresias.live.lines import Line
+from tiresias.live.managed_jobs import ManagedJob
+from tiresias.live.reports import Limits
+from tiresias.live.submission import Submission
+
+UNDECIDED = "NotYetEvaluated"  # until `due` is called, in the same commit
+BACKOFF = "BackoffAfterFailure"  # ends at an instant that the core knows
+DEPENDENCY, BEGIN, PREFLIGHT, QUOTA, ARRAY = "Dependency", "BeginTime", "Preflight", "Quota", "ArrayLimit"
+EVERYBODY = "*"
+LIMITS = "limits"  # the setting that holds them
+
+
+class Admission:
+    """The part that defers jobs, clears them, and fails those that can never start."""
+
+    def __init__(self, journal: Journal):
+        self._journal = journal
+        stored: Mapping[str, Any] = journal.store.setting(LIMITS, {})
+        self.limits = {user: Limits(**limits) for user, limits in stored.items()}
+        self._by_user: dict[str, dict[JobId, None]] = {}
+        self._of_user: dict[str, Line] = {}  # users with a limit
+        self._of_array: dict[str, Line] = {}
+        self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must succeed before it may queue
+        self._needed_by: dict[JobId, dict[JobId, None]] = {}
+        self._begins: list[tuple[float, JobId]] = []
+        self._marked: dict[JobId, None] = {}  # jobs to look at again
+        self._doomed: dict[JobId, JobId] = {}  # job: one that it needs and that did not succeed
+        self._backoffs: dict[JobId, float] = {}  # job whose back-off was replaced by a limit: its end
+
+    @property
+    def _jobs(self) -> Mapping[JobId, JobState]:
+        return self._journal.state.jobs
+
+    def load(self) -> None:
+        """After a restart: take in all active jobs."""
+        for id in self._jobs:
+            self._add(id)
+            for other in self._needs_of(id):
+                if other not in self._jobs and not self._journal.has_succeeded(other):
+                    self._doomed[id] = other
+
+    # --- what happened ---------------------------------------------------------------------------------
+
+    def on(self, taken: Taken) -> list[Input]:
+        """Keep up with the jobs. A job that ends takes its preflight with it."""
+        follow_up = []
+        submitted = [fact.job.id for fact in taken.facts if isinstance(fact, f.JobSubmitted)]
+        for id in sorted(submitted):
+            self._add(id)
+        for fact in (*taken.facts, *taken.decisions):
+            if isinstance(fact, f.JobCleared | f.JobReleased):
+                self._keep_ready_at(fact.job_id, fact.at)
+        for ended in taken.ended:
+            self._remove(ended)
+            preflight = ended.managed.preflight_job
+            if preflight is not None and preflight in self._jobs:
+                follow_up.append(Input([f.JobCancelled(self._journal.now(), preflight)]))
+        for fact in taken.decisions:
+            if isinstance(fact, f.JobCleared | f.RunGranted):
+                self._mark(fact.job_id)
+        for fact in taken.facts:
+            if isinstance(fact, f.JobHeld | f.JobReleased):
+                self._mark(fact.job_id)
+        if taken.exit is not None:
+            self._mark(taken.exit.job.id)
+        return follow_up
+
+    def _keep_ready_at(self, id: JobId, at: float) -> None:
+        """Remember since when a job that has never run only waits for its rank."""
+        job = self._jobs.get(id)
+        if job is not None and job.first_started_at >= at:
+            self._journal.managed.update(id, ready_at=at)
+
+    def _needs_of(self, id: JobId) -> list[JobId]:
+        """All jobs that must succeed before this one may queue, its preflight included."""
+        job = self._journal.managed[id]
+        return [*job.spec.after, *(() if job.preflight_job is None else (job.preflight_job,))]
+
+    def _add(self, id: JobId) -> None:
+        spec = self._journal.managed[id].spec
+        self._by_user.setdefault(spec.user, {})[id] = None
+        if spec.begin_at is not None:
+            heappush(self._begins, (spec.begin_at, id))
+        if needs := {other for other in self._needs_of(id) if other in self._jobs}:
+            self._needs[id] = needs
+            for other in needs:
+                self._needed_by.setdefault(other, {})[id] = None
+        self._marked[id] = None
+
+    def _remove(self, ended: Ended) -> None:
+        id, spec = ended.job.id, ended.managed.spec
+        self._by_user[spec.user].pop(id, None)
+        if not self._by_user[spec.user]:
+            del self._by_user[spec.user]
+        self._leave(self._of_array, spec.array, id)
+        self._leave(self._of_user, spec.user, id)
+        for other in self._needs.pop(id, ()):
+            self._needed_by.get(other, {}).pop(id, None)
+        self._marked.pop(id, None)
+        self._doomed.pop(id, None)
+        self._backoffs.pop(id, None)
+        for child in self._needed_by.pop(id, {}):
+            if child not in self._needs:
+                continue
+            if ended.job.phase is Phase.SUCCEEDED:
+                self._needs[child].discard(id)
+                self._marked[child] = None
+            else:
+                self._doomed[child] = id
+
+    def _leave(self, queues: dict[str, Line], name: str, id: JobId) -> None:
+        queue = queues.get(name)
+        if queue is None:
+            return
+        queue.leave(id)
+        self._marked.update(dict.fromkeys(queue.turned()))
+        if not len(queue):
+            del queues[name]
+
+    def _mark(self, id: JobId) -> None:
+        if id in self._jobs:
+            self._marked[id] = None
+
+    # --- limits ----------------------------------------------------------------------------------------
+
+    def set_limits(self, user: str, limits: Limits) -> None:
+        if limits == Limits():
+            self.limits.pop(user, None)
+        else:
+            self.limits[user] = limits
+        for id in self._jobs:
+            self._marked[id] = None
+
+    def limits_of(self, user: str) -> Limits:
+        return self.limits.get(user) or self.limits.get(EVERYBODY) or Limits()
+
+    def gpu_limit_of(self, user: str) -> int | None:
+        return self.limits_of(user).max_running_gpus
+
+    def active_jobs_of(self, user: str) -> int:
+        return len(self._by_user.get(user, ()))
+
+    # --- what must follow ------------------------------------------------------------------------------
+
+    @property
+    def next_due_at(self) -> float:
+        begins = self._begins
+        while begins and begins[0][1] not in self._jobs:
+            heappop(begins)
+        return begins[0][0] if begins else INFINITY
+
+    def due(self, at: float) -> list[Input]:
+        """What must be deferred or cleared now, and then what must fail. In the end, nothing."""
+        if facts := self._deferrals(at):
+            return [Input(facts)]
+        if not self._doomed:
+            return []
+        doomed = {
+            id: other for id, other in self._doomed.items() if id in self._jobs and self._jobs[id].run is None
+        }
+        if not doomed:
+            return []
+        for id in doomed:
+            del self._doomed[id]
+        endings = {id: self._ending_of(id, other) for id, other in doomed.items()}
+        return [Input([f.JobFailed(at, id) for id in doomed], endings)]
+
+    def _ending_of(self, id: JobId, other: JobId) -> dict[str, Any]:
+        """What is kept of a job that fails because another one did."""
+        if self._journal.managed[id].preflight_job != other:
+            text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
+            return {"reason": "DependencyFailed", "sentence": text}
+        record = self._journal.job_record(other)
+        cause = (record and record.record) or {}
+        text = f"Its preflight (job {other}) failed: {cause.get('sentence', '')}"
+        return {"reason": "PreflightFailed", "sentence": text, "evidence": cause.get("evidence", "")}
+
+    def _deferrals(self, at: float) -> list[f.Fact]:
+        while self.next_due_at <= at:
+            self._marked[heappop(self._begins)[1]] = None
+        marked, self._marked = self._marked, {}
+        found = []
+        for id in self._concerned(marked, at):
+            fact = self._deferral(self._jobs[id], at)
+            if fact is not None:
+                found.append(fact)
+        return found
+
+    def _concerned(self, marked: Iterable[JobId], at: float) -> list[JobId]:
+        """The marked jobs, and those that share a limit with them and may now be inside or outside of it."""
+        seen = dict.fromkeys(marked)
+        for id in list(seen):
+            if (queue := self._array_queue(id)) is not None:
+                self._update_queue(queue, id, 1, may_queue=self._may_queue(id, at))
+                seen.update(dict.fromkeys(queue.turned()))
+        for id in list(seen):
+            if (queue := self._user_queue(id)) is not None:
+                may_queue = self._may_queue(id, at, in_array=True)
+                self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
+                seen.update(dict.fromkeys(queue.turned()))
+        return list(seen)
+
+    def _update_queue(self, queue: Line, id: JobId, size: int, *, may_queue: bool) -> None:
+        job = self._jobs[id]
+        if job.run is not None or may_queue:
+            queue.put(job, size, holds=job.run is not None)
+        else:
+            queue.leave(id)
+
+    def _may_queue(self, id: JobId, at: float, *, in_array: bool = False) -> bool:
+        """Whether only a limit can defer it. A job that waits for its array does not count for its user."""
+        if self._jobs[id].held or self._own_reason(id, at):
+            return False
+        return not (in_array and self._is_over_array(id))
+
+    def _is_over_array(self, id: JobId) -> bool:
+        queue = self._of_array.get(self._journal.managed[id].spec.array)
+        return queue is not None and queue.is_over(id)
+
+    def _limit_reason(self, id: JobId) -> str:
+        """Which limit defers the job."""
+        if self._is_over_array(id):
+            return ARRAY
+        queue = self._of_user.get(self._journal.managed[id].spec.user)
+        return QUOTA if queue is not None and queue.is_over(id) else ""
+
+    def _array_queue(self, id: JobId) -> Line | None:
+        spec = self._journal.managed[id].spec
+        queue = self._of_array.get(spec.array)
+        if spec.array_limit is not None:
+            if queue is None:
+                queue = self._of_array[spec.array] = Line(spec.array_limit)
+            queue.set_limit(min(queue.limit, spec.array_limit))
+        return queue
+
+    def _user_queue(self, id: JobId) -> Line | None:
+        """Made when the first of the user's jobs is looked at: then all of them are."""
+        user = self._journal.managed[id].spec.user
+        limit = self.gpu_limit_of(user)
+        if limit is None:
+            self._of_user.pop(user, None)
+            return None
+        queue = self._of_user.get(user)
+        if queue is None:
+            queue = self._of_user[user] = Line(limit)
+        queue.set_limit(limit)
+        return queue
+
+    def _deferral(self, job: JobState, at: float) -> f.Fact | None:
+        """The fact that brings this job's deferral in line with the rules."""
+        id = job.id
+        if job.run is not None or job.cancelled:
+            return None
+        reason = self._own_reason(id, at) or self._limit_reason(id)
+        if job.deferred == BACKOFF:
+            if not reason:
+                return None
+            # At the end of the back-off the core would clear the job, whatever the limit says.
+            self._backoffs[id] = job.deferred_until
+            return f.JobDeferred(at, id, reason)
+        if reason:
+            return f.JobDeferred(at, id, reason) if reason != job.deferred else None
+        if not job.deferred:
+            return None
+        until = self._backoffs.pop(id, at)
+        return f.JobDeferred(at, id, BACKOFF, until) if until > at else f.JobCleared(at, id)
+
+    def _own_reason(self, id: JobId, at: float) -> str:
+        """What defers this one job, whatever the others do."""
+        job = self._journal.managed[id]
+        if needs := self._needs.get(id):
+            return PREFLIGHT if needs == {job.preflight_job} else DEPENDENCY
+        if job.spec.begin_at is not None and job.spec.begin_at > at:
+            return BEGIN
+        return ""
+
+    # --- questions -------------------------------------------------------------------------------------
+
+    def may_defer(self, job: ManagedJob) -> bool:
+        """Whether such a job must be looked at before it may queue."""
+        spec = job.spec
+        waits = bool(spec.after) or spec.begin_at is not None or job.preflight_job is not None
+        return waits or spec.array_limit is not None or self.gpu_limit_of(spec.user) is not None
+
+    def reason_after_exit(self, id: JobId, at: float) -> str:
+        """What defers the job if its run ends now: a limit may have become lower meanwhile."""
+        if reason := self._own_reason(id, at):
+            return reason
+        job = self._jobs[id]
+        if (queue := self._array_queue(id)) is not None:
+            queue.put(job, 1, holds=False)
+        if (queue := self._user_queue(id)) is not None and not self._is_over_array(id):
+            queue.put(job, job.gpus, holds=False)
+        return self._limit_reason(id)
+
+    def would_defer(self, spec: Submission, at: float) -> str:
+        """What would defer a new job."""
+        if any(other in self._jobs for other in spec.after):
+            return DEPENDENCY
+        if spec.begin_at is not None and spec.begin_at > at:
+            return BEGIN
+        queue = self._of_user.get(spec.user)
+        return QUOTA if queue is not None and not queue.has_room(spec.gpus) else ""

@@ -1,0 +1,88 @@
+"""Carries out what is durable: commands go to the executor."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from tiresias.core.commands import Command, StartRun, StopRun
+from tiresias.core.model import RunId
+from tiresias.core.state import JobState
+from tiresias.executors.base import Executor, RunSpec
+from tiresias.live.home_paths import HomePaths
+from tiresias.live.journal import Journal
+from tiresias.live.machine import Machine
+from tiresias.live.submission import Submission
+
+
+class Dispatcher:
+    """Called after each commit. A command that fails is kept for the next time."""
+
+    def __init__(self, journal: Journal, executor: Executor, machine: Machine, paths: HomePaths):
+        self._journal, self._executor, self._machine, self._paths = journal, executor, machine, paths
+        self._forget: deque[RunId] = deque()
+
+    def forget(self, run_id: RunId) -> None:
+        """Let the executor forget this run once its exit is durable."""
+        self._forget.append(run_id)
+
+    def carry_out(self) -> None:
+        """Everything that the journal has decided so far; all of it must be durable."""
+        commands = self._journal.commands
+        for _ in range(len(commands)):
+            self.carry_out_one(commands[0])
+            commands.popleft()
+        while self._forget:
+            self._executor.forget(self._forget.popleft())
+
+    def carry_out_one(self, command: Command) -> None:
+        state = self._journal.state
+        if isinstance(command, StartRun):
+            job = state.jobs.get(command.job_id)
+            if job is not None and job.run is not None and job.run.id == command.run_id:
+                self._executor.start(self.spec(job))
+        elif isinstance(command, StopRun):
+            run = state.runs.get(command.run_id)
+            if run is not None:
+                self._executor.stop(run.id, self._journal.managed[run.job_id].spec.grace_s)
+
+    def spec(self, job: JobState) -> RunSpec:
+        """All that the executor needs for the run that the job has now."""
+        run = job.run
+        assert run is not None, ("no run", job.id)
+        body = self._journal.store.submission(job.id)
+        assert body is not None, ("an active job without its submission", job.id)
+        submission = Submission.from_json(body)
+        managed = self._journal.managed[job.id]
+        own = self._paths.checkpoint(job.id)
+        if not submission.checkpoint_dir:
+            _make_checkpoint_dir(own, submission)
+        return RunSpec(
+            run.id,
+            job.id,
+            job.runs,
+            submission.command,
+            submission.cwd,
+            submission.env,
+            self._machine.slots(run.allocation, self._journal.state.ledger),
+            self._paths.run(job.id, job.runs),
+            submission.checkpoint_dir or str(own),
+            job_name=job.job.name,
+            workers=submission.workers,
+            grace_s=managed.spec.grace_s,
+            resumes=job.runs > 1,
+            preflight=managed.preflight_of is not None,
+            array_index=submission.array_index,
+            launcher=submission.launcher,
+            identity=submission.identity,
+        )
+
+
+def _make_checkpoint_dir(path: Path, submission: Submission) -> None:
+    with suppress(OSError):  # the training will say what is wrong when it wants to save
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+        path.mkdir(exist_ok=True, mode=0o700)
+        if submission.identity is not None and os.geteuid() == 0:
+            os.chown(path, submission.identity.uid, submission.identity.gid)

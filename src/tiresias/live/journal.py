@@ -1,0 +1,259 @@
+"""The Controller and the store of one manager: facts are taken in, committed, and only then acted upon.
+
+Rules:
+- Everything that happens goes through `take`. It changes the State at once, and nothing else in the world.
+- `commit` makes all of it durable in one transaction. What was decided (`commands`) is carried out after it.
+  If the commit fails, nothing is carried out, everything is kept, and the next commit tries again.
+- Whatever a killed manager had decided and not done is commanded again by the next one (Manager.open).
+- The journal alone owns the batch: what else must be stored is handed over with the `keep_` methods, and
+  changed jobs are collected from `managed`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tiresias.core import facts as f
+from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.controller import Controller, Step
+from tiresias.core.model import INFINITY, JobId, Phase, RunId
+from tiresias.core.plugins import Placer, Policy
+from tiresias.core.state import JobState, Run, State
+from tiresias.live.clock import Clock
+from tiresias.live.errors import Unavailable
+from tiresias.live.managed_jobs import ManagedJob, ManagedJobs
+from tiresias.live.outcome import Outcome
+from tiresias.store import Batch, Chosen, JobRecord, Store, StoreError, SubmissionKey
+
+NOTHING: Mapping[Any, Any] = {}
+
+
+@dataclass(slots=True, frozen=True)
+class Exit:
+    """How a run ended, for the parts that learn from it."""
+
+    run: Run
+    job: JobState
+    slots: tuple[str, ...]
+    outcome: Outcome
+    reports: list[Any] | None  # its first and its last progress report, each with instant and step
+
+
+@dataclass(slots=True, frozen=True)
+class Input:
+    """Facts of one instant that are handled together.
+
+    `endings` says why jobs that end by these facts ended: reason, sentence, evidence. Of a job that does not
+    end after all, nothing is kept. `exit` goes along with the RunExited fact of a run.
+    """
+
+    facts: Sequence[f.Fact]
+    endings: Mapping[JobId, Mapping[str, Any]] = field(default_factory=dict)
+    exit: Exit | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Ended:
+    """A job that has ended, and what is kept of it."""
+
+    job: JobState
+    managed: ManagedJob
+    ending: Mapping[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class Taken:
+    """What became of an Input: its facts, the decisions that followed, the jobs that ended."""
+
+    facts: Sequence[f.Fact]
+    decisions: Sequence[f.Fact]
+    ended: Sequence[Ended]
+    exit: Exit | None
+
+
+class Part(Protocol):
+    """A component of the manager with a narrow task. Parts do not know each other.
+
+    A part acts only by returning inputs, which the manager hands to the journal, and by the journal's `keep_`
+    methods.
+    """
+
+    def on(self, taken: Taken) -> Iterable[Input]:
+        """Learn what has happened; what follows from it at once."""
+
+    def due(self, at: float) -> Iterable[Input]:
+        """What has become due by this instant. May be a generator: each input is handled before the next one
+        is asked for, and asking again gives nothing new."""
+
+    @property
+    def next_due_at(self) -> float:
+        """When `due` has something to say, if nothing happens before."""
+
+
+class Journal:
+    """See the module."""
+
+    def __init__(self, store: Store, controller: Controller, chosen: Chosen, clock: Clock):
+        self.store, self.controller, self.chosen, self.clock = store, controller, chosen, clock
+        self.managed = ManagedJobs()
+        self.next_job_id = store.next_job_id
+        self.timer_at = INFINITY  # when the Controller wants to be woken
+        self.problem = ""  # why nothing can be made durable at present; empty if nothing is wrong
+        self.commands: deque[Command] = deque()  # decided, and not yet carried out
+        self._after_commit: deque[Callable[[], None]] = deque()
+        self._batch = Batch()
+        self._step = Step()
+
+    @property
+    def state(self) -> State:
+        return self.controller.state
+
+    def now(self) -> float:
+        """The instant of what happens now; never before the last fact."""
+        return max(self.clock.now(), self.state.at)
+
+    def check_ready(self) -> None:
+        """Nothing new is accepted while what was accepted before cannot be made durable."""
+        if self.problem:
+            raise Unavailable(f"the manager cannot go on at present: {self.problem}")
+
+    # --- taking facts in -------------------------------------------------------------------------------
+
+    def take(self, given: Input) -> Taken:
+        """Let the Controller handle what happened at one instant; keep what it decided for the commit."""
+        step = self._step
+        self.controller.handle(given.facts, step)
+        self._batch.add(given.facts, step)
+        for command in step.commands:
+            if isinstance(command, SetTimer):
+                self.timer_at = command.at
+            else:
+                self.commands.append(command)
+        decisions, ended = list(step.facts), list(step.ended)
+        for part in (step.facts, step.commands, step.ended):
+            part.clear()
+        closed = [self._close(job, given.endings.get(job.id, NOTHING)) for job in ended]
+        return Taken(given.facts, decisions, closed, given.exit)
+
+    def _close(self, job: JobState, ending: Mapping[str, Any]) -> Ended:
+        """Store what is to be kept of a job that has ended."""
+        managed = self.managed.remove(job.id)
+        if job.phase is Phase.CANCELLED:
+            ending = {**ending, "reason": "Cancelled", "sentence": "It was cancelled."}
+        kept = {
+            **ending,
+            "fingerprint": managed.fingerprint,
+            "progress": managed.progress,
+            "ready_at": managed.ready_at,
+        }
+        self._batch.records[job.id] = kept
+        self._batch.notes[job.id] = managed.to_json()
+        return Ended(job, managed, kept)
+
+    def new_job_id(self) -> JobId:
+        id = self.next_job_id
+        self.next_job_id = JobId(id + 1)
+        return id
+
+    # --- what is stored along with the facts -----------------------------------------------------------
+
+    def keep_setting(self, name: str, value: Any) -> None:
+        self._batch.settings[name] = value
+
+    def keep_exit(self, run_id: RunId, record: Mapping[str, Any]) -> None:
+        """The exit record of a run."""
+        self._batch.exits[run_id] = record
+
+    def keep_submission(self, id: JobId, body: Mapping[str, Any]) -> None:
+        """What a user asked for, with the environment."""
+        self._batch.submissions[id] = body
+
+    def keep_key(self, name: str, key: SubmissionKey) -> None:
+        """The jobs that an idempotency key stands for."""
+        self._batch.keys[name] = key
+
+    def after_commit(self, do: Callable[[], None]) -> None:
+        """Call this once everything up to now is durable and the commands are carried out."""
+        self._after_commit.append(do)
+
+    # --- making it durable -----------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Make everything durable; StoreError if that cannot be done, and everything is kept."""
+        batch = self._batch
+        batch.notes |= self.managed.take_changed()
+        if batch.steps or batch.notes or batch.settings:
+            self.store.commit(self.controller, batch)
+            self._batch = Batch()
+
+    def finish_commit(self) -> None:
+        """Call what was put off until after the commit."""
+        while self._after_commit:
+            self._after_commit.popleft()()
+
+    def switch(
+        self,
+        chosen: Chosen,
+        policy: Policy,
+        placer: Placer,
+        *,
+        keeps_memory: bool,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Let another Controller decide from now on. Nothing may wait to be committed.
+
+        If the choice cannot be stored (StoreError), the Controller before goes on; it has to plan anew.
+        """
+        before, memory = self.controller, self.state.memory
+        if not keeps_memory:
+            self.state.memory = None
+        self.controller = Controller(self.state, policy, placer)
+        try:
+            self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
+        except StoreError:
+            self.state.memory = memory
+            self.controller = Controller(self.state, before.policy, before.placer)
+            raise
+        self.chosen = chosen
+
+    def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
+        """After a restart: carry out what was decided and not done, and stop runs that have not begun."""
+        commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
+        self.commands += commands
+        self.commands += [StopRun(id) for id in absent if id not in commanded]
+
+    # --- reading what is not yet committed -------------------------------------------------------------
+
+    def job_record(self, id: JobId) -> JobRecord | None:
+        """What is known of a job that is not active; None if there never was such a job."""
+        job = self._batch.ended.get(id)
+        return self.store.job(id) if job is None else self._uncommitted(job)
+
+    def uncommitted_endings(self) -> list[JobRecord]:
+        """Jobs that have ended since the last commit, the latest first."""
+        return [self._uncommitted(job) for job in reversed(self._batch.ended.values())]
+
+    def _uncommitted(self, job: JobState) -> JobRecord:
+        return JobRecord.ending(job, self._batch.records.get(job.id))
+
+    def has_succeeded(self, id: JobId) -> bool:
+        """Whether a job that is not active ended well."""
+        record = self.job_record(id)
+        return record is not None and record.phase is Phase.SUCCEEDED
+
+    def managed_job(self, id: JobId) -> ManagedJob | None:
+        """Of an active job, or of an ended one that has not left the journal yet."""
+        if id in self.managed:
+            return self.managed[id]
+        body = self._batch.notes.get(id) or self.store.note(id)
+        return None if body is None else ManagedJob.from_json(body)
+
+    def submission(self, id: JobId) -> Any:
+        """What the user asked for, with the environment, as stored; None if it has left the journal."""
+        return self._batch.submissions.get(id) or self.store.submission(id)
+
+    def submission_key(self, name: str) -> SubmissionKey | None:
+        return self._batch.keys.get(name) or self.store.submission_key(name)

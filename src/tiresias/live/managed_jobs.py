@@ -1,0 +1,131 @@
+"""What the manager must know about a job after a restart, beyond what the core keeps in its State.
+
+Rules: a ManagedJob is a value. It changes only through `ManagedJobs.update`, which remembers that the job has
+to be stored again; the journal writes the changed ones with its next commit. So a change cannot be
+forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from tiresias.core.model import JobId
+from tiresias.live.submission import Submission
+
+SPEC = "light"  # the stored name of `spec`
+
+
+@dataclass(slots=True, frozen=True)
+class ManagedJob:
+    """`spec` is what the user asked for, without the environment, which is read when a run starts."""
+
+    spec: Submission
+    retries_used: int = 0
+    lost_runs: int = 0  # runs whose exit is unknown
+    quick_requeues: int = 0  # consecutive runs that asked to be run again as soon as they had started
+    is_expired: bool = False  # its time limit has passed
+    preflight_of: JobId | None = None  # this job is the preflight of that one
+    preflight_job: JobId | None = None  # that job is the preflight of this one
+    is_tried: bool = False  # this preflight has run for long enough
+    failure: dict[str, Any] = field(default_factory=dict)  # of the last run: reason, sentence, evidence
+    progress: dict[str, Any] | None = None  # the last progress report of the last run that has exited
+    ready_at: float | None = (
+        None  # when it was last cleared to queue before its first run; None: at submission
+    )
+
+    @classmethod
+    def of(cls, submission: Submission) -> Self:
+        return cls(replace(submission, env={}))
+
+    def to_json(self) -> dict[str, Any]:
+        body = {name: getattr(self, name) for name in NAMES}
+        del body["spec"]
+        return {SPEC: self.spec.to_json(), **body}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Self:
+        others = {name: value for name, value in body.items() if name != SPEC}
+        return cls(Submission.from_json(body[SPEC]), **others)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.spec)
+
+
+NAMES = [each.name for each in fields(ManagedJob)]
+
+
+def fingerprint(spec: Submission) -> str:
+    """The same for the same command of the same user in the same directory."""
+    text = "\0".join((spec.user, spec.cwd, *spec.command))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class ManagedJobs(Mapping[JobId, ManagedJob]):
+    """All active jobs by id, with indexes by name and by snapshot directory."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, ManagedJob] = {}
+        self._by_name: dict[str, dict[JobId, None]] = {}
+        self._by_snapshot: dict[str, dict[JobId, None]] = {}
+        self._changed: dict[JobId, None] = {}
+
+    def __getitem__(self, id: JobId) -> ManagedJob:
+        return self._jobs[id]
+
+    def __iter__(self) -> Iterator[JobId]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._jobs
+
+    def load(self, id: JobId, job: ManagedJob) -> None:
+        """Take in a job that is stored already."""
+        self._jobs[id] = job
+        self._by_name.setdefault(job.spec.name, {})[id] = None
+        if job.spec.snapshot:
+            self._by_snapshot.setdefault(job.spec.snapshot, {})[id] = None
+
+    def add(self, id: JobId, job: ManagedJob) -> None:
+        self.load(id, job)
+        self._changed[id] = None
+
+    def update(self, id: JobId, **changes: Any) -> ManagedJob:
+        """Replace some fields of a job; it is stored with the next commit."""
+        job = replace(self._jobs[id], **changes)
+        if "spec" in changes:
+            self.remove(id)
+            self.load(id, job)
+        else:
+            self._jobs[id] = job
+        self._changed[id] = None
+        return job
+
+    def remove(self, id: JobId) -> ManagedJob:
+        job = self._jobs.pop(id)
+        for index, word in ((self._by_name, job.spec.name), (self._by_snapshot, job.spec.snapshot)):
+            if ids := index.get(word):
+                ids.pop(id, None)
+                if not ids:
+                    del index[word]
+        self._changed.pop(id, None)
+        return job
+
+    def take_changed(self) -> dict[JobId, dict[str, Any]]:
+        """The jobs that have changed since the last call, as they are stored."""
+        changed, self._changed = self._changed, {}
+        return {id: self._jobs[id].to_json() for id in changed}
+
+    def named(self, name: str) -> Iterator[JobId]:
+        """The jobs of this name, the latest first."""
+        return reversed(self._by_name.get(name, {})) if name else iter(())
+
+    def is_snapshot_used(self, path: str) -> bool:
+        """Whether an active job runs in this copy of a working directory."""
+        return path in self._by_snapshot

@@ -1,0 +1,153 @@
+"""From what the executor reports about runs to facts, retries and exit records; time limits; preflights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tiresias.core import facts as f
+from tiresias.core.facts import ExitCause
+from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.state import JobState, Run
+from tiresias.executors.base import Executor, RunGone, RunUp
+from tiresias.job.reports import is_finished
+from tiresias.live.admission import BACKOFF
+from tiresias.live.dispatcher import Dispatcher
+from tiresias.live.home_paths import HomePaths
+from tiresias.live.journal import Exit, Input, Journal, Taken
+from tiresias.live.outcome import decide, exit_record
+from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.settings import Settings
+
+LATE_S = 1.0  # a run that ended so long before its exit is reported ended while the manager was down
+KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of the job
+
+
+class Runs:
+    """The part that follows runs from their start to their exit.
+
+    `reason_after_exit` answers what defers a job whose run has just exited, or "".
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        executor: Executor,
+        dispatcher: Dispatcher,
+        progress: ProgressReader,
+        paths: HomePaths,
+        settings: Settings,
+        reason_after_exit: Callable[[JobId, float], str],
+    ):
+        self._journal, self._executor, self._dispatcher = journal, executor, dispatcher
+        self._progress, self._paths, self._settings = progress, paths, settings
+        self._reason_after_exit = reason_after_exit
+        self._preflights_checked_at = -INFINITY
+
+    def poll(self) -> Iterator[Input]:
+        """What the executor has to report; each input must be handled before the next one is asked for."""
+        state, managed = self._journal.state, self._journal.managed
+        for report in self._executor.poll():
+            run = state.runs.get(report.run_id)
+            if run is None:
+                if isinstance(report, RunGone):
+                    self._dispatcher.forget(report.run_id)  # its exit is stored already
+            elif isinstance(report, RunUp):
+                if run.started_at == INFINITY:
+                    yield Input([f.RunStarted(self._journal.now(), run.id)])
+            else:
+                assert run.job_id in managed, ("a run of a job that is not active", run.id)
+                yield self.exited(run, report)
+
+    def exited(self, run: Run, gone: RunGone) -> Input:
+        """What follows from the end of a run."""
+        at = self._journal.now()
+        job = self._journal.state.jobs[run.job_id]
+        managed = self._journal.managed[job.id]
+        folder = self._paths.reports(job.id, job.runs)
+        reports = self._progress.first_and_last(run.id, folder, at)
+        progress = self._progress.close(run.id, folder, at) or managed.progress
+        since = run.granted_at if run.started_at == INFINITY else run.started_at
+        ended_at = ended_before(run, gone, at)
+        over_at = at if ended_at is None else ended_at
+        said_finished = is_finished(folder)
+        outcome = decide(gone, managed, over_at - since, said_finished=said_finished, settings=self._settings)
+        record = exit_record(gone, outcome) | {"told": reports}
+        changes = {"progress": progress, **outcome.counts}
+        if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
+            changes["failure"] = {key: record[key] for key in KEPT}
+        self._journal.managed.update(job.id, **changes)
+        self._journal.keep_exit(run.id, record)
+        self._dispatcher.forget(run.id)
+        ending = {
+            **{key: record[key] for key in KEPT},
+            "exit_code": gone.status if gone.exits else None,
+            "is_deterministic": outcome.is_deterministic,
+        }
+        facts: list[f.Fact] = [] if ended_at is None else [f.RunEnded(at, run.id, ended_at)]
+        facts.append(f.RunExited(at, run.id, outcome.exit, job.progress_at(over_at)))
+        if outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled:
+            if outcome.backoff_s:
+                facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
+            elif reason := self._reason_after_exit(job.id, at):
+                facts.append(f.JobDeferred(at, job.id, reason))
+        slots = tuple(self._journal.state.ledger.slot_names(run.allocation))
+        return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
+
+    def on(self, taken: Taken) -> list[Input]:
+        return []
+
+    # --- time limits and preflights --------------------------------------------------------------------
+
+    @property
+    def next_due_at(self) -> float:
+        due_at = INFINITY
+        for run in self._journal.state.runs.values():
+            due_at = min(due_at, self._expires_at(run))
+            if self._is_preflight(run):
+                due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
+        return due_at
+
+    def due(self, at: float) -> Iterator[Input]:
+        """Stop runs whose time limit has passed, and preflights that have been seen to work."""
+        runs, managed = self._journal.state.runs, self._journal.managed
+        for run in list(runs.values()):
+            if self._expires_at(run) <= at:
+                managed.update(run.job_id, is_expired=True)
+                yield Input([f.JobRequeued(at, run.job_id)])
+        if at >= self._preflights_checked_at + self._settings.preflight_check_s:
+            self._preflights_checked_at = at
+            for run in list(runs.values()):
+                if self._is_preflight(run) and self._has_shown_enough(run, at):
+                    managed.update(run.job_id, is_tried=True)
+                    yield Input([f.JobRequeued(at, run.job_id)])
+
+    def _job(self, run: Run) -> JobState:
+        return self._journal.state.jobs[run.job_id]
+
+    def _expires_at(self, run: Run) -> float:
+        job = self._job(run)
+        limit_s = self._journal.managed[job.id].spec.time_limit_s
+        if limit_s is None or job.phase is Phase.STOPPING:
+            return INFINITY
+        return run.granted_at + limit_s - job.held_s
+
+    def _is_preflight(self, run: Run) -> bool:
+        job = self._job(run)
+        return self._journal.managed[job.id].preflight_of is not None and job.phase is not Phase.STOPPING
+
+    def _has_shown_enough(self, run: Run, at: float) -> bool:
+        """After its first progress report, or when it has run for long enough without failing."""
+        job = self._job(run)
+        if self._progress.latest(run.id, self._paths.reports(job.id, job.runs), at) is not None:
+            return True
+        limit_s = self._journal.managed[job.id].spec.preflight_limit_s
+        return run.started_at != INFINITY and at - run.started_at >= limit_s
+
+
+def ended_before(run: Run, gone: RunGone, at: float) -> float | None:
+    """When the run ended, if that is known and was well before `at`: the manager was down meanwhile.
+
+    Never before the last instant at which the run is known to have worked: clocks may have been set.
+    """
+    ended_at = max(gone.ended_at, run.progress_at)
+    return ended_at if gone.ended_at and at - ended_at > LATE_S else None
