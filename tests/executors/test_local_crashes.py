@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -16,8 +17,9 @@ import pytest
 from tiresias.core.model import RunId
 from tiresias.executors import procfs, records
 from tiresias.executors.base import RunSpec
-from tiresias.executors.local import LocalExecutor
+from tiresias.executors.local import LocalExecutor, _Run
 from tiresias.executors.process import command_line
+from tiresias.executors.supervisor import Supervisor
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
 
 R1 = RunId(1)
@@ -132,6 +134,27 @@ def test_a_stop_reaches_the_gang_that_another_manager_was_about_to_start(bench):
     assert bench.gone().stopped
 
 
+def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervisor(bench, monkeypatch):
+    """The disk has no room for the wish to stop, so the claim alone keeps the supervisor from starting it."""
+    put = records.put
+
+    def no_room(run_dir, name, record):
+        if name == records.STOP:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        put(run_dir, name, record)
+
+    monkeypatch.setattr(records, "put", no_room)
+    spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
+    assert bench.executor.adopt([spec]).absent == [R1]
+    bench.executor.stop(R1)
+    assert bench.gone().stopped
+    slow = Bench(LocalExecutor(bench.top / "other", linger_s=0.2), bench.top)
+    slow.executor._begin(_Run(spec))  # it had looked before the stop, and found that the run has not begun
+    assert slow.gone().stopped
+    assert not (bench.top / "ran").exists()
+    slow.executor.close()
+
+
 # --- the supervisor is killed ---------------------------------------------------------------------------
 
 
@@ -220,6 +243,16 @@ def test_a_pipe_in_the_place_of_the_output_makes_nobody_wait(bench):
     assert "cannot open the output file" in bench.gone().error
 
 
+@pytest.mark.parametrize("is_childless", [True, False])
+def test_a_run_is_not_over_while_its_supervisor_has_a_child_that_is_not_in_proc(monkeypatch, is_childless):
+    """A process that is born and orphaned during the look at /proc is missing there."""
+    supervisor = Supervisor.__new__(Supervisor)  # without its signal handlers, which are for a whole process
+    supervisor.workers = []
+    monkeypatch.setattr(supervisor, "_reap", lambda: is_childless)
+    monkeypatch.setattr(supervisor, "_leftovers", list)
+    assert supervisor._is_over() is is_childless
+
+
 # --- pids are used again --------------------------------------------------------------------------------
 
 
@@ -274,6 +307,21 @@ def test_the_first_record_of_an_exit_stays(tmp_path):
     records.record_exit(str(tmp_path), {"run_id": 1, "lost": True})
     assert json.loads((tmp_path / records.EXIT).read_text())["lost"] is False
     assert os.listdir(tmp_path) == [records.EXIT]
+
+
+def test_the_record_of_an_exit_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    synced: list[tuple[str, str, bool]] = []  # what was synced, its contents, whether the record has its name
+
+    def fsync(fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        contents = path.read_text() if path.is_file() else ""
+        synced.append((path.name, contents, (tmp_path / records.EXIT).exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    records.reserve_exit(str(tmp_path))
+    records.record_exit(str(tmp_path), {"run_id": 1, "lost": False})
+    record = (tmp_path / records.EXIT).read_text()
+    assert synced == [(records.RESERVED, record, False), (tmp_path.name, "", True)]
 
 
 @pytest.mark.parametrize(
