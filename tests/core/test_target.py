@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from tiresias.core.model import JobId, Room
 from tiresias.core.plan import plain_target
 from tiresias.core.state import JobState, Key
 from tiresias.core.target import CHUNK, Target
-from tiresias.testing import a_job
+from tiresias.testing import Harness, a_job
 
 
 class Book:
@@ -183,3 +184,22 @@ def test_a_pin_leaves_everybody_where_he_was() -> None:
     assert (book.target.capacity, first.admitted, third.admitted) == (2, True, False)
     assert not book.target.flips
     book.check()
+
+
+@pytest.mark.parametrize("policy", ["srtf", "fifo", "sjf"])
+@pytest.mark.parametrize(("gpus", "duration_s"), [(4, 10.0), (4, 1000.0), (1, 1000.0), (2, 10.0)])
+def test_a_trial_says_what_a_submission_would_do_and_changes_nothing(
+    policy: str, gpus: int, duration_s: float
+) -> None:
+    lab = Harness(policy, gpus=5).running("a", gpus=2, duration_s=100.0).running("b", gpus=2, duration_s=50.0)
+    lab.plan()
+    controller = lab.controller
+    job = JobState(a_job(3, gpus, duration_s=duration_s))
+    rank = controller.policy.rank(job, lab.state.memory, lab.at)
+    found = controller.target.trial(job, (job.priority, *rank, job.submitted_at, job.id), lab.at)
+    plan = lab.plan()
+    assert plan.started == plan.preempted == []
+    plan = lab.submit("c", gpus, duration_s=duration_s)
+    assert found[0] == (lab.job("c").admitted or lab.job("c").pinned)
+    if controller.policy.preempts:
+        assert [lab.name(other.id) for other in found[1]] == sorted(plan.preempted)
