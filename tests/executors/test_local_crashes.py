@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tiresias.core.model import RunId
-from tiresias.executors import procfs, records
-from tiresias.executors.base import RunSpec
+from tiresias.executors import local, procfs, records
+from tiresias.executors.base import RunGone, RunSpec, RunUp
 from tiresias.executors.local import LocalExecutor, _Run
-from tiresias.executors.process import command_line
+from tiresias.executors.process import command_line, spawn_supervisor
 from tiresias.executors.supervisor import Supervisor
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
 
@@ -147,12 +148,32 @@ def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervi
     spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
     assert bench.executor.adopt([spec]).absent == [R1]
     bench.executor.stop(R1)
-    assert bench.gone().stopped
+    assert bench.gone() == RunGone(R1, stopped=True)
     slow = Bench(LocalExecutor(bench.top / "other", linger_s=0.2), bench.top)
     slow.executor._begin(_Run(spec))  # it had looked before the stop, and found that the run has not begun
     assert slow.gone().stopped
     assert not (bench.top / "ran").exists()
     slow.executor.close()
+
+
+def test_a_manager_that_waits_is_woken_when_a_run_is_up(bench):
+    bench.shell(FOREVER)
+    while not any(isinstance(report, RunUp) for report in bench.heard):
+        assert select.select([bench.executor], [], [], 20)[0], "nothing woke it"
+        bench.heard += bench.executor.poll()
+
+
+def test_a_run_that_is_adopted_twice_is_watched_once_and_its_end_is_reported_once(bench):
+    spec = killed_manager(bench, f"until [ -e {bench.top}/go ]; do sleep 0.01; done", act="bench.up()")
+    assert bench.executor.adopt([spec]).running == [R1]
+    open_files = len(os.listdir("/proc/self/fd"))
+    assert bench.executor.adopt([spec]).running == [R1]
+    assert len(os.listdir("/proc/self/fd")) == open_files
+    (bench.top / "go").touch()
+    bench.gone()
+    assert bench.executor.adopt([spec]).gone == [R1]
+    bench.listen()
+    assert [type(report) for report in bench.heard].count(RunGone) == 1
 
 
 # --- the supervisor is killed ---------------------------------------------------------------------------
@@ -241,6 +262,25 @@ def test_a_pipe_in_the_place_of_the_output_makes_nobody_wait(bench):
     os.mkfifo(spec.log(0))
     bench.executor.start(spec)
     assert "cannot open the output file" in bench.gone().error
+
+
+def test_a_lost_run_is_swept_as_soon_as_the_machine_has_a_process_for_it(bench, monkeypatch):
+    spec = bench.shell(f"touch {bench.top}/on; {FOREVER}")
+    until((bench.top / "on").exists)
+    bench.up()
+    tries: list[str] = []
+
+    def spawn(run_dir, plan):
+        tries.append(run_dir)
+        if len(tries) < 3:
+            raise OSError(errno.EAGAIN, "resource temporarily unavailable")
+        return spawn_supervisor(run_dir, plan)
+
+    monkeypatch.setattr(local, "spawn_supervisor", spawn)
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    assert bench.gone().lost
+    assert len(tries) == 3
+    assert not processes_of(bench.top)
 
 
 @pytest.mark.parametrize("is_childless", [True, False])
