@@ -45,7 +45,7 @@ PACKAGE = "src/tiresias"
 TESTS = {  # by package: the tests that run, the quickest and closest first
     "core": ["tests/core", "tests/policies", "tests/golden", "tests/sim/test_engine.py", "tests/placers"],
     "store": ["tests/store", "tests/faults/test_fault_simulation.py", "tests/live"],
-    "executors": ["tests/executors", "tests/faults/test_simulated_executor.py", "tests/live"],
+    "executors": ["tests/executors", "tests/observe/test_observe_interrupts.py", "tests/live"],
     "live": ["tests/faults/test_fault_simulation.py", "tests/live", "tests/api"],
 }
 FEWER = {"TIRESIAS_FAULT_SEEDS": "50", "TIRESIAS_KILLS": "4"}  # campaigns of seeds and kills, cut short
