@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,17 @@ def test_a_store_waits_for_the_disk_at_every_commit_unless_asked_otherwise(tmp_p
 def test_a_store_waits_for_the_disk_as_asked(tmp_path: Path, name: str, number: int) -> None:
     with Store.open(tmp_path / "journal.db", synchronous=name) as store:
         assert synchronous_of(store) == number
+
+
+def test_the_name_of_a_new_journal_is_on_disk_before_anything_is_stored_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    Store.open(tmp_path / "journal.db").close()
+    assert synced == [str(tmp_path)]
+    Store.open(tmp_path / "journal.db").close()
+    assert synced == [str(tmp_path)], "it has its name already"
 
 
 def test_a_token_that_is_valid_is_in_no_file_of_the_journal(tmp_path: Path) -> None:

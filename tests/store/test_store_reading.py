@@ -228,6 +228,15 @@ def test_whole_states_are_kept_no_more_often_than_asked(told: Told) -> None:
     assert redecide(replay(told.store)) is None
 
 
+def test_a_state_that_is_kept_whole_already_is_not_kept_again(told: Told) -> None:
+    told.store.compact(100.0)
+    assert told.store._all("SELECT seq FROM bases") == [(0,)], "nothing has happened since the beginning"
+    told.submit(1, at=5.0)
+    for _ in range(2):
+        told.store.compact(1.0)
+    assert told.store._all("SELECT seq FROM bases ORDER BY seq") == [(0,), (told.store.last_seq,)]
+
+
 def test_submissions_go_in_the_order_in_which_jobs_ended(told: Told) -> None:
     for id in range(1, 7):
         told.submit(id, at=float(id))
