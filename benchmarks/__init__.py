@@ -1,1 +1,1 @@
-"""Benchmarks: each prints figures beside something measured in the same run."""
+"""Benchmarks: each prints its figures relative to something that was measured in the same run."""

@@ -1,4 +1,4 @@
-"""`make bench`, or `python -m benchmarks speed.philly quality.testbed` for some of them."""
+"""`make bench` runs all benchmarks, `python -m benchmarks speed.philly quality.testbed` some of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tiresias.executors.interrupts import ended_in_order
 ALL = {
     "speed.philly": speed.philly,
     "speed.scale": speed.scale,
+    "speed.load": speed.load,
     "speed.network": network.network,
     "speed.placement": placement.speed,
     "quality.testbed": quality.testbed,
@@ -26,7 +27,7 @@ ALL = {
 }
 
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or [name for name in ALL if name != "ladder"]  # a campaign of its own
+    wanted = sys.argv[1:] or [name for name in ALL if name != "ladder"]  # it takes much longer
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")

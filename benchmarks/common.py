@@ -1,4 +1,4 @@
-"""What the benchmarks share."""
+"""Functions that several benchmarks share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def yardstick_s() -> float:
-    """Seconds for a million plain dictionary stores: how fast this machine runs Python right now."""
+    """Seconds for a million dictionary stores: how fast this machine runs Python at the moment."""
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
@@ -32,12 +32,12 @@ def data(name: str) -> Path | None:
 
 
 def peak_bytes() -> int:
-    """The most memory this process has held."""
+    """The peak memory use of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def in_a_process(module: str, *arguments: str) -> dict[str, Any]:
-    """Run a module of ours alone in a fresh process; it prints one JSON object on its last line."""
+    """Run a module in a new process; it prints one JSON object on its last line, which is returned."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True, check=True
     )

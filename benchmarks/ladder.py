@@ -1,6 +1,6 @@
 """How the default ladder and order of tiresias-l were chosen: every candidate on several traces and loads.
 
-Prints average JCT over the oracle's (srsf) on each, and the geometric mean over all of them.
+Prints the average JCT relative to the oracle's (srsf) on each, and the geometric mean over all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def workloads() -> Iterator[tuple[str, Trace, str]]:
 
 
 def ladder() -> None:
-    """The grid; cost 60, packed."""
+    """The grid, with the placer packed and a preemption cost of 60 s."""
     ratios: dict[tuple[float, int, str], list[float]] = {candidate: [] for candidate in CANDIDATES}
     for name, trace, cluster in workloads():
         oracle = simulate(trace, cluster, "srsf").summary()["avg_jct_s"]

@@ -1,6 +1,6 @@
 """The live manager: how soon a job starts, how long a decision takes, what a submission costs.
 
-Every figure is printed with its target and beside something measured in the same run on the same machine.
+Every figure is printed with its target and relative to something that was measured in the same run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiresias.live.submission import Caller, Submission
 from tiresias.testing.still import still_manager
 
 ADMIN = Caller("ann", is_admin=True)
-SAY_WHEN = ("date", "+%s.%N")  # prints the instant at which it runs
+PRINT_INSTANT = ("date", "+%s.%N")  # prints the instant at which it runs
 PENDING = 10_000
 SLOTS = 256
 
@@ -34,12 +34,12 @@ def ms(seconds: float) -> str:
 
 
 def start(submissions: int = 300) -> None:
-    """A real manager and real processes: each job is submitted to an idle slot when the last has ended."""
+    """A real manager and real processes: each job is submitted when the one before it has ended."""
     with manager_process(gpus=1) as manager:
         after_ack, after_request = [], []
         for _ in range(submissions):
             requested_at = time.time()
-            [id] = manager.client.submit(manager.job(*SAY_WHEN))
+            [id] = manager.client.submit(manager.job(*PRINT_INSTANT))
             acknowledged_at = time.time()
             ran_at = float(b"".join(chunk.data for chunk in manager.client.follow_logs(id)))
             after_ack.append(ran_at - acknowledged_at)
@@ -54,7 +54,7 @@ def start(submissions: int = 300) -> None:
 
 def _bare_exec_s() -> float:
     began_at = time.time()
-    done = subprocess.run(SAY_WHEN, stdout=subprocess.PIPE, check=True, env={"PATH": os.environ["PATH"]})
+    done = subprocess.run(PRINT_INSTANT, stdout=subprocess.PIPE, check=True, env={"PATH": os.environ["PATH"]})
     return float(done.stdout) - began_at
 
 
@@ -62,10 +62,10 @@ def _bare_exec_s() -> float:
 
 
 def decide(rounds: int = 400) -> None:
-    """Submissions, cancellations and exits, decided and committed, with 256 runs and 10,000 jobs waiting.
+    """Submissions, cancellations and exits, decided and committed, with 256 slots and 10,000 jobs waiting.
 
-    The manager, the Controller and the journal are the real ones. The executor starts nothing: 256 processes
-    on a small machine would measure that machine.
+    The manager, the Controller and the journal are real. The executor starts no processes, because hundreds
+    of processes on a small machine would measure that machine.
     """
     few = _decisions(100, rounds)
     plain = _plain_commits(rounds)
@@ -126,11 +126,11 @@ def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
             manager.flush()
             took.setdefault(what, []).append(decided - began)
             took.setdefault(f"{what} with commit", []).append(time.perf_counter() - began)
-            manager.poll()  # what was started is up: not part of it
+            manager.poll()  # started runs are up: not part of what is measured
             manager.flush()
 
         for _ in range(rounds):
-            for one in (asked(), asked()):  # as many come as leave
+            for one in (asked(), asked()):  # as many jobs are submitted as end
                 timed("submit", partial(manager.requests.submit, ADMIN, [one]))
             timed("cancel", partial(manager.requests.cancel, ADMIN, random.choice(list(manager.state.jobs))))
             executor.finish(random.choice(list(manager.state.runs)))
@@ -179,7 +179,7 @@ def _singles(manager: ManagerProcess, count: int) -> list[float]:
 
 
 def restart(times: int = 5) -> None:
-    """kill -9 with 10,000 jobs queued and one running, then from the new process's start to /readyz."""
+    """SIGKILL with 10,000 jobs queued and one running; the time from the next start until /readyz answers."""
     with manager_process(gpus=1) as manager:
         new = manager.memory_bytes()
         manager.fill(PENDING)
@@ -189,7 +189,7 @@ def restart(times: int = 5) -> None:
             manager.kill()
             took.append(manager.start())
             cpu.append(manager.cpu_s())
-        list(manager.client.jobs())  # the largest answer there is
+        list(manager.client.jobs())  # the largest answer that it can give
         again = manager.memory_bytes()
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import tiresias.api.server"], check=True)
@@ -207,7 +207,7 @@ def restart(times: int = 5) -> None:
 
 
 def idle(seconds: float = 20.0) -> None:
-    """Processor time of a manager that nobody asks, without jobs and with 10,000 that cannot start."""
+    """Processor time of a manager without requests, without jobs and with 10,000 jobs that cannot start."""
     with manager_process(gpus=1) as manager:
         empty = _idle_share(manager, seconds)
         manager.fill(PENDING)
@@ -218,7 +218,7 @@ def idle(seconds: float = 20.0) -> None:
 
 
 def _idle_share(manager: ManagerProcess, seconds: float) -> float:
-    time.sleep(2)  # until the last run has started and all is quiet
+    time.sleep(2)  # until the last run has started
     before, began = manager.cpu_s(), time.perf_counter()
     time.sleep(seconds)
     return (manager.cpu_s() - before) / (time.perf_counter() - began)

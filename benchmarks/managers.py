@@ -1,4 +1,4 @@
-"""Managers to measure: real processes with homes of their own."""
+"""Managers for measurements: real processes, each with its own home."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ENVIRONMENT = {f"SOME_VARIABLE_{n}": f"a value of usual length, such as a path {
 
 
 def share(values: Sequence[float], part: float) -> float:
-    """The value that so many of them do not exceed: share(values, 0.99) is the p99."""
+    """A quantile: share(values, 0.99) is the p99."""
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
 class ManagerProcess:
-    """`python -m tiresias.api.serve` over fake GPUs."""
+    """`python -m tiresias.api.serve` with fake GPUs."""
 
     def __init__(self, home: Path, gpus: int):
         self.home = home
@@ -37,7 +37,7 @@ class ManagerProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
-        """Seconds from its start until it says that it is ready."""
+        """Start it; return the seconds until it is ready."""
         began = time.perf_counter()
         command = [sys.executable, "-m", "tiresias.api.serve", "--home", str(self.home)]
         self.process = subprocess.Popen(command)
@@ -56,19 +56,19 @@ class ManagerProcess:
         self.process.wait()
 
     def end(self) -> None:
-        """End it and its runs."""
+        """Shut it down with its runs."""
         assert self.process is not None
         self.client.shutdown(stop_jobs=True)
         self.client.close()
         self.process.wait(PATIENCE_S)
 
     def job(self, *command: str, **asked: Any) -> dict[str, Any]:
-        """A job as a command line would send it, environment and all."""
+        """The body of a submission as the command line would send it, with its environment."""
         env = {"PATH": os.environ["PATH"], **ENVIRONMENT}
         return {"command": list(command), "cwd": str(self.home), "env": env, "grace_s": 1.0, **asked}
 
     def fill(self, jobs: int, batch: int = 100) -> list[float]:
-        """One job that runs for long and so many that wait; seconds of each batch."""
+        """Submit one job that runs for long and so many that wait; return the seconds of each batch."""
         took = []
         self.client.submit(self.job("sleep", "86400"))
         for _ in range(jobs // batch):
@@ -78,10 +78,10 @@ class ManagerProcess:
             took.append(time.perf_counter() - began)
         return took
 
-    # --- what the kernel knows of it -------------------------------------------------------------------
+    # --- from /proc ------------------------------------------------------------------------------------
 
     def memory_bytes(self) -> int:
-        """What it holds in memory now."""
+        """Its present memory use."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) * 1024
@@ -95,7 +95,7 @@ class ManagerProcess:
 
 @contextmanager
 def manager_process(gpus: int = 1) -> Iterator[ManagerProcess]:
-    """A running manager with an empty home; nothing is left of either."""
+    """A running manager with an empty home; both are removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-bench-"))
     manager = ManagerProcess(home, gpus)
     try:
@@ -110,7 +110,7 @@ def manager_process(gpus: int = 1) -> Iterator[ManagerProcess]:
 
 
 def _end_runs(home: Path) -> None:
-    """End supervisors that outlive their manager, as they should; they end their workers."""
+    """End the supervisors that have outlived their manager; they end their workers."""
     for claim in home.glob("jobs/*/runs/*/claim.json"):
         if not (claim.parent / "exit.json").exists():
             with suppress(OSError, ValueError, KeyError):

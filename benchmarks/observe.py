@@ -1,11 +1,11 @@
-"""What observing costs a training: steps with the library and without it, in turn, over and over.
+"""What observation costs a training: steps with the library and without it, in alternation.
 
-Both trainings are started; then one does some steps while the other is stopped, and so on in turn, so that
-both get the same of whatever else the machine does. Each round compares the two: the steps a second, and the
-processor time a step of all processes of the gang, which other programs disturb less. All run on one and the
-same core, since where a process is put makes more of a difference than the library; where its memory lies
-does too, so that both are started anew some times. Beside the examples, which compute and send, a loop that
-does nothing but send shows the most that the library can cost.
+Both trainings are started. Then one does some steps while the other is stopped, and so on in alternation, so
+that other load on the machine affects both equally. Each round compares the two: the steps per second, and
+the processor time per step of all processes of the gang, which other programs disturb less. All run on the
+same core, because the choice of the core makes more difference than the library. The location of memory makes
+a difference, too, so both are started again several times. Besides the examples, which compute and send, a
+loop that only sends shows the highest cost of the library.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from tiresias.observe.trial import PRELOAD, Trial
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FOREVER = "1000000000"
-TURN_S = 0.06  # the steps of a turn take about that long without the library
-PAIR_S = 4.0  # of turns, with each pair
-BUDGET_S = 20.0  # as long as it is not used up both are started anew, two times at least
-MOST = 0.05
+TURN_S = 0.06  # how long the steps of a turn take without the library, about
+PAIR_S = 4.0  # how long each pair takes turns
+BUDGET_S = 20.0  # new pairs are started until it is used up, at least two
+MOST = 0.05  # the largest cost that is wanted
 WAIT_S = 60.0  # for the first steps, or for those of a turn
 SENDS = """
 import socket, threading
@@ -56,7 +56,7 @@ while True:
 
 
 def overhead() -> None:
-    """Trainings and a loop that sends: each with the library over without."""
+    """Trainings and a loop that sends: the speed of each with the library relative to that without."""
     try:
         built = library()
     except ObserveError as error:
@@ -75,7 +75,7 @@ def overhead() -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """Where a training stands; the difference of two is what it did in between."""
+    """The progress of a training; the difference of two is what it did in between."""
 
     step: int
     wall_s: float
@@ -89,12 +89,12 @@ class Seen:
 
     @property
     def rate(self) -> float:
-        """Steps a second."""
+        """Steps per second."""
         return self.step / self.wall_s
 
     @property
     def cpu_ms(self) -> float:
-        """Processor time a step."""
+        """Milliseconds of processor time per step."""
         return 1000 * self.cpu_s / self.step
 
 
@@ -102,7 +102,7 @@ Round = tuple[Seen, Seen]  # what both did: without the library, and with it
 
 
 class Training(Trial):
-    """A gang that prints its steps into a pipe; stopped unless it is its turn."""
+    """A gang that prints its steps into a pipe; it is stopped unless it is its turn."""
 
     is_observed = True
     step = 0
@@ -115,34 +115,34 @@ class Training(Trial):
         return made if self.is_observed else {name: made[name] for name in made if name != PRELOAD}
 
     def reach(self, step: int) -> Seen:
-        """Wait until it has done that step, at least."""
+        """Wait until it has done at least that step."""
         until = time.monotonic() + WAIT_S
         while self.step < step:
             ready, _, _ = select.select([self.pipe], [], [], max(0.0, until - time.monotonic()))
             data = os.read(self.pipe, 1 << 16) if ready else b""
             if not data:
-                did = "ended" if ready else f"did not get there within {WAIT_S:.0f} s"
-                raise ChildProcessError(f"{self.command[1]} was to do step {step}, and {did}")
+                did = "ended" if ready else f"took more than {WAIT_S:.0f} s"
+                raise ChildProcessError(f"{self.command[1]} {did} before step {step}")
             *lines, self.unread = (self.unread + data).split(b"\n")
             done = [line for line in lines if line.startswith(b"step ")]
             self.step = int(done[-1].split()[1]) if done else self.step
         return Seen(self.step, time.perf_counter(), sum(map(cpu_s, self.pids)))
 
     def settle(self) -> None:
-        """Past its first steps, on the core that both share, and stopped."""
+        """Wait for its first steps, put it on the core that both share, and stop it."""
         self.reach(3)
         sessions = {process.pid for process in self.processes}
         self.pids = tuple(each.pid for each in procfs.all_processes() if each.session in sessions)
-        self.tell(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
         for thread in chain.from_iterable(Path(f"/proc/{pid}/task").iterdir() for pid in self.pids):
             os.sched_setaffinity(int(thread.name), {max(os.sched_getaffinity(0))})
 
     def turn(self, steps: int) -> Seen:
         """Do so many whole steps, and stop again."""
-        self.tell(signal.SIGCONT)
+        self.send(signal.SIGCONT)
         before = self.reach(self.step + 1)  # the end of the one in which it was stopped
         done = self.reach(self.step + steps) - before
-        self.tell(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
         return done
 
 
@@ -153,7 +153,7 @@ def cpu_s(pid: int) -> float:
 
 @contextmanager
 def started(program: list[str], workers: int, built: Path, is_observed: bool) -> Iterator[Training]:
-    """On its way to its first steps; nothing of it is left in the end, whatever happens."""
+    """A training that has been started; at the end all its processes and files are removed."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiresias-bench-")))
         made = Training((sys.executable, *program), folder, built, workers, grace_s=0.0)
@@ -167,7 +167,7 @@ def started(program: list[str], workers: int, built: Path, is_observed: bool) ->
         finally:
             os.close(output)
         yield made
-        assert bool(list(folder.glob("*.messages"))) is is_observed, "recorded what it should not, or nothing"
+        assert bool(list(folder.glob("*.messages"))) is is_observed, "wrongly recorded, or not recorded"
 
 
 def compare(what: str, program: list[str], workers: int, built: Path, wanted: str) -> None:
@@ -176,7 +176,7 @@ def compare(what: str, program: list[str], workers: int, built: Path, wanted: st
     pairs: list[list[Round]] = []
     while len(pairs) < 2 or time.monotonic() < until:
         pairs.append(pair(program, workers, built, is_first=len(pairs) % 2 > 0))
-    tell(pairs, wanted)
+    show(pairs, wanted)
 
 
 def pair(program: list[str], workers: int, built: Path, is_first: bool) -> list[Round]:
@@ -194,26 +194,26 @@ def pair(program: list[str], workers: int, built: Path, is_first: bool) -> list[
             steps = max(steps + 1, math.ceil(min(4 * steps, seen.rate * TURN_S * 1.1)))
         until = time.monotonic() + PAIR_S
         while time.monotonic() < until:
-            one, two = observed.turn(steps), plain.turn(steps)  # there and back: a drift counts for both
+            one, two = observed.turn(steps), plain.turn(steps)  # A B B A: a drift affects both equally
             rounds.append((two + plain.turn(steps), one + observed.turn(steps)))
     return rounds
 
 
-def tell(pairs: list[list[Round]], wanted: str) -> None:
-    """Medians of both, and of what each round says of the two."""
+def show(pairs: list[list[Round]], wanted: str) -> None:
+    """Print the medians of both, and of the ratios of all rounds."""
     rounds = list(chain.from_iterable(pairs))
     slow, fast = (statistics.median(each.rate for each in side) for side in zip(*rounds, strict=True))
     cheap, dear = (statistics.median(each.cpu_ms for each in side) for side in zip(*rounds, strict=True))
     print(f"  medians of {len(rounds)} rounds, observed and not:", end=" ")
-    print(f"{fast:,.1f} and {slow:,.1f} steps a second,", end=" ")
-    print(f"{dear:,.3f} and {cheap:,.3f} ms of processor time a step")
-    print(f"  steps a second: {ratios(pairs, lambda plain, observed: observed.rate / plain.rate)}{wanted}")
+    print(f"{fast:,.1f} and {slow:,.1f} steps per second,", end=" ")
+    print(f"{dear:,.3f} and {cheap:,.3f} ms of processor time per step")
+    print(f"  steps per second: {ratios(pairs, lambda plain, observed: observed.rate / plain.rate)}{wanted}")
     by_cpu = ratios(pairs, lambda plain, observed: plain.cpu_ms / observed.cpu_ms)
-    print(f"  steps a second of processor time: {by_cpu}{wanted}", flush=True)
+    print(f"  steps per second of processor time: {by_cpu}{wanted}", flush=True)
 
 
 def ratios(pairs: list[list[Round]], ratio: Callable[[Seen, Seen], float]) -> str:
-    """The median of all rounds, where half of them lie, and the median of each pair."""
+    """The median and the quartiles of all rounds, and the median of each pair."""
     all_of = [[ratio(*each) for each in rounds] for rounds in pairs]
     joined = list(chain.from_iterable(all_of))
     low, middle, high = statistics.quantiles(joined, n=4)

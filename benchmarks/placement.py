@@ -1,9 +1,9 @@
-"""What placement is worth: every placer on the testbed mix and on Philly, with the network model on.
+"""The effect of placement: every placer on the testbed mix and on Philly, with the network model.
 
-`quality.placement` prints average JCT, wait and slowdown, of `profile` also with the paper's rule;
-`speed.placement` how many events a second of processor time the simulator does with `profile` and a network,
-beside `count` with and without one, by turns in the same run. TIRESIAS_JOBS takes the first jobs of Philly
-only, TIRESIAS_PLACERS some placers only (names with commas).
+`quality.placement` prints average JCT, wait and slowdown, for `profile` also with the paper's rule.
+`speed.placement` prints how many events per second of processor time the simulator handles with `profile` and
+a network, relative to `count` with and without one, in alternation in the same run. TIRESIAS_JOBS limits
+Philly to its first jobs, TIRESIAS_PLACERS names some placers (with commas).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TURNS = (("count", "none"), ("count", "philly"), ("profile", "none"), ("profile"
 
 
 def philly_jobs() -> Trace | None:
-    """The trace, or as many of its first jobs as TIRESIAS_JOBS says."""
+    """The trace, or its first TIRESIAS_JOBS jobs."""
     path = data("philly.csv.gz")
     if path is None:
         print("philly: left out, TIRESIAS_DATA names no folder with philly.csv.gz")
@@ -103,14 +103,14 @@ def _show(name: str, measured: list[dict[str, Any]], best: float | None) -> None
     beside = "" if best is None else f" ({jct_s / best:.3f}x the best)"
     print(
         f"{name:17} JCT {jct_s:>9,.0f} s{beside}  wait {wait_s:>9,.0f} s  slowdown {slow:.3f}, "
-        f"of the work {work:.3f}  {nodes:.2f} nodes a job  refused for {refused_s:>11,.0f} s"
-        f"  {_mean(measured, 'migrations'):,.0f} moved  {_mean(measured, 'wall_s'):.0f} s to simulate",
+        f"of the work {work:.3f}  {nodes:.2f} nodes per job  refused for {refused_s:>11,.0f} s"
+        f"  {_mean(measured, 'migrations'):,.0f} migrations  {_mean(measured, 'wall_s'):.0f} s to simulate",
         flush=True,
     )
 
 
 def speed() -> None:
-    """By turns, in processor time, so that whatever else the machine does matters little."""
+    """In alternation and in processor time, so that other load on the machine matters little."""
     trace = philly_jobs()
     if trace is None:
         return
@@ -124,5 +124,5 @@ def speed() -> None:
     plain = rates["count, network none"]
     for what, measured in rates.items():
         shares = sorted(one / other for one, other in zip(measured, plain, strict=True))
-        told = f"{median(shares):.2f} of count's ({shares[0]:.2f} to {shares[-1]:.2f}; at least 0.5 wanted)"
-        print(f"{what:26} {median(measured):>8,.0f} events/s of processor time, {told}", flush=True)
+        ratio = f"{median(shares):.2f} of count's ({shares[0]:.2f} to {shares[-1]:.2f}; at least 0.5 wanted)"
+        print(f"{what:26} {median(measured):>8,.0f} events/s of processor time, {ratio}", flush=True)

@@ -1,4 +1,4 @@
-"""How good: average JCT against the oracle and the paper's setting, on the real trace and the testbed mix."""
+"""Average JCT relative to the oracle and to the paper's settings, on the real trace and the testbed mix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAPER = {"queues": "3250", "order": "first-start"}
 
 
 def philly() -> None:
-    """Full Philly on 64x8, packed, cost 60: defaults, the paper's setting, its other two orders."""
+    """Full Philly on 64x8, packed, cost 60: the defaults, the paper's settings, and the other two orders."""
     path = data("philly.csv.gz")
     if path is None:
         print("philly: left out, TIRESIAS_DATA names no folder with philly.csv.gz")
@@ -40,7 +40,7 @@ def show(name: str, result: Result, oracle: Result) -> None:
 
 
 def testbed() -> None:
-    """The paper's testbed mix on 15x4, seeds 1 to 5: fifo over tiresias-l."""
+    """The paper's testbed mix on 15x4, seeds 1 to 5: fifo relative to tiresias-l."""
     ideal, real = [], []
     for seed in range(1, 6):
         trace = traces.generate("builtin:testbed-480", seed=seed)

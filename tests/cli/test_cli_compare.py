@@ -146,9 +146,9 @@ def test_jobs_run_on_nodes_of_cpus_as_in_simulate(tiresias, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--cpu-speed", "0.1"), "Error: speed on CPUs 0.1: the cluster has no node of CPUs only"),
-        (("--use-cpus",), "Error: asked to use CPUs: the cluster has no node of CPUs only"),
-        (("--cpu-speed", "2"), "Error: speed on CPUs 2.0: give a part of that on GPUs"),
+        (("--cpu-speed", "0.1"), "Error: speed on CPUs 0.1: the cluster has no node with CPUs only"),
+        (("--use-cpus",), "Error: asked to use CPUs: the cluster has no node with CPUs only"),
+        (("--cpu-speed", "2"), "Error: speed on CPUs 2.0: give it relative to GPUs"),
     ],
 )
 def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, told):

@@ -114,7 +114,7 @@ WRONG = {
     ),
     "a grid's table that is another file": (
         ["sweep", TESTBED, "--clusters", "1x4", "--policies", "fifo", "--out", "two.csv"],
-        ["two.csv exists and is no table of a sweep", "choose another --out"],
+        ["two.csv exists and is not the table of a sweep", "choose another --out"],
     ),
     "a grid's table in a directory that is not there": (
         ["sweep", TESTBED, "--clusters", "1x4", "--policies", "fifo", "--out", "no/grid.csv"],

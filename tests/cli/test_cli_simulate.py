@@ -148,7 +148,7 @@ def test_ctrl_c_prints_what_was_measured_and_writes_nothing(tiresias, tmp_path, 
         yield press_ctrl_c
 
     monkeypatch.setattr("tiresias.cli.simulate.one_bar", impatient_person)
-    monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "SECONDS_BETWEEN_REPORTS", 0.0)
+    monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "PROGRESS_EVERY_S", 0.0)
     told = tiresias("simulate", "builtin:philly-like", "--cluster", "64x8", "--json", "--out", "o")
     assert told.code == 130
     assert 50 < told.json["jobs"] < 10_000
@@ -183,7 +183,7 @@ def test_a_picture_of_the_cluster(tiresias, two_jobs, tmp_path):
         (("--at", "-3s", "--out", "o"), "--at -3s: give a span of time from 0 up"),
         (("--network", "filly"), "no network 'filly'; did you mean 'philly'"),
         (("--models", "none.yaml"), "--models none.yaml: no such file"),
-        (("--cluster", "phily"), "'phily' is no cluster. Did you mean 'philly'?"),
+        (("--cluster", "phily"), "'phily' is not a cluster. Did you mean 'philly'?"),
     ],
 )
 def test_options_of_placement_that_are_wrong(tiresias, two_jobs, options, told):
@@ -216,9 +216,9 @@ def test_jobs_run_on_nodes_of_cpus_while_the_gpus_are_full(tiresias, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--cpu-speed", "0.1"), "speed on CPUs 0.1: the cluster has no node of CPUs only"),
-        (("--use-cpus",), "asked to use CPUs: the cluster has no node of CPUs only"),
-        (("--cpu-speed", "2"), "speed on CPUs 2.0: give a part of that on GPUs"),
+        (("--cpu-speed", "0.1"), "speed on CPUs 0.1: the cluster has no node with CPUs only"),
+        (("--use-cpus",), "asked to use CPUs: the cluster has no node with CPUs only"),
+        (("--cpu-speed", "2"), "speed on CPUs 2.0: give it relative to GPUs"),
     ],
 )
 def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, told):

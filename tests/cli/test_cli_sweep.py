@@ -190,5 +190,5 @@ def test_a_cluster_without_the_cpus_that_are_asked_for_is_named(tiresias, two_jo
     for more, told in ((("--cpu-speed", "0.1"), "speed on CPUs 0.1"), (("--use-cpus",), "asked to use CPUs")):
         done = tiresias("sweep", two_jobs, *sizes, *more)
         assert done.code == 2
-        assert f"2x4: {told}: the cluster has no node of CPUs only" in " ".join(done.err.split())
+        assert f"2x4: {told}: the cluster has no node with CPUs only" in " ".join(done.err.split())
     assert not (tmp_path / "sweep.csv").exists()

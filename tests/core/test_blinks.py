@@ -27,11 +27,11 @@ def test_a_pin_that_ends_in_a_blink_has_ended(
     step = Step()
     controller.handle([f.JobSubmitted(0.0, a_job(1, gpus=1))], step)
     controller.handle([f.JobSubmitted(1.0, a_job(2, gpus=1, submitted_at=1.0))], step)
-    assert state.jobs[JobId(1)].pinned
+    assert controller.entries[JobId(1)].pinned
     with within(5):
         controller.handle([f.TimerFired(10.0 - before_s)], step)
     invariants.check_plan(controller)
-    assert state.jobs[JobId(1)].pinned == is_pinned
+    assert controller.entries[JobId(1)].pinned == is_pinned
 
 
 class Fleeting(Policy):
@@ -39,7 +39,7 @@ class Fleeting(Policy):
 
     name = "fleeting"
 
-    def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
+    def standing(self, job: JobState, memory: Any, at: float, is_due: bool) -> tuple[Rank, float]:
         return (0.0,), at
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:

@@ -38,7 +38,7 @@ def on_cpus(gpus: int = 1, speed: float = 0.1) -> Demand:
 
 def runs_on(scene: Harness, name: str) -> str:
     job = scene.job(name)
-    return "GPUs" if job.run is not None else "CPUs" if job.cpu_run is not None else ""
+    return "" if job.run is None else job.run.pool.value
 
 
 def test_who_finds_the_gpus_full_runs_on_cpus() -> None:

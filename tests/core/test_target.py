@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.core.model import JobId, Room
+from tiresias.core.entries import Entry, JobEntry, Key
+from tiresias.core.model import JobId
 from tiresias.core.plan import plain_target
-from tiresias.core.state import JobState, Key
+from tiresias.core.state import JobState
 from tiresias.core.target import CHUNK, Target
 from tiresias.testing import Harness, a_job
 
@@ -19,66 +20,66 @@ class Book:
     """A Target and, beside it, all that is known of the jobs it ranks."""
 
     def __init__(self, capacity: int):
-        self.target = Target(capacity)
-        self.jobs: dict[JobId, JobState] = {}
+        self.target: Target[Entry] = Target(capacity)
+        self.entries: dict[JobId, Entry] = {}
         self.next_id = 1
 
-    def add(self, gpus: int, rank: float) -> JobState:
-        job = JobState(a_job(self.next_id, gpus))
+    def add(self, gpus: int, rank: float) -> Entry:
+        entry = Entry(JobId(self.next_id), gpus)
         self.next_id += 1
-        self.jobs[job.id] = job
-        self.target.add(job, key(job, rank))
-        return job
+        self.entries[entry.id] = entry
+        self.target.add(entry, key(entry, rank))
+        return entry
 
-    def drop(self, job: JobState) -> None:
-        del self.jobs[job.id]
-        self.target.drop(job)
+    def drop(self, entry: Entry) -> None:
+        del self.entries[entry.id]
+        self.target.drop(entry)
 
-    def pin(self, job: JobState) -> None:
-        del self.jobs[job.id]
-        self.target.pin(job)
+    def pin(self, entry: Entry) -> None:
+        del self.entries[entry.id]
+        self.target.pin(entry)
 
     def check(self) -> None:
         """Order, choice and totals are those of a plain walk."""
         target = self.target
         ranked = list(target)
-        assert ranked == sorted(self.jobs.values(), key=lambda job: job.key)  # type: ignore[arg-type,return-value]
-        chosen = plain_target(ranked, Room(target.capacity))
-        assert {job.id for job in ranked if job.admitted} == chosen
-        assert target.used == sum(job.gpus for job in ranked if job.admitted)
+        assert ranked == sorted(self.entries.values(), key=lambda entry: entry.key)  # type: ignore[arg-type,return-value]
+        chosen = plain_target(ranked, target.capacity)
+        assert {entry.id for entry in ranked if entry.admitted} == chosen
+        assert target.used == sum(entry.gpus for entry in ranked if entry.admitted)
         assert target.refused == len(ranked) - len(chosen)
 
 
-def key(job: JobState, rank: float) -> Key:
-    return (1, (rank,), 0.0, job.id)
+def key(entry: Entry, rank: float) -> Key:
+    return (1, (rank,), 0.0, entry.id)
 
 
 def flips_are_told(book: Book, before: dict[JobId, bool]) -> None:
     """Whoever came in or fell out is in `flips` (who is there without having changed does no harm)."""
-    for id, job in book.jobs.items():
-        if before.get(id, False) != job.admitted:
+    for id, entry in book.entries.items():
+        if before.get(id, False) != entry.admitted:
             assert id in book.target.flips, ("a change nobody is told of", id)
     book.target.flips.clear()
 
 
 def change_at_random(book: Book, rng: Random, most: int, sizes: tuple[int, ...]) -> None:
-    jobs = list(book.jobs.values())
+    jobs = list(book.entries.values())
     if not jobs or (len(jobs) < most and rng.random() < 0.4):
         book.add(rng.choice(sizes), rng.randrange(most))
         return
-    job = rng.choice(jobs)
+    entry = rng.choice(jobs)
     what = rng.random()
     if what < 0.2:
-        book.drop(job)
-    elif what < 0.25 and job.admitted:
-        book.pin(job)
+        book.drop(entry)
+    elif what < 0.25 and entry.admitted:
+        book.pin(entry)
     elif what < 0.35:
         book.target.resize(max(0, book.target.capacity + rng.randrange(-12, 16)))
     else:
-        assert job.key is not None
-        where = job.key[1][0]
+        assert entry.key is not None
+        where = entry.key[1][0]
         near = where + rng.choice((-3, -1, 0.5, 1, 2, 5))
-        book.target.move(job, key(job, near if rng.random() < 0.5 else rng.randrange(most)))
+        book.target.rerank(entry, key(entry, near if rng.random() < 0.5 else rng.randrange(most)))
 
 
 @settings(max_examples=60)
@@ -86,7 +87,7 @@ def change_at_random(book: Book, rng: Random, most: int, sizes: tuple[int, ...])
 def test_few_jobs(seed: int, capacity: int, most: int) -> None:
     rng, book = Random(seed), Book(capacity)
     for _ in range(80):
-        before = {id: job.admitted for id, job in book.jobs.items()}
+        before = {id: entry.admitted for id, entry in book.entries.items()}
         change_at_random(book, rng, most, (1, 1, 2, 3, 4, 8))
         book.check()
         flips_are_told(book, before)
@@ -103,8 +104,8 @@ def many_jobs(rng: Random) -> None:
     for phase in (500, 60, 400, 0):  # grow, shrink, grow, empty
         for _ in range(500):
             change_at_random(book, rng, max(phase, 1), (1, 1, 1, 2, 4, 8, 16))
-            while len(book.jobs) > phase and rng.random() < 0.8:
-                book.drop(rng.choice(list(book.jobs.values())))
+            while len(book.entries) > phase and rng.random() < 0.8:
+                book.drop(rng.choice(list(book.entries.values())))
             if rng.random() < 0.25:
                 book.check()
         book.check()
@@ -121,12 +122,12 @@ def demotions(rng: Random) -> None:
     for _ in range(400):
         book.add(rng.choice((1, 1, 2, 4, 8)), rng.randrange(100))
     for _ in range(600):
-        job = rng.choice([job for job in book.jobs.values() if job.admitted])
-        assert job.key is not None
-        book.target.move(job, key(job, job.key[1][0] + rng.choice((1, 2, 30, 200))))
+        entry = rng.choice([entry for entry in book.entries.values() if entry.admitted])
+        assert entry.key is not None
+        book.target.rerank(entry, key(entry, entry.key[1][0] + rng.choice((1, 2, 30, 200))))
         if rng.random() < 0.3:
-            book.drop(job)
-            book.add(job.gpus, rng.randrange(100))
+            book.drop(entry)
+            book.add(entry.gpus, rng.randrange(100))
         if rng.random() < 0.3:
             book.check()
     book.check()
@@ -149,30 +150,30 @@ def demotion_into_a_full_chunk(extra: int, to: float) -> None:
         for nth in range(CHUNK):  # the second is full
             book.add(1, 2 * CHUNK - 1 - nth / (2 * CHUNK))
         ranked = list(book.target)
-        hungry = book.jobs[ranked[CHUNK + extra - 1].id]
+        hungry = book.entries[ranked[CHUNK + extra - 1].id]
         book.drop(hungry)
         book.target.resize(CHUNK + extra)
         waits = book.add(2, hungry_rank(ranked, CHUNK + extra - 2))  # one GPU too many, until somebody leaves
         assert not waits.admitted
         falls = ranked[leaves]
-        book.target.move(falls, key(falls, to * CHUNK))
+        book.target.rerank(falls, key(falls, to * CHUNK))
         book.check()
         assert waits.admitted is (to > 1)
 
 
-def hungry_rank(ranked: list[JobState], behind: int) -> float:
-    job = ranked[behind]
-    assert job.key is not None
-    return job.key[1][0] + 1e-6
+def hungry_rank(ranked: list[Entry], behind: int) -> float:
+    entry = ranked[behind]
+    assert entry.key is not None
+    return entry.key[1][0] + 1e-6
 
 
 def test_what_no_change_can_flip_is_not_touched() -> None:
     book = Book(4)
     first, second, third = book.add(2, 0), book.add(2, 1), book.add(2, 2)
-    assert [job.admitted for job in (first, second, third)] == [True, True, False]
+    assert [entry.admitted for entry in (first, second, third)] == [True, True, False]
     book.target.flips.clear()
-    book.target.move(second, key(second, -1))
-    book.target.move(third, key(third, 9))
+    book.target.rerank(second, key(second, -1))
+    book.target.rerank(third, key(third, 9))
     assert not book.target.flips
 
 
@@ -194,12 +195,13 @@ def test_a_trial_says_what_a_submission_would_do_and_changes_nothing(
     lab = Harness(policy, gpus=5).running("a", gpus=2, duration_s=100.0).running("b", gpus=2, duration_s=50.0)
     lab.plan()
     controller = lab.controller
-    job = JobState(a_job(3, gpus, duration_s=duration_s))
-    rank = controller.policy.rank(job, lab.state.memory, lab.at)
-    found = controller.target.trial(job, (job.priority, *rank, job.submitted_at, job.id), lab.at)
+    tried = JobEntry(JobState(a_job(3, gpus, duration_s=duration_s)))
+    rank = controller.policy.rank(tried.job, lab.state.memory, lab.at)
+    found = controller.target.trial(tried, controller.key_of(tried.job, rank), lab.at)
     plan = lab.plan()
     assert plan.started == plan.preempted == []
     plan = lab.submit("c", gpus, duration_s=duration_s)
-    assert found[0] == (lab.job("c").admitted or lab.job("c").pinned)
+    entry = controller.entries[lab.job("c").id]
+    assert found[0] == (entry.admitted or entry.pinned)
     if controller.policy.preempts:
         assert [lab.name(other.id) for other in found[1]] == sorted(plan.preempted)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiresias.testing.faults.campaign import Failure, campaign, command, tell_story
+from tiresias.testing.faults.campaign import Failure, campaign, command, print_story
 
 SEEDS = int(os.environ.get("TIRESIAS_FAULT_SEEDS", "500"))
 CHUNK = 25
@@ -29,7 +29,7 @@ def test_a_seed_tells_the_same_story_every_time(tmp_path: Path) -> None:
     for name in ("once", "again"):
         (tmp_path / name).mkdir()
         out = io.StringIO()
-        assert tell_story(7, tmp_path / name, out) == 0
+        assert print_story(7, tmp_path / name, out) == 0
         stories.append(out.getvalue().replace(str(tmp_path / name), ""))
     assert stories[0] == stories[1]
     assert stories[0].count("KILLED") >= 1

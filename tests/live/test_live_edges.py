@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tiresias.core.model import JobId, Phase, RunId
+from tiresias.core.model import JobId, Phase, Pool, RunId
 from tiresias.core.state import JobState, Run
 from tiresias.executors import records
 from tiresias.executors.base import RunGone
@@ -349,7 +349,7 @@ def test_groups_of_gpus_are_known_by_slot_and_told_anew_when_they_differ(tmp_pat
     cards.groups = ((0, 2), (1, 3))
     with opened(tmp_path, cards) as manager:
         assert manager.queries.nodes()[0].groups == [[0, 2], [1, 3]]
-        allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0)
+        allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0, 0.0)
         assert allocation == ((0, 0b0101),), "two that are near each other"
     cards.gone, cards.groups = {3}, ((0, 2),)
     with opened(tmp_path, cards) as manager:
@@ -387,7 +387,7 @@ def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp
 
 
 def test_a_clock_that_was_set_back_makes_no_run_end_before_it_began(tmp_path: Path) -> None:
-    run = Run(RunId(1), JobId(1), ((0, 1),), granted_at=100.0, progress_s=0.0)
+    run = Run(RunId(1), JobId(1), ((0, 1),), Pool.GPUS, granted_at=100.0, progress_s=0.0)
     assert ended_before(run, RunGone(RunId(1), ended_at=50.0), 200.0) == 100.0
     assert ended_before(run, RunGone(RunId(1), ended_at=150.0), 200.0) == 150.0
     assert ended_before(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"

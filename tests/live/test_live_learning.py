@@ -108,12 +108,12 @@ def test_a_state_that_is_kept_whole_knows_who_waits_since_when(tmp_path: Path) -
     with lab_of_two_groups(tmp_path) as lab:
         other = show_and_learn(lab)
         gang = train(lab, 1000)
-        since = lab.manager.state.jobs[gang].refused_since
+        since = lab.manager.state.refused_since[gang]
         store, now = lab.manager.store, lab.manager.now
         store.compact(now() + 1, state=lab.manager.state)
         story = replay(store)
         assert story.since == store.last_seq, "it begins here"
-        assert story.state.jobs[gang].refused_since == since
+        assert story.state.refused_since[gang] == since
         cancel(lab, other)
         lab.until_ended(gang)
         assert redecide(replay(store)) is None

@@ -8,7 +8,6 @@ import pytest
 
 from tiresias.live.errors import Invalid
 from tiresias.live.submission import Submission
-from tiresias.profiles import known
 from tiresias.store import Reader, redecide, replay
 from tiresias.testing.live import ADMIN, LiveLab
 
@@ -19,12 +18,6 @@ MINE = {
     "compute_s": 0.1,
     "tensors": [{"name": "words", "bytes": 80_000_000}, {"name": "block", "bytes": 20_000_000}],
 }
-
-
-@pytest.fixture(autouse=True)
-def nothing_known_before() -> None:
-    """As in a process that has just begun."""
-    known._brought.clear()
 
 
 def test_a_model_of_the_zoo_gets_its_one_name(tmp_path: Path) -> None:
@@ -46,24 +39,23 @@ def test_a_profile_that_comes_with_a_job_is_known_to_the_next_manager(tmp_path: 
         job = lab.submit("sleep 600", profile=MINE)
         name = lab.manager.queries.detail(ADMIN, job).model
         assert name.startswith("my-net@")
-        known._brought.clear()
         lab.restart()
         assert lab.manager.queries.detail(ADMIN, job).model == name
-        found = known.find(name)
+        found = lab.manager.journal.profiles.find(name)
         assert found is not None
         assert (found.skew, found.compute_s) == (0.8, 0.1)
         assert "my-net@" in lab.manager.controller.placer.verdict(lab.manager.state.jobs[job])
 
 
-def test_whoever_replays_the_journal_knows_the_profile_too(tmp_path: Path) -> None:
+def test_a_replay_of_the_journal_knows_the_profile_too(tmp_path: Path) -> None:
     with LiveLab(tmp_path, placer="profile") as lab:
         job = lab.submit("true", profile=MINE)
         name = lab.manager.queries.detail(ADMIN, job).model
         lab.until_ended(job)
-        known._brought.clear()
         with Reader(lab.manager.store.path) as reader:
-            assert redecide(replay(reader)) is None
-        assert known.find(name) is not None
+            story = replay(reader)
+            assert redecide(story) is None
+        assert list(story.profiles) == [name]
 
 
 def test_a_later_job_may_name_a_profile_that_an_earlier_one_brought(tmp_path: Path) -> None:
@@ -97,6 +89,17 @@ def test_a_damaged_profile_names_the_key(tmp_path: Path) -> None:
             lab.submit("true", profile=MINE, model="vgg16")
 
 
+def test_two_managers_in_one_process_do_not_share_profiles(tmp_path: Path) -> None:
+    with LiveLab(tmp_path / "one", placer="profile") as one, LiveLab(tmp_path / "two") as other:
+        job = one.submit("true", profile=MINE)
+        name = one.manager.queries.detail(ADMIN, job).model
+        assert one.manager.journal.profiles.find(name) is not None
+        assert other.manager.journal.profiles.find(name) is None
+        with pytest.raises(Invalid, match="no model 'my-net'"):
+            other.submit("true", model="my-net")
+        one.until_ended(job)
+
+
 def test_what_was_only_tried_or_refused_is_not_kept(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         asked = Submission(("true",), str(tmp_path), profile=MINE)
@@ -105,5 +108,5 @@ def test_what_was_only_tried_or_refused_is_not_kept(tmp_path: Path) -> None:
         with pytest.raises(Invalid):
             lab.manager.requests.submit(ADMIN, [asked, bad])
         lab.manager.flush()
-        assert not known._brought
+        assert not list(lab.manager.journal.profiles)
         assert not any(key.startswith("profile:") for key in lab.manager.store.settings())

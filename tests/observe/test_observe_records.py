@@ -69,7 +69,7 @@ def test_a_file_that_was_cut_is_named(tmp_path):
     path = tmp_path / "1.messages"
     write(path, [(1, 10, 10, 0)])
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ObserveError, match=r"1\.messages has 4,568 bytes instead of 4,608: it was cut"):
+    with pytest.raises(ObserveError, match=r"1\.messages has 4,568 bytes, not 4,608: it is truncated"):
         read_all(tmp_path)
 
 
@@ -77,5 +77,5 @@ def test_nothing_recorded_and_nothing_that_comes_again_are_told_apart(tmp_path):
     with pytest.raises(ObserveError, match="nothing was sent that could be seen"):
         analyse(tmp_path)
     write(tmp_path / "1.messages", [(1, 5000, 5000, 0), (2, 10, 10, 0)])
-    with pytest.raises(ObserveError, match="5,010 bytes were sent within 0 s, but nothing came again"):
+    with pytest.raises(ObserveError, match="5,010 bytes were sent within 0 s, but nothing was repeated"):
         analyse(tmp_path)

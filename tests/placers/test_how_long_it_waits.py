@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import INFINITY, Cluster, Node, RunId
+from tiresias.core.model import Cluster, Node, RunId
 from tiresias.core.state import JobState
 from tiresias.placers.profile import Profile
 from tiresias.placers.shapes import partitions
@@ -45,13 +45,14 @@ def test_who_is_refused_by_the_mildest_place_would_be_refused_by_the_best_of_now
         ledger = crowded(rng, rng.choice((4, 8)))
         job = JobState(a_job(1, gpus=rng.randrange(2, 13), model=rng.choice(zoo.names())))
         job.held_s = rng.choice((0.0, 300.0, 5000.0))
-        job.refused_since = rng.choice((INFINITY, AT, AT - 50.0, AT - 500.0, AT - 5000.0))
-        place = quick.place(job, ledger, AT)
-        assert place == exact.place(job, ledger, AT), (job.job.model, job.gpus, job.refused_since)
+        since = rng.choice((AT, AT, AT - 50.0, AT - 500.0, AT - 5000.0))
+        place = quick.place(job, ledger, AT, since)
+        assert place == exact.place(job, ledger, AT, since), (job.job.model, job.gpus, since)
         if place is None and job.gpus <= ledger.free:
             refused += 1
-            assert AT < quick.retry_at(job, ledger, AT) <= exact.retry_at(job, ledger, AT)
-            assert quick.refusal(job, ledger, AT) == exact.refusal(job, ledger, AT), "it says `at most`"
+            assert AT < quick.retry_at(job, ledger, AT, since) <= exact.retry_at(job, ledger, AT, since)
+            said = quick.refusal(job, ledger, AT, since)
+            assert said == exact.refusal(job, ledger, AT, since), "it says `at most`"
     assert refused > 3, "nothing was tried"
 
 

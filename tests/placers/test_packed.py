@@ -28,7 +28,7 @@ def ledger_with(*free: int, size: int = 8) -> Ledger:
 
 
 def place(placer: str, gpus: int, ledger: Ledger) -> Allocation:
-    allocation = placers.make(placer).place(JobState(a_job(1, gpus)), ledger, 0.0)
+    allocation = placers.make(placer).place(JobState(a_job(1, gpus)), ledger, 0.0, 0.0)
     assert allocation is not None
     return allocation
 
@@ -114,6 +114,6 @@ def test_without_a_model_profile_places_as_packed_does() -> None:
         ledger = ledger_with(*free)
         gpus = rng.randrange(1, max(sum(free), 1) + 1)
         job = JobState(a_job(1, gpus))
-        packed, profile = (placers.make(name).place(job, ledger, 0.0) for name in ("packed", "profile"))
+        packed, profile = (placers.make(name).place(job, ledger, 0.0, 0.0) for name in ("packed", "profile"))
         assert packed == profile, (free, gpus)
-        assert placers.make("profile").claim(job, ledger, 0.0) == ()
+        assert placers.make("profile").claim(job, ledger, 0.0, 0.0) == ()

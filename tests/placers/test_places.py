@@ -34,7 +34,7 @@ def take(ledger: Ledger, node: int, slots: int) -> None:
 
 
 def place(placer: str, gpus: int, ledger: Ledger, id: int = 1, **options: object) -> Allocation | None:
-    return placers.make(placer, options).place(JobState(a_job(id, gpus)), ledger, 0.0)
+    return placers.make(placer, options).place(JobState(a_job(id, gpus)), ledger, 0.0, 0.0)
 
 
 def by_node(allocation: Allocation | None) -> dict[int, int] | None:
@@ -126,9 +126,9 @@ def test_buddy_waits_for_an_aligned_block() -> None:
     take(ledger, 0, 0b00010001)
     assert place("buddy", 4, ledger) is None
     job = JobState(a_job(1, 4))
-    told = placers.make("buddy").refusal(job, ledger, 0.0)
+    told = placers.make("buddy").refusal(job, ledger, 0.0, 0.0)
     assert told == "6 free, best hole 6, needs 4 in a free block of 4"
-    assert placers.make("buddy").claim(job, ledger, 0.0) == ((0, 0b00001110),)
+    assert placers.make("buddy").claim(job, ledger, 0.0, 0.0) == ((0, 0b00001110),)
 
 
 def test_buddy_gives_large_gangs_whole_nodes_and_a_block() -> None:

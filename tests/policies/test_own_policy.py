@@ -94,3 +94,33 @@ def test_two_policies_of_one_name_are_refused() -> None:
 
     with pytest.raises(OptionError, match="two policy classes are named 'fifo'"):
         policies.register(Fifo2)
+
+
+class TwoNumbersThatDrift(Policy):
+    """Ranks by class, then by remaining time; the Controller can follow the drift of one number only."""
+
+    name = "two-numbers"
+    drifts = True
+
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        return (job.gpus, -job.progress_at(at))
+
+    def drift(self, job: JobState) -> float:
+        return -1.0
+
+
+class NoNumberThatDrifts(TwoNumbersThatDrift):
+    name = "no-number"
+
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        return ()
+
+
+@pytest.mark.parametrize(("policy", "rank"), [(TwoNumbersThatDrift, "(1, -0.0)"), (NoNumberThatDrifts, "()")])
+def test_a_drifting_rank_that_is_not_one_number_is_refused(policy: type[Policy], rank: str) -> None:
+    with pytest.raises(OptionError) as refusal:
+        simulate(a_trace([(0.0, 1, 10.0)]), "1x4", policy())
+    assert str(refusal.value) == (
+        f"{policy.name} ranks job 0 {rank}, but a rank that drifts is one number; return (number,), or set"
+        f" drifts = False in {policy.__name__} and say in `standing` until when a rank holds"
+    )

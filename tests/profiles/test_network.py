@@ -239,7 +239,7 @@ def test_a_profile_without_a_compute_time_has_no_speed():
 
 @pytest.mark.parametrize("shape", [(), ((0,),), ((2, -1),)])
 def test_what_is_no_shape_is_refused(shape):
-    with pytest.raises(ProfileError, match="is no shape"):
+    with pytest.raises(ProfileError, match="is not a shape"):
         Network(LINKS).iteration(model(10, how=RING), shape)
 
 

@@ -133,7 +133,7 @@ def stored(**changes) -> str:
         (stored(tensors=[{"name": "a"}]), r"p.json: tensors\[0\]: missing key 'bytes'"),
         (stored(tensors=[{"name": "a", "bytes": -3}]), r"p.json: tensors\[0\].bytes: -3 is not a whole"),
         (stored(tensors=[{"name": "a", "bytes": 3, "size": 1}]), r"p.json: tensors\[0\]: unknown key 'size'"),
-        (stored(total_bytes=99), "p.json: total_bytes is 99, but its tensors make 100"),
+        (stored(total_bytes=99), "p.json: total_bytes is 99, but the sum of its tensors is 100"),
         (stored(cut={"layer": 1}), "p.json: cut: missing key 'tail_share'"),
         (
             stored(cut={"layer": 1, "tensors": 1, "activation_bytes": 1, "tail_share": 0.1}),

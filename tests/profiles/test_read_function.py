@@ -138,7 +138,7 @@ def test_what_does_not(source):
         ("weights.pt", "weights.pt: no such file"),
         ("some/where", "some/where: no such file"),
         ("vgg61", "no model 'vgg61'; did you mean 'vgg1"),
-        ("my_models.py", "my_models.py: what it is cannot be told from its name; known endings: .safe"),
+        ("my_models.py", "my_models.py: its name does not say what it is; known endings: .safe"),
     ],
 )
 def test_what_is_not_there_is_told(source, message, here):

@@ -76,13 +76,13 @@ def test_any_part_of_a_file_is_an_error_or_a_whole_model(tmp_path):
     [
         (b"", "truncated: an empty file"),
         (field(1, 8), "no ONNX file: there is no graph in it"),
-        (b"\x3a\xff", "truncated: a number breaks off"),
+        (b"\x3a\xff", "truncated: a number is cut off"),
         (b"\xff" * 11, "no ONNX file: a number without end"),
         (b"\x3a\x7f123", ".*: field 7 at byte 2 should have 127 bytes, and 3 are left"),
         (b"\x3b1234", "no ONNX file: field of kind 3"),
         (model(tensor("w", [3], 99)), "initializer 'w': data_type 99 is not known"),
-        (model(tensor("w", [1 << 63], 1)), "initializer 'w': dims .* cannot be"),
-        (model(tensor("w", [1 << 50, 1 << 50], 1)), "tensor 'w': a shape of .* bytes cannot be"),
+        (model(tensor("w", [1 << 63], 1)), "initializer 'w': dims .* are impossible"),
+        (model(tensor("w", [1 << 50, 1 << 50], 1)), "tensor 'w': a size of .* bytes is impossible"),
         (model(), "no tensors in it"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_folder_that_holds_a_tensor_twice_or_nothing_is_told(tmp_path):
     [
         ("{}", "needs the key 'weight_map'"),
         ("[]", "needs the key 'weight_map'"),
-        ('{"weight_map": {"w": "gone.safetensors"}}', "names gone.safetensors, which is not there"),
+        ('{"weight_map": {"w": "gone.safetensors"}}', "names gone.safetensors, which does not exist"),
         ('{"weight_map": {"w": "../w.safetensors"}}', "is not the name of a file beside it"),
         ('{"weight_map": {"w": 3}}', "3 is not the name of a file"),
     ],

@@ -21,7 +21,7 @@ from tiresias.sim.simulate import jobs_of, simulate
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
 from tiresias.testing import a_trace, random_trace, story_of
-from tiresias.testing.checkers import check_story, nobody_is_preempted_back
+from tiresias.testing.checkers import check_story, no_job_is_preempted_back
 from tiresias.testing.story import Story
 
 CASES: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def test_any_trace(name: str, seed: int, cost_s: float, placer: str) -> None:
     story = story_of(
         busy_trace(seed), "2x4", name.split()[0], options=CASES[name], preemption_cost_s=cost_s, placer=placer
     )
-    check_story(story, moves_while_nothing_happens=name == "las" and cost_s > 0)
+    check_story(story, replans_without_events=name == "las" and cost_s > 0)
 
 
 def test_las_may_preempt_somebody_for_a_run_that_ranks_behind_him_once_it_has_saved() -> None:
@@ -70,8 +70,8 @@ def test_las_may_preempt_somebody_for_a_run_that_ranks_behind_him_once_it_has_sa
     story = story_of(
         busy_trace(0), "2x4", "las", options=CASES["las"], preemption_cost_s=60.0, placer="packed"
     )
-    with pytest.raises(AssertionError, match="without news"):
-        nobody_is_preempted_back(story)
+    with pytest.raises(AssertionError, match="without an external event"):
+        no_job_is_preempted_back(story)
 
 
 def test_a_promotion_without_consequences_is_decided_once() -> None:
@@ -113,14 +113,14 @@ def starved_at(story: Story, at: float, job_id: int) -> float:
 
 
 def test_the_checkers_see_what_they_look_for() -> None:
-    """Two jobs that preempt each other without news are found out."""
+    """Two jobs that preempt each other without an external event are found out."""
     story = story_of(a_trace([(0.0, 4, 100.0), (5.0, 4, 9.0)]), "1x4", "srtf", preemption_cost_s=0)
-    nobody_is_preempted_back(story)
+    no_job_is_preempted_back(story)
     place = next(nth for nth, fact in enumerate(story.facts) if isinstance(fact, f.RunExited)) + 1
     grant = next(fact for fact in story.facts[place:] if isinstance(fact, f.RunGranted))
     story.facts.insert(story.facts.index(grant) + 1, f.RunRevoked(grant.at, grant.run_id))
-    with pytest.raises(AssertionError, match="without news"):
-        nobody_is_preempted_back(story)
+    with pytest.raises(AssertionError, match="without an external event"):
+        no_job_is_preempted_back(story)
 
 
 class Stepper:
@@ -141,7 +141,7 @@ class Stepper:
 
     def check(self, at: float) -> None:
         self.instants += 1
-        if not self.controller.policy.moves:
+        if not self.controller.policy.drifts:
             invariants.check_plan(self.controller)
         else:
             invariants.check(self.controller.state)

@@ -77,7 +77,7 @@ class TestCompare:
             compare(testbed, "15x4", ["fifo", "fido"])
         with pytest.raises(OptionError, match="no option 'queues'"):
             compare(testbed, "15x4", ["fifo"], options={"fifo": {"queues": 3}})
-        with pytest.raises(InputError, match="no cluster"):
+        with pytest.raises(InputError, match="not a cluster"):
             compare(testbed, "fifteen", ["fifo"])
 
 

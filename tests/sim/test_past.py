@@ -154,8 +154,8 @@ def test_jobs_larger_than_the_cluster_is_now_are_left_out_of_all_figures():
 
 
 def test_progress_is_told_policy_by_policy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tiresias.sim.engine.REPORT_EVERY", 1)
-    monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "SECONDS_BETWEEN_REPORTS", -1.0)
+    monkeypatch.setattr("tiresias.sim.engine.WATCH_EVERY", 1)
+    monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "PROGRESS_EVERY_S", -1.0)
     seen: list[int] = []
     replay(
         past(ended(1, 0.0, 1, 10.0, 10.0)),

@@ -115,7 +115,7 @@ class TestSweepFile:
     def test_a_file_of_another_kind_is_left_alone(self, tmp_path):
         path = tmp_path / "g.csv"
         path.write_text("id,gpus\n1,2\n")
-        with pytest.raises(InputError, match="no table of a sweep"), SweepFile(path):
+        with pytest.raises(InputError, match="not the table of a sweep"), SweepFile(path):
             pass
         assert path.read_text() == "id,gpus\n1,2\n"
 

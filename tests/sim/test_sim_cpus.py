@@ -76,7 +76,7 @@ def test_without_cpus_there_are_no_figures_of_them() -> None:
 
 @pytest.mark.parametrize("settings", [{"cpu_speed": 0.1}, {"use_cpus": True}])
 def test_asking_for_cpus_that_are_not_there(settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"no node of CPUs only; describe one in a cluster file \(gpus: 0"):
+    with pytest.raises(InputError, match=r"no node with CPUs only; describe one in a cluster file \(gpus: 0"):
         simulate(a_trace(TWO), "1x4", "srsf", **settings)
 
 
@@ -121,7 +121,7 @@ def test_nodes_of_cpus_in_a_cluster_file(tmp_path: Path) -> None:
     assert cluster.gpus == 4
     assert [node.cpu_slots for node in cluster.nodes] == [0, 8, 8, 4]
     for text, told in (
-        ("{gpus: 0}", "must be from 1 to 1,000,000. A node of CPUs only has gpus: 0 and tells its cpus"),
+        ("{gpus: 0}", "must be from 1 to 1,000,000. A node with CPUs only has gpus: 0 and a number of cpus"),
         ("{gpus: 0, cpus: 7}", "cpus: 7 cores are not one slot of 8"),
         ("{gpus: 0, cpus: 64, gpu_type: P100}", "a node without GPUs has neither gpu_type nor sockets"),
         ("{gpus: 0, cpus: 64, cpus_per_slot: 0}", "cpus_per_slot: 0 must be from 1"),

@@ -14,7 +14,7 @@ from tiresias.core.model import Cluster, Rank
 from tiresias.core.plugins import OptionError, Policy
 from tiresias.core.state import JobState
 from tiresias.placers.packed import Packed
-from tiresias.sim.engine import REPORT_EVERY
+from tiresias.sim.engine import WATCH_EVERY
 from tiresias.sim.errors import InputError
 from tiresias.sim.frames import from_frame
 from tiresias.sim.simulate import simulate
@@ -142,14 +142,14 @@ def test_interrupted_before_anything_finished() -> None:
 
 
 def test_interrupted_from_the_progress_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[simulate.__module__], "SECONDS_BETWEEN_REPORTS", 0.0)
+    monkeypatch.setattr(sys.modules[simulate.__module__], "PROGRESS_EVERY_S", 0.0)
     told: list[tuple[int, int, float]] = []
 
     def progress(done: int, total: int, at: float) -> None:
         told.append((done, total, at))
         raise KeyboardInterrupt
 
-    jobs = 2 * REPORT_EVERY
+    jobs = 2 * WATCH_EVERY
     result = simulate(
         a_trace([(float(nth), 1, 0.5) for nth in range(jobs)]), "1x1", "fifo", progress=progress
     )

@@ -12,7 +12,7 @@ from tiresias.placers.fits import fewest_now
 from tiresias.sim import simulate
 from tiresias.sim.clusters import ClusterError, parse
 from tiresias.testing import a_trace, random_trace, story_of
-from tiresias.testing.checkers import nobody_is_lost, slots_are_held_once, time_never_goes_back
+from tiresias.testing.checkers import no_job_is_lost, slots_are_held_once, time_never_goes_back
 
 FAST, SLOW = Node("f", 4, gpu_type="V100", speed=2.0), Node("s", 4, gpu_type="K80", speed=0.5)
 
@@ -91,7 +91,7 @@ def test_nothing_is_lost_where_nodes_differ(policy):
         story = story_of(a_trace(rows, gpu_type=types), Cluster(nodes), policy)
         time_never_goes_back(story)
         slots_are_held_once(story)
-        nobody_is_lost(story)
+        no_job_is_lost(story)
 
 
 def test_the_key_of_the_cluster_file(tmp_path):

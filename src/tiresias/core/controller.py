@@ -17,22 +17,25 @@ from operator import attrgetter
 from tiresias.core import facts as f
 from tiresias.core import overflow
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
-from tiresias.core.model import INFINITY, JobId, Phase, RunId
-from tiresias.core.moves import moves_for
+from tiresias.core.migrations import migrations_for
+from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
 from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
-from tiresias.core.resort import SortedTarget
+from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
 from tiresias.core.view import View
 
-STOPPING = Phase.STOPPING
+STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
 PASSED = 1e300  # wakes_at of a job whose passing rank has served: later than any instant
 BY_KEY = attrgetter("key")
-STOPPERS = frozenset({f.JobCancelled, f.JobHeld, f.JobRequeued})  # whatever runs of the job must stop
+RunExited = f.RunExited
+# After these facts the job's run must stop, or the job has ended if it has none.
+STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
 SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change nobody's standing
 
 
@@ -54,14 +57,16 @@ class Controller:
         self.placer = placer
         if state.memory is None:
             state.memory = policy.new_memory()
+        self._drifts = policy.drifts
         self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
-        self.target: Target | SortedTarget = self._new_target()
-        self._ready: dict[JobId, JobState] = {}  # in the target, not running yet
+        self.entries: dict[JobId, JobEntry] = {}  # of all active jobs
+        self.target: Target[JobEntry] | SortedTarget = self._new_target()
+        self._ready: dict[JobId, JobEntry] = {}  # in the target, not running yet
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []  # whose rank is good for this plan only
         self._timer_at = INFINITY
         # by the placer in this plan: who, what they claim, and when they may be treated differently
-        self._refused: list[tuple[JobState, Allocation, float]] = []
+        self._refused: list[tuple[JobEntry, Allocation, float]] = []
         self._scattered: list[JobState] = []  # those that the placer refused though enough slots are free
         self._scattered_since: dict[JobId, float] = {}  # since when this has been so at every plan
         self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
@@ -76,11 +81,29 @@ class Controller:
 
     def why(self, job_id: JobId) -> Reason | None:
         """Why this job is not running; None if it is not active."""
-        job = self.state.jobs.get(job_id)
-        if job is None:
+        entry = self.entries.get(job_id)
+        if entry is None:
             return None
-        pinned = [other for other in self.state.jobs.values() if other.pinned]
-        return explain(job, pinned, self.target, self.state, self.placer, strict=self.policy.strict)
+        return explain(entry, self.pinned(), self.target, self.state, self.placer, strict=self.policy.strict)
+
+    def pinned(self) -> list[JobEntry]:
+        """The jobs whose runs may not be preempted at present."""
+        return [entry for entry in self.entries.values() if entry.pinned]
+
+    def key_of(self, job: JobState, rank: Rank) -> Key:
+        """The rank key of a job to which the policy gave this rank; OptionError if it is no rank."""
+        try:
+            if self._drifts and len(rank) != 1:
+                raise OptionError(
+                    f"{self.policy.name} ranks job {job.id} {rank!r}, but a rank that drifts is one number;"
+                    f" return (number,), or set drifts = False in {type(self.policy).__name__} and say in"
+                    " `standing` until when a rank holds"
+                )
+            return (job.priority, *rank, job.submitted_at, job.id)
+        except TypeError:
+            raise OptionError(
+                f"{self.policy.name} ranks job {job.id} {rank!r}; a rank is a tuple of numbers"
+            ) from None
 
     # --- facts -----------------------------------------------------------------------------------------
 
@@ -117,39 +140,45 @@ class Controller:
         at = fact.at
         assert at >= state.at, ("time went back", state.at, fact)
         state.at = at
-        evolve, is_learned, is_silent = self._how[type(fact)]
+        kind = type(fact)
+        evolve, is_learned, is_silent = self._how[kind]
         job = evolve(state, fact)
         if is_learned and self.policy.learn(state.memory, fact, job):
             self._stale = True
         if job is None:
-            if type(fact) is not f.TimerFired:
+            if kind is not f.TimerFired:
                 self._stale = True  # a node came or went
         elif not is_silent:
             self._sync(job, at)
-            if type(fact) is f.RunExited:
+            if kind is RunExited:
                 self._may_move = True
                 if self._drained:
                     self._stale = True  # its slots may have left with it
-            if job.ended_at == at:
-                step.ended.append(job)
-            elif type(fact) is f.RunExited:
-                if job.admitted:  # it left of itself and is still wanted
-                    self._ready[job.id] = job
-            elif type(fact) in STOPPERS and (run := job.open_run) is not None:
-                step.commands.append(StopRun(run.id))
-        elif self.policy.moves:
+                if job.ended_at == at:
+                    step.ended.append(job)
+                else:
+                    entry = self.entries[job.id]
+                    if entry.admitted:  # it left of itself and is still wanted
+                        self._ready[job.id] = entry
+            elif kind in STOPPERS:
+                if job.ended_at == at:
+                    step.ended.append(job)
+                elif (run := job.run) is not None:
+                    step.commands.append(StopRun(run.id))
+        elif self._drifts:
             self._sync(job, at)
         return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:
         """Rank anew whose time has come, or comes in a blink: rounding makes no instants of its own."""
-        wakes, jobs = self._wakes, self.state.jobs
+        wakes, entries = self._wakes, self.entries
         while wakes and wakes[0][0] <= at + BLINK_S:
             due_at, id = heappop(wakes)
-            job = jobs.get(id)
-            if job is None or job.wakes_at != due_at:
+            entry = entries.get(id)
+            if entry is None or entry.wakes_at != due_at:
                 continue
-            job.wakes_at = min(due_at, at)
+            entry.wakes_at = min(due_at, at)
+            job = entry.job
             if job.deferred:
                 decision: f.Fact | None = f.JobCleared(at, id)
             else:
@@ -163,6 +192,8 @@ class Controller:
     def _decide_passing(self, at: float, step: Step) -> None:
         """Decide at once what is due for those whose rank ran out as they got it."""
         for job in list(self._passing):
+            if job.id not in self.entries:
+                continue  # it has ended at this very instant
             decision = self.policy.due(job, self.state.memory, at)
             if decision is not None:
                 step.facts.append(decision)
@@ -172,39 +203,48 @@ class Controller:
 
     def _sync(self, job: JobState, at: float) -> None:
         """Bring the target in line with what the job has become."""
+        try:
+            entry = self.entries[job.id]
+        except KeyError:
+            entry = self.entries[job.id] = JobEntry(job)
         phase, run = job.phase, job.run
         if job.ended_at != INFINITY or job.held or job.cancelled or job.deferred:
-            self._unrank(job)
-            if job.deferred and job.ended_at == INFINITY:
-                self._wake_at(job, job.deferred_until)
+            self._unrank(entry)
+            if job.ended_at != INFINITY:
+                del self.entries[job.id]
+            elif job.deferred:
+                self._wake_at(entry, job.deferred_until)
             return
         if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
             until = self._pinned_until(job, run)
             if until > at + BLINK_S:  # one that ends in a blink has ended: we would wake for it for ever
-                self._pin(job)
-                self._wake_at(job, until)
+                self._pin(entry)
+                self._wake_at(entry, until)
                 return
-        if job.pinned:
-            self._unpin(job)
-        rank, until = self.policy.standing(job, self.state.memory, at)
-        try:
-            key = (job.priority, *rank, job.submitted_at, job.id)
-        except TypeError:
-            raise OptionError(
-                f"{self.policy.name} ranks job {job.id} {rank!r}; a rank is a tuple of numbers"
-            ) from None
-        if job.key is None:
-            self.target.add(job, key)
-        else:
-            self.target.move(job, key)
-        if until <= at and job.wakes_at != PASSED:
-            job.wakes_at = PASSED
+        if entry.pinned:
+            self._unpin(entry)
+        rank, until = self.policy.standing(job, self.state.memory, at, entry.wakes_at <= at)
+        key = self.key_of(job, rank)
+        if entry.key is None:
+            entry.gpus = job.gpus
+            self.target.add(entry, key)
+        elif entry.gpus == job.gpus:
+            self.target.rerank(entry, key)
+        else:  # its demand has changed
+            self.target.drop(entry)
+            entry.gpus = job.gpus
+            self.target.add(entry, key)
+        if until <= at and entry.wakes_at != PASSED:
+            entry.wakes_at = PASSED
             self._passing.append(job)
-        elif until != job.wakes_at:
-            self._wake_at(job, max(until, at + 2 * BLINK_S))
+        elif until != entry.wakes_at:
+            soonest = at + 2 * BLINK_S
+            self._wake_at(entry, until if until > soonest else soonest)
 
     def _pinned_until(self, job: JobState, run: Run) -> float:
-        """Until when nobody may stop this run."""
+        """Until when no plan may stop this run."""
+        if run.pool is CPUS:
+            return -INFINITY  # it has nothing that a plan could take
         if not self.policy.preempts or not job.preemptible:
             return INFINITY
         ledger = self.state.ledger
@@ -212,37 +252,39 @@ class Controller:
             return INFINITY  # its slots would not all serve others
         return run.granted_at + self.policy.min_run_s
 
-    def _pin(self, job: JobState) -> None:
-        if job.pinned:
+    def _pin(self, entry: JobEntry) -> None:
+        if entry.pinned:
             return
-        if job.admitted:
-            self.target.pin(job)
+        if entry.admitted:
+            self.target.pin(entry)
         else:
-            if job.key is not None:
-                self.target.drop(job)
-            self.target.resize(self.target.capacity - job.gpus)
-        job.pinned = True
+            if entry.key is not None:
+                self.target.drop(entry)
+            self.target.resize(self.target.capacity - entry.gpus)
+        entry.pinned = True
 
-    def _unpin(self, job: JobState) -> None:
-        job.pinned = False
-        self.target.resize(self.target.capacity + job.gpus)
+    def _unpin(self, entry: JobEntry) -> None:
+        entry.pinned = False
+        self.target.resize(self.target.capacity + entry.gpus)
 
-    def _unrank(self, job: JobState) -> None:
-        if job.pinned:
-            self._unpin(job)
-        if job.key is not None:
-            self.target.drop(job)
-        self._ready.pop(job.id, None)
-        job.wakes_at = job.refused_since = INFINITY
+    def _unrank(self, entry: JobEntry) -> None:
+        if entry.pinned:
+            self._unpin(entry)
+        if entry.key is not None:
+            self.target.drop(entry)
+        self._ready.pop(entry.id, None)
+        if self.state.refused_since:
+            self.state.refused_since.pop(entry.id, None)
+        entry.wakes_at = INFINITY
 
-    def _wake_at(self, job: JobState, at: float) -> None:
-        job.wakes_at = at
+    def _wake_at(self, entry: JobEntry, at: float) -> None:
+        entry.wakes_at = at
         if at != INFINITY:
-            heappush(self._wakes, (at, job.id))
+            heappush(self._wakes, (at, entry.id))
 
-    def _new_target(self) -> Target | SortedTarget:
-        if self.policy.moves or self.policy.strict:
-            drift = self.policy.drift if self.policy.moves else None
+    def _new_target(self) -> Target[JobEntry] | SortedTarget:
+        if self._drifts or self.policy.strict:
+            drift = self.policy.drift if self._drifts else None
             return SortedTarget(self.state, drift, strict=self.policy.strict)
         return Target(self.state.ledger.capacity)
 
@@ -254,11 +296,9 @@ class Controller:
         self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained
         self._ready.clear()
         self.target = self._new_target()
-        jobs = list(self.state.jobs.values())
-        for job in jobs:
-            job.key, job.admitted, job.pinned, job.wakes_at = None, False, False, INFINITY
+        self.entries.clear()
         self._wakes.clear()
-        for job in jobs:
+        for job in self.state.jobs.values():
             self._sync(job, at)
 
     # --- the plan --------------------------------------------------------------------------------------
@@ -272,7 +312,7 @@ class Controller:
             if self._passing and not self.target.flips:
                 passing, self._passing = self._passing, []
                 for job in passing:
-                    if job.id in self.state.jobs:
+                    if job.id in self.entries:
                         self._sync(job, at)
             if self.target.flips:
                 self._revoke(at, step)
@@ -288,25 +328,29 @@ class Controller:
 
     def _revoke(self, at: float, step: Step) -> None:
         """Tell those who fell out of the target to stop; note who came in."""
-        flips, ready = self.target.flips, self._ready
+        flips, ready, refused_since = self.target.flips, self._ready, self.state.refused_since
         victims = []
-        for job in flips.values():
-            if job.admitted:
-                if job.run is None or job.phase is STOPPING:
-                    ready[job.id] = job
+        for entry in flips.values():
+            job = entry.job
+            run = job.run
+            goes_on = run is not None and run.pool is GPUS and job.phase is not STOPPING
+            if entry.admitted:
+                if not goes_on:
+                    ready[entry.id] = entry
             else:
-                ready.pop(job.id, None)
-                job.refused_since = INFINITY
-                if job.run is not None and job.phase is not STOPPING:
-                    victims.append(job)
+                ready.pop(entry.id, None)
+                if refused_since:
+                    refused_since.pop(entry.id, None)
+                if goes_on:
+                    victims.append(entry)
         flips.clear()
         if len(victims) > 1:
             victims.sort(key=BY_KEY)
-        for job in reversed(victims):
-            self._stop(job, at, step)
+        for entry in reversed(victims):
+            self._stop(entry.job, at, step)
 
     def _stop(self, job: JobState, at: float, step: Step) -> None:
-        run = job.open_run
+        run = job.run
         assert run is not None
         run_id = run.id
         decision = f.RunRevoked(at, run_id)
@@ -316,13 +360,15 @@ class Controller:
 
     def _move(self, at: float, step: Step) -> None:
         """Make runs move for the first refused job for which that pays; they start again elsewhere."""
-        for job, claim, again_at in self._refused:
-            movers = moves_for(job, claim, again_at - at, self.state, self.placer, at)
+        for entry, claim, again_at in self._refused:
+            movers = migrations_for(
+                entry.job, claim, again_at - at, self.entries, self.state, self.placer, at
+            )
             if movers:
                 self.migrations += len(movers)
                 for other in movers:
                     self._ready[other.id] = other
-                    self._stop(other, at, step)
+                    self._stop(other.job, at, step)
                 return
 
     def _start(self, at: float, step: Step) -> None:
@@ -343,38 +389,41 @@ class Controller:
         if self._refused:
             self._refused.clear()
         refused = waiting = behind = False  # behind: somebody started behind one that waits
-        jobs = [job for job in ready.values() if job.run is None]  # the others are still saving
-        if len(jobs) > 1:
-            jobs.sort(key=BY_KEY)
-        if len(jobs) < len(ready):
+        entries = [entry for entry in ready.values() if entry.job.gpu_run is None]  # the others still save
+        if len(entries) > 1:
+            entries.sort(key=BY_KEY)
+        if len(entries) < len(ready):
             moves = 0  # nobody moves while somebody saves who is to start again: his leaving may be enough
-        last = jobs[-1] if jobs else None  # has nobody behind it to keep slots from
-        for job in jobs:
+        last = entries[-1] if entries else None  # has nobody behind it to keep slots from
+        since = state.refused_since
+        for entry in entries:
+            job = entry.job
             if job.gpus > ledger.free:  # its victims are still saving
-                if job is not last and (waits or job.job.demand.is_choosy):
+                if entry is not last and (waits or job.job.demand.is_choosy):
                     waiting = True
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
                 continue
             holes = ledger.open_to(job.job.demand)
-            allocation = place(job, holes, at)
+            allocation = place(job, holes, at, since.get(job.id, at) if since else at)
             if allocation is None:
                 refused = waiting = True
                 again_at = self._refuse(job, holes, at)
                 may_move = moves and self._may_move
-                if job is not last or may_move:
-                    claim = self._keep(job, holes, at, None if job is last else kept)
+                if entry is not last or may_move:
+                    claim = self._keep(job, holes, at, None if entry is last else kept)
                     if claim and may_move:
-                        self._refused.append((job, claim, again_at))
+                        self._refused.append((entry, claim, again_at))
                 if self.policy.strict:
                     break
                 continue
-            if job.cpu_run is not None:  # its GPUs are free: they are kept until it has saved
+            if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
                 self._hide(allocation, kept)
                 if job.phase is not STOPPING:
                     self._stop(job, at, step)
                 continue
             del ready[job.id]
-            job.refused_since = INFINITY
+            if since:
+                since.pop(job.id, None)
             behind = waiting
             self._grant(job, allocation, at, step)
             if not ledger.free:
@@ -396,8 +445,8 @@ class Controller:
         if not cpus.free or not self.target.refused or not self.policy.uses_cpus:
             return False
         chosen = overflow.overflow(self.target, cpus.free)
-        for job in chosen:
-            self._grant(job, overflow.place(job.gpus, cpus), at, step)
+        for entry in chosen:
+            self._grant(entry.job, overflow.place(entry.gpus, cpus), at, step)
         return bool(chosen)
 
     def _refuse(self, job: JobState, holes: Holes, at: float) -> float:
@@ -405,17 +454,18 @@ class Controller:
         if job.gpus > holes.free:
             return INFINITY
         self._scattered.append(job)
-        if job.refused_since == INFINITY:
-            job.refused_since = at
+        since = self.state.refused_since
+        if job.id not in since:
+            since[job.id] = at
             self._may_move = True
-        again_at = self.placer.retry_at(job, holes, at)
+        again_at = self.placer.retry_at(job, holes, at, since[job.id])
         if again_at < self._retry_at:
             self._retry_at = max(again_at, at + 2 * BLINK_S)
         return again_at
 
     def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
         """The slots that the job claims; `kept` from those behind it until this pass is over."""
-        claim = self.placer.claim(job, holes, at)
+        claim = self.placer.claim(job, holes, at, self.state.refused_since.get(job.id, at))
         if claim and kept is not None:
             self._hide(claim, kept)
         return claim
@@ -426,11 +476,11 @@ class Controller:
 
     def _set_timer(self, at: float, step: Step) -> None:
         """Wish to be woken at the next instant at which a rank changes by itself."""
-        wakes, jobs = self._wakes, self.state.jobs
+        wakes, entries = self._wakes, self.entries
         while wakes:
             due_at, id = wakes[0]
-            job = jobs.get(id)
-            if job is not None and job.wakes_at == due_at:
+            entry = entries.get(id)
+            if entry is not None and entry.wakes_at == due_at:
                 break
             heappop(wakes)
         next_at = wakes[0][0] if wakes and wakes[0][0] < self._retry_at else self._retry_at

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tiresias.core.controller import Controller
+from tiresias.core.entries import JobEntry
 from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
-from tiresias.core.model import Phase, Room, RunId
+from tiresias.core.model import Phase, Pool, RunId
 from tiresias.core.overflow import overflow
 from tiresias.core.plan import plain_target
-from tiresias.core.state import JobState, State, is_schedulable
+from tiresias.core.state import State, is_schedulable
 from tiresias.core.target import Target
 
 
@@ -20,10 +21,8 @@ def check(state: State) -> None:
     for id, job in state.jobs.items():
         assert job.id == id, (id, job.id)
         assert job.phase not in ENDED, ("an ended job is active", id, job.phase)
-        run = job.open_run
+        run = job.run
         assert (run is not None) == (job.phase in HOLDING), (id, job.phase, run)
-        assert job.run is None or job.cpu_run is None, ("runs on GPUs and on CPUs", id)
-        assert job.cpu_run is None or job.job.demand.cpu_speed is not None, ("cannot run on CPUs", id)
         assert (job.phase is HELD) <= job.held, ("HELD, but nobody holds it", id)
         assert not (job.held and job.phase in (Phase.STARTING, Phase.RUNNING)), ("held, but runs", id)
         assert not (job.deferred and run is not None), ("deferred, but holds slots", id, job.deferred)
@@ -31,12 +30,15 @@ def check(state: State) -> None:
             assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
             assert sum(slots.bit_count() for _, slots in run.allocation) == job.gpus, ("partial gang", id)
             assert run.granted_at <= state.at, (id, run.granted_at, state.at)
+            assert run.pool is state.pool_of(run.allocation), ("slots of another pool", id, run.pool)
+            can_run_there = run.pool is Pool.GPUS or job.job.demand.cpu_speed is not None
+            assert can_run_there, ("cannot run on CPUs", id)
         assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
         spare = job.held_s * job.gpus - job.service_gpu_s  # what was held on CPUs
         assert spare >= -1e-6 * (1 + job.service_gpu_s), id
         assert state.cpus is not None or spare <= 1e-6 * (1 + job.service_gpu_s), id
-    on_gpus = {job.run.id for job in state.jobs.values() if job.run is not None}
-    on_cpus = {job.cpu_run.id for job in state.jobs.values() if job.cpu_run is not None}
+    runs = [job.run for job in state.jobs.values() if job.run is not None]
+    on_gpus, on_cpus = ({run.id for run in runs if run.pool is pool} for pool in Pool)
     assert on_gpus == state.ledger.held.keys(), (on_gpus, state.ledger.held.keys())
     assert on_cpus == (state.cpus.held.keys() if state.cpus is not None else set()), on_cpus
     assert on_gpus | on_cpus == state.runs.keys(), (on_gpus, on_cpus, state.runs.keys())
@@ -66,60 +68,69 @@ def _check_ledger(ledger: Ledger) -> None:
 
 def check_plan(controller: Controller) -> None:
     """The State is sound, and the target is what a plain walk over the ranks would choose."""
-    state, target = controller.state, controller.target
+    state, target, entries = controller.state, controller.target, controller.entries
     check(state)
+    assert entries.keys() == state.jobs.keys(), ("entries of other jobs", entries.keys() ^ state.jobs.keys())
+    for id, entry in entries.items():
+        assert entry.job is state.jobs[id], ("the entry of another job", id)
+        assert entry.key is None or entry.gpus == entry.job.gpus, ("another demand", id, entry.gpus)
     ranked = list(target)
-    keys = [job.key for job in ranked]
-    assert keys == sorted(keys), ("ranks out of order", keys)
-    pinned = [job for job in state.jobs.values() if job.pinned]
-    assert target.capacity == state.ledger.capacity - sum(job.gpus for job in pinned)
-    expected = {job.id for job in state.jobs.values() if not job.pinned and is_schedulable(job)}
-    assert {job.id for job in ranked} == expected, "a job lost from the ranking"
-    chosen = plain_target(ranked, Room(target.capacity), strict=controller.policy.strict)
-    assert {job.id for job in ranked if job.admitted} == chosen, ("not the plain target", chosen)
-    assert target.used == sum(job.gpus for job in ranked if job.admitted), target.used
+    keys = [entry.key for entry in ranked]
+    assert keys == sorted(keys), ("ranks out of order", keys)  # type: ignore[type-var]
+    pinned = controller.pinned()
+    assert target.capacity == state.ledger.capacity - sum(entry.gpus for entry in pinned)
+    expected = {id for id, entry in entries.items() if not entry.pinned and is_schedulable(entry.job)}
+    assert {entry.id for entry in ranked} == expected, "a job lost from the ranking"
+    chosen = plain_target(ranked, target.capacity, strict=controller.policy.strict)
+    assert {entry.id for entry in ranked if entry.admitted} == chosen, ("not the plain target", chosen)
+    assert target.used == sum(entry.gpus for entry in ranked if entry.admitted), target.used
     assert target.refused == len(ranked) - len(chosen), target.refused
     if isinstance(target, Target):
         _check_chunks(target)
     assert not target.flips, ("a change that the plan has not seen", target.flips)
-    for job in ranked:
-        if job.phase in (Phase.STARTING, Phase.RUNNING) and job.run is not None:
-            assert job.admitted, ("runs, but is not in the target", job.id)
-    _check_starts(controller, [job for job in ranked if job.admitted and job.run is None])
+    for entry in ranked:
+        job = entry.job
+        if job.phase in (Phase.STARTING, Phase.RUNNING) and job.gpu_run is not None:
+            assert entry.admitted, ("runs, but is not in the target", job.id)
+    assert state.refused_since.keys() <= chosen, ("refused, but not in the target", state.refused_since)
+    _check_starts(controller, [entry for entry in ranked if entry.admitted and entry.job.gpu_run is None])
     if state.cpus is not None and controller.policy.uses_cpus:
-        left = [job.id for job in overflow(ranked, state.cpus.free)]
+        left = [entry.id for entry in overflow(ranked, state.cpus.free)]
         assert not left, ("would fit on CPUs, and was not started there", left)
 
 
-def _check_starts(controller: Controller, ready: list[JobState]) -> None:
-    """Nobody in the target could start: there are too few slots, or the placer refuses what is not kept."""
-    ledger, placer, at = controller.state.ledger, controller.placer, controller.state.at
+def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
+    """No job in the target could start: there are too few slots, or the placer refuses what is not kept."""
+    state, placer = controller.state, controller.placer
+    ledger, at = state.ledger, state.at
     mark = ledger.checkpoint()
-    for number, job in enumerate(ready):
+    for number, entry in enumerate(ready):
+        job = entry.job
         holes = ledger.open_to(job.job.demand)
         fits = job.gpus <= ledger.free
+        since = state.refused_since.get(job.id, at)
         if fits:
-            place = placer.place(job, holes, at)
-            if place is not None and job.cpu_run is not None:
+            allocation = placer.place(job, holes, at, since)
+            if allocation is not None and job.run is not None:
                 assert job.phase is Phase.STOPPING, ("its GPUs are free, and it is kept on CPUs", job.id)
-                ledger.take(RunId(-1 - number), place)
+                ledger.take(RunId(-1 - number), allocation)
                 continue
-            assert place is None, ("in the target, fits, and was not started", job.id)
+            assert allocation is None, ("in the target, fits, and was not started", job.id)
             if controller.policy.strict:
                 break
         if fits or placer.waits or holes is not ledger:
-            claim = placer.claim(job, holes, at)
+            claim = placer.claim(job, holes, at, since)
             if claim:
                 ledger.take(RunId(-1 - number), claim)
     ledger.rollback(mark)
 
 
-def _check_chunks(target: Target) -> None:
+def _check_chunks(target: Target[JobEntry]) -> None:
     room = target.capacity
-    for jobs, total, need in zip(target._jobs, target._sums, target._needs, strict=True):
-        assert total == sum(job.gpus for job in jobs if job.admitted), (total, jobs)
-        for job in jobs:
-            if job.admitted:
-                room -= job.gpus
+    for entries, total, need in zip(target._entries, target._sums, target._needs, strict=True):
+        assert total == sum(entry.gpus for entry in entries if entry.admitted), (total, entries)
+        for entry in entries:
+            if entry.admitted:
+                room -= entry.gpus
             else:
-                assert need <= job.gpus - room, ("not a bound", need, job.gpus, room)
+                assert need <= entry.gpus - room, ("not a bound", need, entry.gpus, room)

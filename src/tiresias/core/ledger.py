@@ -189,8 +189,9 @@ class Ledger(Holes):
         buckets = self.buckets
         buckets[before] ^= bit
         buckets[now] |= bit
-        self.free += now - before
-        self._rack_free[self._rack_of[node]] += now - before
+        change = now - before
+        self.free += change
+        self._rack_free[self._rack_of[node]] += change
         self.changes += 1
 
     def _untake(self, run_id: RunId) -> None:

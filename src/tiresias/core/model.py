@@ -33,6 +33,13 @@ class Phase(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+class Pool(StrEnum):
+    """The kind of slots that a run holds."""
+
+    GPUS = "GPUs"
+    CPUS = "CPUs"
+
+
 class Priority(StrEnum):
     """A class above the policy's order: every high job ranks before every normal one."""
 
@@ -63,19 +70,6 @@ class Demand:
     def is_choosy(self) -> bool:
         """Whether some nodes may not do."""
         return self.gpu_type is not None or self.cpus is not None or self.memory_bytes is not None
-
-
-@dataclass(slots=True)
-class Room:
-    """What is left for the ranks behind; never grows along the ranks."""
-
-    gpus: int
-
-    def fits(self, demand: Demand) -> bool:
-        return demand.gpus <= self.gpus
-
-    def take(self, demand: Demand) -> Room:
-        return Room(self.gpus - demand.gpus)
 
 
 @dataclass(slots=True)

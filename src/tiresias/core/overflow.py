@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tiresias.core.entries import JobEntry
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, first
 from tiresias.core.model import Phase
@@ -18,13 +19,13 @@ from tiresias.core.state import JobState, State
 WAITING = (Phase.PENDING, Phase.SUSPENDED)
 
 
-def overflow(ranked: Iterable[JobState], room: int) -> list[JobState]:
-    """Who starts on so many free slots of CPUs, in the order of the ranks."""
+def overflow(ranked: Iterable[JobEntry], room: int) -> list[JobEntry]:
+    """The jobs that start on so many free slots of CPUs, in the order of the ranks."""
     chosen = []
-    for job in ranked:
-        if job.gpus <= room and not job.admitted and can_use_cpus(job):
-            chosen.append(job)
-            room -= job.gpus
+    for entry in ranked:
+        if entry.gpus <= room and not entry.admitted and can_use_cpus(entry.job):
+            chosen.append(entry)
+            room -= entry.gpus
             if not room:
                 break
     return chosen
@@ -52,7 +53,7 @@ def place(gpus: int, holes: Holes) -> Allocation:
 
 def where(job: JobState, state: State) -> str:
     """Where and how fast it runs on CPUs, for people."""
-    assert job.cpu_run is not None
-    names = [state.ledger.nodes[node].name for node, _ in job.cpu_run.allocation]
+    assert job.run is not None
+    names = [state.ledger.nodes[node].name for node, _ in job.run.allocation]
     nodes = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
     return f"it runs on CPUs of {nodes} at {job.job.demand.cpu_speed:g} of the speed until GPUs are free"

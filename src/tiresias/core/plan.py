@@ -10,18 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tiresias.core import overflow
-from tiresias.core.model import JobId, Phase, Room
+from tiresias.core.entries import Entry, JobEntry
+from tiresias.core.model import JobId, Phase
 from tiresias.core.plugins import Placer
 from tiresias.core.state import JobState, State
 
 
-def plain_target(ranked: Iterable[JobState], room: Room, *, strict: bool = False) -> set[JobId]:
-    """Whom a walk in rank order admits into the room."""
+def plain_target(ranked: Iterable[Entry], room: int, *, strict: bool = False) -> set[JobId]:
+    """The ids that a walk in rank order admits into so much room."""
     chosen: set[JobId] = set()
-    for job in ranked:
-        if room.fits(job.job.demand):
-            room = room.take(job.job.demand)
-            chosen.add(job.id)
+    for entry in ranked:
+        if entry.gpus <= room:
+            room -= entry.gpus
+            chosen.add(entry.id)
         elif strict:
             break
     return chosen
@@ -39,23 +40,23 @@ class Reason:
     best_hole: int = 0
 
 
-def gpus_of(job: JobState) -> str:
+def gpus_of(job: JobState | Entry) -> str:
     return "1 GPU" if job.gpus == 1 else f"{job.gpus} GPUs"
 
 
 def explain(
-    job: JobState,
-    pinned: Sequence[JobState],
-    ranked: Iterable[JobState],
+    entry: JobEntry,
+    pinned: Sequence[JobEntry],
+    ranked: Iterable[JobEntry],
     state: State,
     placer: Placer,
     *,
     strict: bool = False,
 ) -> Reason:
     """Why this job is not running, in strict precedence; costs nothing until it is asked."""
-    ledger = state.ledger
+    job, ledger = entry.job, state.ledger
     if job.phase in (Phase.STARTING, Phase.RUNNING):
-        if job.cpu_run is not None:
+        if job.gpu_run is None:
             return Reason("RunningOnCPUs", overflow.where(job, state))
         return Reason("Running", _where(job, placer))
     if job.phase is Phase.STOPPING:
@@ -69,14 +70,14 @@ def explain(
     if job.deferred:
         return Reason(job.deferred, "it waits for something other than its turn")
     free, hole = ledger.free, ledger.best_hole()
-    if job.admitted and job.gpus <= free:
+    if entry.admitted and job.gpus <= free:
         return _refused(job, state, placer)
-    if job.admitted:
+    if entry.admitted:
         text = f"its turn has come; waiting for slots to be handed over ({free} free, needs {job.gpus})"
         return Reason("WaitingForVictimsToExit", text, free_gpus=free, best_hole=hole)
     jobs, gpus = len(pinned), sum(other.gpus for other in pinned)
     for other in ranked:
-        if other is job:
+        if other is entry:
             break
         if other.admitted:
             jobs += 1
@@ -107,7 +108,10 @@ def _refused(job: JobState, state: State, placer: Placer) -> Reason:
     if job.gpus > free:
         text = f"its turn has come; waiting for {gpus_of(job)} of its kind ({free} free)"
         return Reason("WaitingForItsKind", text, free_gpus=free, best_hole=hole)
-    if placer.place(job, holes, state.at) is None:
-        return Reason("Fragmented", placer.refusal(job, holes, state.at), free_gpus=free, best_hole=hole)
+    at = state.at
+    since = state.refused_since.get(job.id, at)
+    if placer.place(job, holes, at, since) is None:
+        text = placer.refusal(job, holes, at, since)
+        return Reason("Fragmented", text, free_gpus=free, best_hole=hole)
     text = f"its turn has come; the free slots are kept for jobs ahead ({free} free, needs {job.gpus})"
     return Reason("KeptForJobsAhead", text, free_gpus=free, best_hole=hole)

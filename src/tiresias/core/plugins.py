@@ -47,7 +47,7 @@ class Policy(ABC):
     name: ClassVar[str]
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
-    moves: ClassVar[bool] = False  # the rank of a job that holds slots changes all the time (see drift)
+    drifts: ClassVar[bool] = False  # the rank, one number, changes while the job holds GPUs (see drift)
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
     Options: ClassVar[Any] = NoOptions
@@ -62,16 +62,17 @@ class Policy(ABC):
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         """Where the job stands at this instant."""
 
-    def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
-        """Its rank, and the instant until which that holds if no fact touches the job.
+    def standing(self, job: JobState, memory: Any, at: float, is_due: bool) -> tuple[Rank, float]:
+        """The job's rank, and the instant until which that rank holds if no fact concerns the job.
 
-        `at` itself means: for the plan of this instant only; after it the job is ranked anew, with its
-        `wakes_at` in the far future (at a wake it is the instant that has come).
+        `is_due` says that the instant named by the last call for this job has come (or that its run has just
+        become preemptible); it is False when the job is ranked for any other reason. A rank that holds until
+        `at` is good for the plan of this instant only: after it the job is ranked anew, and is not due then.
         """
         return self.rank(job, memory, at), INFINITY
 
     def drift(self, job: JobState) -> float:
-        """How much the (one) number of a moving rank changes a second while the job holds its slots."""
+        """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0
 
     def due(self, job: JobState, memory: Any, at: float) -> Fact | None:
@@ -95,10 +96,18 @@ class Policy(ABC):
 
 
 class Placer(ABC):
-    """Where a gang runs: the slots it gets of those that are free. It remembers nothing."""
+    """Where a gang runs: the slots it gets of those that are free.
+
+    A placer may cache what it has worked out, but the same arguments must give the same answer. The methods
+    get the job, the free slots of the nodes that suit its demand, the present instant, and `refused_since`:
+    the instant since which this job has been refused at every plan although enough slots were free, which
+    is `at` if it has not been refused.
+    """
 
     name: ClassVar[str]
     waits: ClassVar[bool] = False  # it may refuse a gang for which enough slots are free
+    # What the driver has that its constructor takes by keyword: "profiles", the models that are known.
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     Options: ClassVar[Any] = NoOptions
 
@@ -107,21 +116,18 @@ class Placer(ABC):
         self.moves: int = getattr(self.options, "moves", 0)  # runs that may move for a refused job
 
     @abstractmethod
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
-        """Slots for the whole gang, or None; takes nothing itself.
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
+        """Slots for the whole gang, or None to refuse; takes nothing itself."""
 
-        `job.refused_since` is since when it has been refused, infinite if this is the first time.
-        """
-
-    def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+    def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         """The free slots that a refused job keeps from those behind it, so that its place is built."""
         return holes.emptiest(job.gpus)
 
-    def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
+    def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
         """The next instant at which a refused job may be treated differently though nothing happens."""
         return INFINITY
 
-    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
+    def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         """The rule by which a job is refused for which enough slots are free."""
         return f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus}"
 
@@ -167,10 +173,11 @@ class Registry(Generic[T]):
         except KeyError:
             raise OptionError(f"no {self.kind} {name!r}{_near(name, self.names())}") from None
 
-    def make(self, name: str, options: Mapping[str, Any] | None = None) -> Any:
-        """An instance of the named class with these options."""
+    def make(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> Any:
+        """An instance of the named class with these options, and with what it needs of what is `given`."""
         cls = self.get(name)
-        return cls(parse_options(cls, options or {}))
+        needs = getattr(cls, "needs", ())
+        return cls(parse_options(cls, options or {}), **{key: given[key] for key in given if key in needs})
 
 
 policies: Registry[type[Policy]] = Registry("policy")

@@ -14,14 +14,11 @@ from tiresias.core import facts as f
 from tiresias.core.facts import Allocation, ExitCause
 from tiresias.core.ledger import Ledger, cpu_ledger, cpu_node
 from tiresias.core.lifecycle import ENDED, HELD, after
-from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, RunId
+from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, Pool, RunId
 
 PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
-
-Key = tuple[Any, ...]
-"""Where a job stands: (priority class, the policy's rank, submission, id), flat so that it compares fast."""
-
+GPUS, CPUS = Pool.GPUS, Pool.CPUS
 
 class Run:
     """One attempt of a job, from grant to exit."""
@@ -32,6 +29,7 @@ class Run:
         "granted_at",
         "id",
         "job_id",
+        "pool",
         "progress_at",
         "progress_s",
         "speed",
@@ -39,11 +37,18 @@ class Run:
     )
 
     def __init__(
-        self, id: RunId, job_id: JobId, allocation: Allocation, granted_at: float, progress_s: float
+        self,
+        id: RunId,
+        job_id: JobId,
+        allocation: Allocation,
+        pool: Pool,
+        granted_at: float,
+        progress_s: float,
     ):
         self.id = id
         self.job_id = job_id
         self.allocation = allocation
+        self.pool = pool
         self.granted_at = granted_at
         self.started_at = INFINITY  # when it began to work
         self.progress_s = progress_s  # work known to be done at progress_at
@@ -60,9 +65,7 @@ class JobState:
     """An active job and what has become of it so far."""
 
     __slots__ = (
-        "admitted",
         "cancelled",
-        "cpu_run",
         "deferred",
         "deferred_until",
         "ended_at",
@@ -73,21 +76,17 @@ class JobState:
         "held_s",
         "id",
         "job",
-        "key",
         "last_preempted_at",
         "phase",
-        "pinned",
         "preemptible",
         "preemptions",
         "priority",
         "progress_s",
-        "refused_since",
         "run",
         "runs",
         "service_gpu_s",
         "submitted_at",
         "waiting_since",
-        "wakes_at",
     )
 
     def __init__(self, job: Job):
@@ -98,9 +97,8 @@ class JobState:
         self.priority = PRIORITY_ORDER[job.priority]
         self.preemptible = job.preemptible
         self.phase = PENDING
-        self.run: Run | None = None  # on GPUs: all that policies and the target know of
-        self.cpu_run: Run | None = None  # on CPUs; there is never more than one of the two
-        self.runs = 0  # on either
+        self.run: Run | None = None  # the run that holds slots, of GPUs or of CPUs
+        self.runs = 0  # in either pool
         self.preemptions = 0
         self.first_started_at = INFINITY  # first grant of GPUs
         self.last_preempted_at = -INFINITY  # last revocation of GPUs by policy
@@ -113,13 +111,7 @@ class JobState:
         self.held = False  # its user wants it HELD, though a run of it may still be stopping
         self.deferred = ""  # why it waits for something other than its turn
         self.deferred_until = INFINITY
-        # The planner's bookkeeping.
-        self.key: Key | None = None  # where it stands in the ranking; None: not ranked
-        self.admitted = False  # in the plan's target
-        self.pinned = False  # holds slots that no plan may take
-        self.wakes_at = INFINITY  # when its rank or its pin changes by itself
-        self.refused_since = INFINITY  # since when the placer has refused it though enough slots are free
-        self.fragmented_s = 0.0  # seconds it waited so before
+        self.fragmented_s = 0.0  # seconds it waited though enough slots were free
 
     @property
     def user(self) -> str:
@@ -138,26 +130,30 @@ class JobState:
         return self.job.model
 
     @property
-    def open_run(self) -> Run | None:
-        """The run that holds slots, be it on GPUs or on CPUs."""
-        return self.cpu_run if self.run is None else self.run
+    def gpu_run(self) -> Run | None:
+        """The run that holds GPUs: None while the job waits, and while it runs on CPUs.
+
+        The target and the policies see no more than this: for them, a job that runs on CPUs waits.
+        """
+        run = self.run
+        return run if run is not None and run.pool is GPUS else None
 
     def service_at(self, at: float) -> float:
-        """Attained service in GPU-seconds: every second its runs held their slots."""
+        """Attained service in GPU-seconds: every second for which its runs held GPUs."""
         run = self.run
-        if run is None:
+        if run is None or run.pool is CPUS:
             return self.service_gpu_s
         return self.service_gpu_s + self.gpus * (at - run.granted_at)
 
     def executed_at(self, at: float) -> float:
         """Seconds its runs have held slots."""
-        run = self.open_run
+        run = self.run
         return self.held_s if run is None else self.held_s + at - run.granted_at
 
     def progress_at(self, at: float) -> float:
         """Seconds of work done, as far as the facts tell; what is done on CPUs counts once it is saved."""
         run = self.run
-        if run is None:
+        if run is None or run.pool is CPUS:
             return self.progress_s
         return run.progress_s + run.speed * (at - run.progress_at)
 
@@ -173,15 +169,20 @@ class State:
         self.runs: dict[RunId, Run] = {}
         self.next_run_id = 1
         self.memory = memory  # the policy's: a serialisable value
+        self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
+
+    def pool_of(self, allocation: Allocation) -> Pool:
+        """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs."""
+        if self.cpus is None or self.ledger.nodes[allocation[0][0]].gpus:
+            return GPUS
+        return CPUS
 
     def hold(self, job: JobState, run: Run) -> None:
-        """Give the run its slots: GPUs, or those of CPUs."""
-        if self.cpus is not None and not self.ledger.nodes[run.allocation[0][0]].gpus:
-            self.cpus.take(run.id, run.allocation)
-            job.cpu_run = run
-        else:
-            self.ledger.take(run.id, run.allocation)
-            job.run = run
+        """Give the run its slots."""
+        ledger = self.ledger if run.pool is GPUS else self.cpus
+        assert ledger is not None, ("a cluster without slots of CPUs", run.id)
+        ledger.take(run.id, run.allocation)
+        job.run = run
         self.runs[run.id] = run
 
     def books_of(self, node: str) -> Ledger:
@@ -268,7 +269,7 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
 
 def _stop_working(job: JobState, at: float) -> None:
     """What a run that is told to stop has done so far is what it can save."""
-    run = job.open_run
+    run = job.run
     if run is not None:
         run.progress_s = run.work_at(at)
         run.progress_at = at
@@ -282,9 +283,10 @@ def _promoted(state: State, fact: f.JobPromoted) -> JobState:
 def _granted(state: State, fact: f.RunGranted) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "RunGranted")
-    state.hold(job, Run(fact.run_id, job.id, fact.allocation, fact.at, job.progress_s))
+    pool = state.pool_of(fact.allocation)
+    state.hold(job, Run(fact.run_id, job.id, fact.allocation, pool, fact.at, job.progress_s))
     job.runs += 1
-    if job.run is not None and job.first_started_at == INFINITY:
+    if pool is GPUS and job.first_started_at == INFINITY:
         job.first_started_at = fact.at
     state.next_run_id = max(state.next_run_id, fact.run_id + 1)
     return job
@@ -311,7 +313,7 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
     job.phase = after(job.phase, "RunRevoked")
-    if run is job.run:
+    if run.pool is GPUS:
         job.preemptions += 1
         job.last_preempted_at = fact.at
     _stop_working(job, fact.at)
@@ -331,15 +333,14 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     held_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
     job.held_s += held_s
     job.progress_s = fact.progress_s
-    if run is job.run:
+    job.run = None
+    if run.pool is GPUS:
         state.ledger.release(fact.run_id)
         job.service_gpu_s += held_s * job.gpus
         job.waiting_since = fact.at
-        job.run = None
     else:
         assert state.cpus is not None
         state.cpus.release(fact.run_id)
-        job.cpu_run = None
     job.phase = after(job.phase, fact.cause)
     if job.cancelled and fact.cause is not FINISHED:
         job.phase = CANCELLED

@@ -1,122 +1,130 @@
-"""Who should hold GPUs now: the plan's target, kept exact while ranks change one at a time.
+"""The target: which jobs should hold GPUs now, kept exact while ranks change one at a time.
 
-The target is what a walk over the ranked jobs admits: each takes its GPUs if they fit into the room left
+The target is what a walk along the ranks admits: each entry takes its GPUs if they fit into the room left
 by those ahead, and is skipped otherwise. Pinned runs are not ranked; their GPUs are off the capacity.
 The walk is never repeated from the start. Three facts carry the incremental version:
 
 1. Room never grows along the ranks; a change at rank r leaves everything ahead of r as it was.
-2. Behind a change, each job sees its old room shifted by the same `new - old` until the first job whose
-   admission flips. With less room only admitted jobs can flip, with more room only refused ones.
+2. Behind a change, each entry sees its old room shifted by the same `new - old` until the first entry whose
+   admission flips. With less room only admitted entries can flip, with more room only refused ones.
 3. Where `new == old` behind the last change, nothing further can differ.
 
-Jobs are kept in rank order in chunks. A chunk knows the GPUs of its admitted jobs (`sums`) and a lower
+Entries are kept in rank order in chunks. A chunk knows the GPUs of its admitted entries (`sums`) and a lower
 bound on the extra room that would admit any of its refused ones (`needs`), so that a shift passes a whole
-chunk in constant time unless something in it really flips (or the bound is out of date, which a pass over
-that chunk mends). Moving an admitted job forward, or a refused one back, flips nobody.
+chunk in constant time unless something in it really flips, or the bound is out of date, which a pass over
+that chunk corrects. Ranking an admitted entry further ahead, or a refused one further behind, flips nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Generic, TypeVar
 
+from tiresias.core.entries import Entry, Key
 from tiresias.core.model import JobId
-from tiresias.core.state import JobState, Key
 
-CHUNK = 24  # jobs; a chunk splits at twice this
+CHUNK = 24  # entries; a chunk splits into two such when it has more than FULL
+FULL = 2 * CHUNK
 NEVER = 1 << 60
 
+E = TypeVar("E", bound=Entry)
 
-class Target:
-    """The admitted jobs among the ranked ones, for `capacity` GPUs. `flips` gathers whom a change touched."""
+
+class Target(Generic[E]):
+    """The admitted ones among the ranked entries, for `capacity` GPUs.
+
+    `flips` gathers every entry whose admission may have changed. The caller that acts on it empties it.
+    """
 
     def __init__(self, capacity: int):
         self.capacity = capacity
-        self.used = 0  # GPUs of the admitted jobs
-        self.refused = 0  # how many ranked jobs are not admitted
-        self.flips: dict[JobId, JobState] = {}
+        self.used = 0  # GPUs of the admitted entries
+        self.refused = 0  # how many ranked entries are not admitted
+        self.flips: dict[JobId, E] = {}
         self._last: list[Key] = []  # by chunk: its last key
         self._keys: list[list[Key]] = []
-        self._jobs: list[list[JobState]] = []
+        self._entries: list[list[E]] = []
         self._sums: list[int] = []
         self._needs: list[int] = []
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        """The ranked jobs in order."""
-        for jobs in self._jobs:
-            yield from jobs
+    def __iter__(self) -> Iterator[E]:
+        """The ranked entries in order."""
+        for entries in self._entries:
+            yield from entries
 
     # --- changes ---------------------------------------------------------------------------------------
 
-    def add(self, job: JobState, key: Key) -> None:
-        """Rank a job that was not ranked."""
-        assert not job.admitted, ("admitted but not ranked", job.id)
-        chunk, place = self._insert(job, key)
-        gpus = job.gpus
-        self.flips[job.id] = job
-        if self.used + gpus <= self.capacity:  # fits behind everyone: nobody is displaced
-            job.admitted = True
+    def add(self, entry: E, key: Key) -> None:
+        """Rank an entry that was not ranked."""
+        assert not entry.admitted, ("admitted but not ranked", entry.id)
+        chunk, index = self._insert(entry, key)
+        gpus = entry.gpus
+        self.flips[entry.id] = entry
+        if self.used + gpus <= self.capacity:  # fits behind all others: none of them is displaced
+            entry.admitted = True
             self._sums[chunk] += gpus
             self.used += gpus
             return
         behind = self.capacity - sum(self._sums[: chunk + 1])  # room at the end of its chunk
         if gpus > behind:
-            room = behind + sum([other.gpus for other in self._jobs[chunk][place + 1 :] if other.admitted])
+            room = behind + sum([other.gpus for other in self._entries[chunk][index + 1 :] if other.admitted])
             if gpus > room:
                 self.refused += 1
                 if gpus - room < self._needs[chunk]:
                     self._needs[chunk] = gpus - room
                 return
-        job.admitted = True
+        entry.admitted = True
         self._sums[chunk] += gpus
         self.used += gpus
         if gpus > behind:
-            self._walk_from(chunk, place + 1, -gpus)
+            self._walk_from(chunk, index + 1, -gpus)
         else:  # the rest of its chunk still fits
             self._walk(chunk + 1, behind - gpus, behind)
 
-    def drop(self, job: JobState) -> None:
-        """Forget a ranked job."""
-        assert job.key is not None, ("dropped but not ranked", job.id)
-        chunk, place = self._remove(job.key)
-        job.key = None
-        self.flips.pop(job.id, None)
-        if not job.admitted:
+    def drop(self, entry: E) -> None:
+        """Take a ranked entry out of the ranking."""
+        assert entry.key is not None, ("dropped but not ranked", entry.id)
+        chunk, index = self._remove(entry.key)
+        entry.key = None
+        self.flips.pop(entry.id, None)
+        if not entry.admitted:
             self.refused -= 1
             return
-        job.admitted = False
-        self._vacate(job, chunk, place)
+        entry.admitted = False
+        self._vacate(entry, chunk, index)
 
-    def move(self, job: JobState, key: Key) -> None:
-        """Give a ranked job a new key."""
-        old_key = job.key
-        assert old_key is not None, ("moved but not ranked", job.id)
+    def rerank(self, entry: E, key: Key) -> None:
+        """Give a ranked entry a new key."""
+        old_key = entry.key
+        assert old_key is not None, ("ranked anew but not ranked", entry.id)
         if key == old_key:
             return
         forward = key < old_key
-        if not self.refused or job.admitted is forward:
-            self._relocate(job, key)
+        if not self.refused or entry.admitted is forward:
+            self._relocate(entry, key)
         elif forward:
             self._remove(old_key)
             self.refused -= 1
-            self.add(job, key)
+            self.add(entry, key)
         else:
-            self._demote(job, key)
+            self._demote(entry, key)
 
-    def pin(self, job: JobState) -> None:
-        """An admitted job's run may not be stopped: its GPUs leave the capacity, nobody's room changes."""
-        assert job.admitted, ("pinned but not admitted", job.id)
-        assert job.key is not None
-        chunk, _ = self._remove(job.key)
-        job.key = None
-        job.admitted = False
+    def pin(self, entry: E) -> None:
+        """Take an admitted entry out, and its GPUs off the capacity: no other entry's room changes."""
+        assert entry.admitted, ("pinned but not admitted", entry.id)
+        assert entry.key is not None
+        chunk, _ = self._remove(entry.key)
+        entry.key = None
+        entry.admitted = False
         if chunk >= 0:
-            self._sums[chunk] -= job.gpus
-        self.used -= job.gpus
-        self.capacity -= job.gpus
-        self.flips.pop(job.id, None)
+            self._sums[chunk] -= entry.gpus
+        self.used -= entry.gpus
+        self.capacity -= entry.gpus
+        self.flips.pop(entry.id, None)
 
     def resize(self, capacity: int) -> None:
-        """The GPUs to share are now so many."""
+        """Set how many GPUs there are to share."""
         old, self.capacity = self.capacity, capacity
         if (capacity > old and self.refused) or capacity < self.used:
             self._walk(0, capacity, old)
@@ -124,16 +132,17 @@ class Target:
     def settle(self, at: float) -> None:
         """Nothing to do: the target is exact after every change."""
 
-    def trial(self, job: JobState, key: Key, at: float) -> tuple[bool, list[JobState]]:
-        """Whether a job that is not ranked would be admitted under this key, and who would not be any more.
+    def trial(self, entry: E, key: Key, at: float) -> tuple[bool, list[E]]:
+        """Whether an entry that is not ranked would be admitted under this key, and which ones it would push
+        out.
 
-        Everything is as before then: the target is a function of who is ranked.
+        Everything is as before afterwards: the target is a function of the ranked entries.
         """
         assert not self.flips, ("a trial in the middle of a plan", list(self.flips))
-        self.add(job, key)
-        is_admitted = job.admitted
-        out = [other for other in self.flips.values() if not other.admitted and other is not job]
-        self.drop(job)
+        self.add(entry, key)
+        is_admitted = entry.admitted
+        out = [other for other in self.flips.values() if not other.admitted and other is not entry]
+        self.drop(entry)
         self.flips.clear()
         return is_admitted, out
 
@@ -142,7 +151,7 @@ class Target:
     def _walk(self, chunk: int, new: int, old: int, through: int = -1) -> None:
         """From a chunk on, admit and refuse anew: the room there was `old` and is `new`.
 
-        Up to chunk `through` the walk does not stop early, and that chunk is looked at job by job.
+        Up to chunk `through` the walk does not stop early, and that chunk is looked at entry by entry.
         """
         sums, needs = self._sums, self._needs
         for c in range(chunk, len(sums)):
@@ -159,49 +168,49 @@ class Target:
                     new -= sums[c]
                     old = new - shift
                     continue
-            new, old = self._walk_chunk(c, self._jobs[c], new, old, NEVER, c <= through)
+            new, old = self._walk_chunk(c, self._entries[c], new, old, NEVER, c <= through)
 
-    def _walk_from(self, chunk: int, place: int, shift: int, through: int = -1) -> None:
+    def _walk_from(self, chunk: int, index: int, shift: int, through: int = -1) -> None:
         """The same from inside a chunk on, where the room is now `shift` more than it was."""
         room = self.capacity - sum(self._sums[:chunk])
-        jobs = self._jobs[chunk]
+        entries = self._entries[chunk]
         need = NEVER
-        for job in jobs[:place]:
-            if job.admitted:
-                room -= job.gpus
-            elif job.gpus - room < need:
-                need = job.gpus - room
-        new, old = self._walk_chunk(chunk, jobs[place:], room, room - shift, need, chunk <= through)
+        for entry in entries[:index]:
+            if entry.admitted:
+                room -= entry.gpus
+            elif entry.gpus - room < need:
+                need = entry.gpus - room
+        new, old = self._walk_chunk(chunk, entries[index:], room, room - shift, need, chunk <= through)
         if new != old or chunk < through:
             self._walk(chunk + 1, new, old, through)
 
     def _walk_chunk(
-        self, chunk: int, jobs: list[JobState], new: int, old: int, need: int, to_the_end: bool
+        self, chunk: int, entries: list[E], new: int, old: int, need: int, to_the_end: bool
     ) -> tuple[int, int]:
-        """The rooms behind these last jobs of a chunk; each is looked at until the two rooms agree."""
+        """The rooms behind these last entries of a chunk; each is looked at until the two rooms agree."""
         total = 0
-        for job in jobs:
-            gpus = job.gpus
-            if job.admitted:
+        for entry in entries:
+            gpus = entry.gpus
+            if entry.admitted:
                 old -= gpus
                 if gpus <= new:
                     new -= gpus
                     continue
-                job.admitted = False
+                entry.admitted = False
                 self.refused += 1
                 total -= gpus
                 if gpus - new < need:
                     need = gpus - new
             elif gpus <= new:
                 new -= gpus
-                job.admitted = True
+                entry.admitted = True
                 self.refused -= 1
                 total += gpus
             else:
                 if gpus - new < need:
                     need = gpus - new
                 continue
-            self.flips[job.id] = job
+            self.flips[entry.id] = entry
             if new == old and not to_the_end:
                 need = min(need, self._needs[chunk])  # still a bound for those not looked at
                 break
@@ -210,20 +219,20 @@ class Target:
         self.used += total
         return new, old
 
-    def _vacate(self, job: JobState, chunk: int, place: int) -> None:
-        """An admitted job has left this place: those behind have its GPUs to share."""
-        gpus = job.gpus
+    def _vacate(self, entry: E, chunk: int, index: int) -> None:
+        """An admitted entry has left this position: those behind it have its GPUs to share."""
+        gpus = entry.gpus
         self.used -= gpus
-        if chunk < 0:  # it was alone in its chunk, which is gone: -1 - the chunk now in its place
-            chunk, place = -1 - chunk, 0
+        if chunk < 0:  # it was alone in its chunk, which is gone: -1 - the chunk that follows
+            chunk, index = -1 - chunk, 0
         else:
             self._sums[chunk] -= gpus
         if not self.refused:
             return
         needs = self._needs
-        if place:
+        if index:
             if needs[chunk] <= gpus:
-                self._walk_from(chunk, place, gpus)
+                self._walk_from(chunk, index, gpus)
                 return
             needs[chunk] -= gpus
             chunk += 1
@@ -234,45 +243,45 @@ class Target:
                 return
             needs[c] -= gpus
 
-    def _demote(self, job: JobState, key: Key) -> None:
-        """An admitted job moves back: those in between see its GPUs, then it takes what is left."""
-        gpus = job.gpus
-        old_key = job.key
+    def _demote(self, entry: E, key: Key) -> None:
+        """Rank an admitted entry further behind: those in between see its GPUs, it takes what they leave."""
+        gpus = entry.gpus
+        old_key = entry.key
         assert old_key is not None
-        chunk, place = self._remove(old_key)
+        chunk, index = self._remove(old_key)
         if chunk < 0:
-            chunk, place = -1 - chunk, 0
+            chunk, index = -1 - chunk, 0
         else:
             self._sums[chunk] -= gpus
         self.used -= gpus
-        job.admitted = False
+        entry.admitted = False
         chunks = len(self._sums)
-        to_chunk, _ = self._insert(job, key)
-        if len(self._sums) != chunks or to_chunk < chunk:  # chunks have moved: look for the place it left
+        to_chunk, _ = self._insert(entry, key)
+        if len(self._sums) != chunks or to_chunk < chunk:  # chunks have shifted: find the old position again
             chunk = bisect_left(self._last, old_key)
-            place = bisect_left(self._keys[chunk], old_key)
+            index = bisect_left(self._keys[chunk], old_key)
         needs = self._needs
-        if min(needs[chunk : to_chunk + 1]) > gpus:  # nobody in between can use what it leaves: it fits again
+        if min(needs[chunk : to_chunk + 1]) > gpus:  # none in between can use what it leaves: it fits again
             for c in range(chunk, to_chunk + 1):
                 needs[c] -= gpus
-            job.admitted = True
+            entry.admitted = True
             self._sums[to_chunk] += gpus
             self.used += gpus
             return
         self.refused += 1
-        self.flips[job.id] = job
-        self._walk_from(chunk, place, gpus, through=to_chunk)
+        self.flips[entry.id] = entry
+        self._walk_from(chunk, index, gpus, through=to_chunk)
 
     # --- chunks ----------------------------------------------------------------------------------------
 
-    def _insert(self, job: JobState, key: Key) -> tuple[int, int]:
-        """Put the job in its place; (chunk, place). The chunk's sums and needs are the caller's."""
-        job.key = key
+    def _insert(self, entry: E, key: Key) -> tuple[int, int]:
+        """Insert the entry by its key; (chunk, index). The caller updates the chunk's sum and need."""
+        entry.key = key
         last = self._last
         if not last:
             last.append(key)
             self._keys.append([key])
-            self._jobs.append([job])
+            self._entries.append([entry])
             self._sums.append(0)
             self._needs.append(NEVER)
             return 0, 0
@@ -281,50 +290,50 @@ class Target:
             chunk -= 1
             last[chunk] = key
         keys = self._keys[chunk]
-        place = bisect_left(keys, key)
-        keys.insert(place, key)
-        self._jobs[chunk].insert(place, job)
-        if len(keys) <= 2 * CHUNK:
-            return chunk, place
+        index = bisect_left(keys, key)
+        keys.insert(index, key)
+        self._entries[chunk].insert(index, entry)
+        if len(keys) <= FULL:
+            return chunk, index
         self._split(chunk)
-        return (chunk, place) if place < CHUNK else (chunk + 1, place - CHUNK)
+        return (chunk, index) if index < CHUNK else (chunk + 1, index - CHUNK)
 
     def _split(self, chunk: int) -> None:
-        keys, jobs = self._keys[chunk], self._jobs[chunk]
+        keys, entries = self._keys[chunk], self._entries[chunk]
         self._keys.insert(chunk + 1, keys[CHUNK:])
-        self._jobs.insert(chunk + 1, jobs[CHUNK:])
-        del keys[CHUNK:], jobs[CHUNK:]
+        self._entries.insert(chunk + 1, entries[CHUNK:])
+        del keys[CHUNK:], entries[CHUNK:]
         self._last.insert(chunk, keys[-1])
-        behind = sum(job.gpus for job in self._jobs[chunk + 1] if job.admitted)
+        behind = sum(entry.gpus for entry in self._entries[chunk + 1] if entry.admitted)
         self._sums[chunk] -= behind
         self._sums.insert(chunk + 1, behind)
         self._needs.insert(chunk + 1, self._needs[chunk])  # still a bound for either half
 
     def _remove(self, key: Key) -> tuple[int, int]:
-        """Take out what has this key; (chunk, place), or -1 - chunk where that chunk went with it."""
+        """Remove the entry with this key; (chunk, index), or -1 - chunk if the chunk is gone with it."""
         chunk = bisect_left(self._last, key)
         keys = self._keys[chunk]
-        place = bisect_left(keys, key)
-        assert keys[place] == key, ("not ranked under this key", key)
+        index = bisect_left(keys, key)
+        assert keys[index] == key, ("not ranked under this key", key)
         if len(keys) == 1:
-            for column in (self._last, self._keys, self._jobs, self._sums, self._needs):
-                del column[chunk]
+            del self._last[chunk], self._keys[chunk], self._entries[chunk]
+            del self._sums[chunk], self._needs[chunk]
             return -1 - chunk, 0
-        del keys[place], self._jobs[chunk][place]
-        if place == len(keys):
+        del keys[index], self._entries[chunk][index]
+        if index == len(keys):
             self._last[chunk] = keys[-1]
-        return chunk, place
+        return chunk, index
 
-    def _relocate(self, job: JobState, key: Key) -> None:
-        """Move a job where that flips nobody."""
-        assert job.key is not None
-        chunk, _ = self._remove(job.key)
-        if job.admitted and chunk >= 0:
-            self._sums[chunk] -= job.gpus
-        admitted, job.admitted = job.admitted, False  # not yet in any chunk's sum, should one split
-        to_chunk, _ = self._insert(job, key)
-        job.admitted = admitted
+    def _relocate(self, entry: E, key: Key) -> None:
+        """Rerank an entry where that changes no admission."""
+        assert entry.key is not None
+        chunk, _ = self._remove(entry.key)
+        if entry.admitted and chunk >= 0:
+            self._sums[chunk] -= entry.gpus
+        admitted, entry.admitted = entry.admitted, False  # not yet in any chunk's sum, should one split
+        to_chunk, _ = self._insert(entry, key)
+        entry.admitted = admitted
         if admitted:
-            self._sums[to_chunk] += job.gpus
+            self._sums[to_chunk] += entry.gpus
         else:
             self._needs[to_chunk] = min(self._needs[to_chunk], 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tiresias.core.entries import JobEntry
 from tiresias.core.model import JobId, Node
 from tiresias.core.state import JobState, State
 
@@ -13,7 +14,7 @@ class View:
 
     __slots__ = ("_ranked", "_state")
 
-    def __init__(self, state: State, ranked: Iterable[JobState]):
+    def __init__(self, state: State, ranked: Iterable[JobEntry]):
         self._state = state
         self._ranked = ranked
 
@@ -38,11 +39,13 @@ class View:
         return self._state.jobs.get(id)
 
     def running(self) -> Iterator[JobState]:
-        return (job for job in self._state.jobs.values() if job.run is not None)
+        """The jobs that hold GPUs."""
+        return (job for job in self._state.jobs.values() if job.gpu_run is not None)
 
     def waiting(self) -> Iterator[JobState]:
-        return (job for job in self._state.jobs.values() if job.run is None)
+        """The jobs that hold no GPUs; some of them may run on CPUs."""
+        return (job for job in self._state.jobs.values() if job.gpu_run is None)
 
     def ranked(self) -> Iterator[JobState]:
-        """Every job that is neither pinned nor held, best first."""
-        return iter(self._ranked)
+        """Every job that is neither pinned, on hold nor deferred, best first."""
+        return (entry.job for entry in self._ranked)

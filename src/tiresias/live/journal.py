@@ -26,6 +26,7 @@ from tiresias.live.clock import Clock
 from tiresias.live.errors import Unavailable
 from tiresias.live.managed_jobs import ManagedJob, ManagedJobs
 from tiresias.live.outcome import Outcome
+from tiresias.profiles.known import Profiles
 from tiresias.store import Batch, Chosen, JobRecord, Store, StoreError, SubmissionKey
 
 NOTHING: Mapping[Any, Any] = {}
@@ -96,8 +97,11 @@ class Part(Protocol):
 class Journal:
     """See the module."""
 
-    def __init__(self, store: Store, controller: Controller, chosen: Chosen, clock: Clock):
+    def __init__(
+        self, store: Store, controller: Controller, chosen: Chosen, clock: Clock, profiles: Profiles
+    ):
         self.store, self.controller, self.chosen, self.clock = store, controller, chosen, clock
+        self.profiles = profiles  # the models that are known; the placer has the same
         self.managed = ManagedJobs()
         self.next_job_id = store.next_job_id
         self.timer_at = INFINITY  # when the Controller wants to be woken

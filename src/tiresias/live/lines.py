@@ -8,6 +8,7 @@ line than with ten.
 
 from __future__ import annotations
 
+from tiresias.core.entries import Entry
 from tiresias.core.model import JobId
 from tiresias.core.state import JobState
 from tiresias.core.target import Target
@@ -19,8 +20,8 @@ class Line:
     def __init__(self, limit: int):
         self.limit = limit
         self._holding: dict[JobId, int] = {}  # what they hold is theirs, even above the limit
-        self._waiting: dict[JobId, JobState] = {}  # a standing in this line, apart from that in the plan
-        self._target = Target(limit)
+        self._waiting: dict[JobId, Entry] = {}
+        self._target: Target[Entry] = Target(limit)
 
     def __len__(self) -> int:
         return len(self._holding) + len(self._waiting)
@@ -38,9 +39,8 @@ class Line:
         if waiting is not None and waiting.key == key:
             return
         self.leave(job.id)
-        place = self._waiting[job.id] = JobState(job.job)
-        place.gpus = size
-        self._target.add(place, key)
+        entry = self._waiting[job.id] = Entry(job.id, size)
+        self._target.add(entry, key)
 
     def leave(self, id: JobId) -> None:
         """The job is not in line, or not any more."""
@@ -50,9 +50,9 @@ class Line:
         self._quit(id)
 
     def _quit(self, id: JobId) -> None:
-        place = self._waiting.pop(id, None)
-        if place is not None:
-            self._target.drop(place)
+        entry = self._waiting.pop(id, None)
+        if entry is not None:
+            self._target.drop(entry)
 
     def set_limit(self, limit: int) -> None:
         if limit != self.limit:
@@ -61,8 +61,8 @@ class Line:
 
     def is_over(self, id: JobId) -> bool:
         """Whether the job waits for its part of the limit."""
-        place = self._waiting.get(id)
-        return place is not None and not place.admitted
+        entry = self._waiting.get(id)
+        return entry is not None and not entry.admitted
 
     def has_room(self, size: int) -> bool:
         """Whether one more that came last would fit."""

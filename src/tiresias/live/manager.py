@@ -84,7 +84,7 @@ class Manager:
             self.gpu_health,
             self.feedback,
             self.failures,
-            Models(),
+            Models(journal.profiles),
             machine,
             settings,
         )
@@ -110,9 +110,11 @@ class Manager:
             _begin(store, machine, chosen)
         loaded = store.load()
         clock.at_least(loaded.state.at)
-        placer = placers.make(loaded.chosen.placer, loaded.chosen.placer_options)
+        placer = placers.make(
+            loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles
+        )
         controller = Controller(loaded.state, loaded.policy, placer)
-        journal = Journal(store, controller, loaded.chosen, clock)
+        journal = Journal(store, controller, loaded.chosen, clock, loaded.profiles)
         manager = cls(home, executor, machine, journal, settings=settings)
         manager.recover(loaded)
         return manager
@@ -233,7 +235,8 @@ class Manager:
     def _correct_placer(self) -> None:
         """Give the placer what is known now. Nothing may wait to be committed."""
         if (wanted := self.feedback.wanted()) != self.journal.chosen:
-            placer = placers.make(wanted.placer, wanted.placer_options)
+            profiles = self.journal.profiles
+            placer = placers.make(wanted.placer, wanted.placer_options, profiles=profiles)
             self._switch(wanted, self.controller.policy, placer, keeps_memory=True)
 
 

@@ -16,6 +16,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.submission import Submission
 from tiresias.profiles import known
 from tiresias.profiles.errors import ProfileError
+from tiresias.profiles.known import Profiles
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.stored import as_dict
 from tiresias.store import PROFILE
@@ -24,9 +25,13 @@ NEXT_STEP = "`tir profile --list` shows those known; --profile FILE brings one o
 
 
 class Models:
-    """What is brought along while `trying` and not kept is forgotten again."""
+    """Finds the models that submissions name.
 
-    def __init__(self) -> None:
+    A profile that is brought along while `trying` is known at once, and afterwards only if it was kept.
+    """
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._profiles = profiles
         self._read: dict[int, ModelProfile] = {}  # the jobs of an array share one body
         self._fresh: dict[str, ModelProfile] = {}
 
@@ -36,7 +41,7 @@ class Models:
             yield
         finally:
             for name in self._fresh:
-                known.forget(name)
+                self._profiles.remove(name)
             self._fresh.clear()
             self._read.clear()
 
@@ -44,13 +49,13 @@ class Models:
         """The same with the one name of its model, and without the profile itself."""
         try:
             if asked.profile is None:
-                return replace(asked, model=known.resolve(asked.model)) if asked.model else asked
+                return replace(asked, model=self._profiles.resolve(asked.model)) if asked.model else asked
             if asked.model:
                 raise Invalid("model and profile contradict each other; give one of them")
             found = self._read.get(id(asked.profile))
             if found is None:
                 found = self._read[id(asked.profile)] = known.read(asked.profile, "profile")
-                if known.bring(found):
+                if self._profiles.add(found):
                     self._fresh[found.name] = found
         except ProfileError as error:
             raise Invalid(str(error) if asked.profile is not None else f"{error}; {NEXT_STEP}") from None

@@ -23,7 +23,6 @@ from tiresias.live.reports import SlowdownRow
 from tiresias.live.settings import Settings
 from tiresias.live.speeds import Speeds, corrected, steps_per_s
 from tiresias.placers.groups import touched
-from tiresias.profiles import known
 from tiresias.profiles.measured import Place, parse, shape_word, written
 from tiresias.store import Chosen
 
@@ -60,7 +59,7 @@ class PlacerFeedback:
 
     def _measure(self, exit: Exit) -> None:
         run, job = exit.run, exit.job
-        profile = known.find(job.job.model)
+        profile = self._journal.profiles.find(job.job.model)
         if exit.reports is None or profile is None or job.gpus < 2:
             return
         first, last = exit.reports

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain, takewhile
 
 from tiresias.core.controller import Controller
+from tiresias.core.entries import JobEntry
 from tiresias.core.model import Job, Phase
 from tiresias.core.plan import explain
 from tiresias.core.state import JobState
@@ -12,21 +13,21 @@ from tiresias.live.reports import DryRun, WhyReport
 
 
 def preview(controller: Controller, job: Job, at: float) -> DryRun:
-    """For a job that nothing but its turn would keep waiting."""
+    """For a job that nothing but its rank would keep waiting."""
     state, target, policy = controller.state, controller.target, controller.policy
     ledger = state.ledger
-    trial = JobState(job)
-    rank, _ = policy.standing(trial, state.memory, at)
-    key = (trial.priority, *rank, job.submitted_at, job.id)
+    trial = JobEntry(JobState(job))
+    rank, _ = policy.standing(trial.job, state.memory, at, False)
+    key = controller.key_of(trial.job, rank)
     is_admitted, out = target.trial(trial, key, at)
-    running = [other.id for other in out if other.run is not None and other.phase is not Phase.STOPPING]
-    displaced = [int(id) for id in sorted(running)]
+    displaced = [other.job for other in out if other.job.gpu_run is not None]
+    stopped = sorted(int(other.id) for other in displaced if other.phase is not Phase.STOPPING)
     if is_admitted and job.demand.gpus <= ledger.free:
-        allocation = controller.placer.place(trial, ledger.open_to(job.demand), at)
+        allocation = controller.placer.place(trial.job, ledger.open_to(job.demand), at, at)
         if allocation is not None:
-            return DryRun(True, list(ledger.slot_names(allocation)), displaced, None)
+            return DryRun(True, list(ledger.slot_names(allocation)), stopped, None)
     trial.admitted = is_admitted
-    pinned = [other for other in state.jobs.values() if other.pinned]
-    ahead = takewhile(lambda other: other.key < key, target)
-    found = explain(trial, pinned, chain(ahead, (trial,)), state, controller.placer, strict=policy.strict)
-    return DryRun(False, [], displaced, WhyReport.of(found))
+    ahead = takewhile(lambda other: other.key is not None and other.key < key, target)
+    ranked = chain(ahead, (trial,))
+    found = explain(trial, controller.pinned(), ranked, state, controller.placer, strict=policy.strict)
+    return DryRun(False, [], stopped, WhyReport.of(found))

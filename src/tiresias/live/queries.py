@@ -131,7 +131,7 @@ class Queries:
     def _in_order(self) -> list[JobState]:
         jobs = self._state.jobs
         running = [job for job in jobs.values() if job.run is not None]
-        ranked = [job for job in self._journal.controller.target if job.run is None]
+        ranked = [entry.job for entry in self._journal.controller.target if entry.job.run is None]
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 
@@ -150,7 +150,7 @@ class Queries:
             job.job.name,
             job.user,
             job.phase.value,
-            quick_reason(job, self._state.ledger.gpus),
+            quick_reason(job, self._journal.controller),
             job.gpus,
             job.runs,
             job.preemptions,
@@ -170,8 +170,9 @@ class Queries:
         policy = self._journal.controller.policy
         if not hasattr(policy.options, "queues") or not job.runs:
             return 1 if hasattr(policy.options, "queues") else None
-        if job.key is not None:
-            return int(job.key[1]) + 1
+        key = self._journal.controller.entries[job.id].key
+        if key is not None:
+            return int(key[1]) + 1
         return int(policy.rank(job, self._state.memory, self._journal.now())[0]) + 1
 
     def _ended(self, record: JobRecord, caller: Caller) -> JobSummary:

@@ -312,7 +312,7 @@ class Requests:
             placers.make(placer, given)
             measured = str(journal.chosen.placer_options.get(MEASURED, ""))
             chosen = feedback.completed(chosen, given, measured)
-            new_placer = placers.make(placer, chosen.placer_options)
+            new_placer = placers.make(placer, chosen.placer_options, profiles=journal.profiles)
         except OptionError as error:
             raise Invalid(str(error)) from None
         before, feedback.given = feedback.given, given

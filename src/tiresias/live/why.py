@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
+from tiresias.core.controller import Controller
+from tiresias.core.entries import JobEntry
 from tiresias.core.model import INFINITY, Phase
 from tiresias.core.state import JobState
 from tiresias.live import admission
@@ -14,20 +16,21 @@ from tiresias.live.reports import WhyReport
 SHOWN = 5  # jobs ahead that are named
 
 
-def quick_reason(job: JobState, slots: int) -> str:
+def quick_reason(job: JobState, controller: Controller) -> str:
     """The code alone, without looking at anybody else."""
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         return "Running" if job.phase is Phase.RUNNING else "Starting"
     if job.phase is Phase.STOPPING:
         return "Stopping"
-    if job.gpus > slots:
+    if job.gpus > controller.state.ledger.gpus:
         return "Impossible"
     if job.held:
         return "Held"
     if job.deferred:
         return job.deferred
-    if job.admitted:
-        return "WaitingForVictimsToExit" if job.refused_since == INFINITY else "Fragmented"
+    if controller.entries[job.id].admitted:
+        is_refused = job.id in controller.state.refused_since
+        return "Fragmented" if is_refused else "WaitingForVictimsToExit"
     return "BehindHigherRank"
 
 
@@ -66,12 +69,10 @@ def why(
     return report
 
 
-def _ahead(journal: Journal, job: JobState):  # type: ignore[no-untyped-def]
-    for other in journal.state.jobs.values():
-        if other.pinned:
-            yield other
+def _ahead(journal: Journal, job: JobState) -> Iterator[JobEntry]:
+    yield from journal.controller.pinned()
     for other in journal.controller.target:
-        if other is job:
+        if other.id == job.id:
             return
         if other.admitted:
             yield other

@@ -1,14 +1,14 @@
-"""Observe a training from outside: what its processes send, iteration by iteration.
+"""Observes a training from outside: what its processes send, iteration by iteration.
 
     from tiresias.observe import observe
 
     seen = observe(["python", "train.py"])
     print(seen.period_s, seen.bytes_per_iteration, seen.skew)
 
-As the paper's profiler, which looked at RDMA, this knows nothing of the framework: a small library, preloaded
-into the command and its children, notes the size and time of each message over a socket (messages.c). From
-these follow the iterations (sequences.py, rhythm.py), what the gang sends in one (gang.py), and, where
-messages are tensors, the model's size and skew (patterns.py).
+Like the paper's profiler, which watched RDMA, this is independent of the framework: a small library that is
+preloaded into the command and its children records the size and time of each message over a socket
+(messages.c). From these follow the iterations (sequences.py, rhythm.py), what the gang sends in one iteration
+(gang.py), and, if messages are tensors, the size and skew of the model (patterns.py).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def observe(
     cwd: Path | None = None,
     output: int | IO[str] | None = None,
 ) -> Observed:
-    """Run a command until so many iterations were seen or the time is up, and tell what it sent.
+    """Run a command until so many iterations were seen or the time is up, and return what it sent.
 
-    `workers` starts it that many times, as the workers of a gang (TIRESIAS_WORKER, MASTER_ADDR, …).
+    `workers` is how many times it is started, as the workers of a gang (TIRESIAS_WORKER, MASTER_ADDR, …).
     """
     if not command:
         raise ObserveError("no command given: write it after --, as in -- python train.py")
@@ -65,16 +65,16 @@ def observe(
 
 
 def analyse(directory: Path, command: tuple[str, ...] = (), observed_s: float = 0.0) -> Observed:
-    """What the records in a directory tell; they may be those of several machines."""
+    """What the recorded messages in a directory show; they may be from several machines."""
     processes = read_all(directory)
     if not any(each.flows for each in processes):
-        means = "RDMA, NVLink and shared memory are not, nor are programs that are linked statically"
-        raise ObserveError(f"nothing was sent that could be seen: messages over sockets are, {means}.")
+        hidden = "RDMA, NVLink, shared memory and statically linked programs are not visible"
+        raise ObserveError(f"nothing was sent that could be seen: only messages over sockets are; {hidden}.")
     found = gang(processes)
     if found is None:
         sent = sum(flow.bytes for each in processes for flow in each.flows)
         raise ObserveError(
-            f"{sent:,} bytes were sent within {observed_s:.0f} s, but nothing came again: "
+            f"{sent:,} bytes were sent within {observed_s:.0f} s, but nothing was repeated: "
             "give it more time (--seconds), or let it do more steps."
         )
     return observed(found, command, observed_s, len(processes), tuple(_notes(processes, found.iterations)))
@@ -87,7 +87,7 @@ def _notes(processes: Sequence[Process], iterations: int) -> list[str]:
     local = sum(each.local_bytes for each in processes)
     network = sum(flow.bytes for each in processes for flow in each.flows)
     if local > network:
-        notes.append(f"{local:,} bytes went over Unix sockets, and are not counted")
+        notes.append(f"{local:,} bytes were sent over Unix sockets and are not counted")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong when a training is observed."""
+"""The error of an observation."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from tiresias.profiles.errors import ProfileError
 
 
 class ObserveError(ProfileError):
-    """It cannot be observed, or what was seen says nothing; the message is complete."""
+    """The training cannot be observed, or what was seen shows nothing. The message is complete."""

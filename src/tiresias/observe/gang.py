@@ -1,7 +1,7 @@
-"""What all processes of a gang sent to each other, in one iteration.
+"""Finds the iteration of a gang, and what its processes send to each other in one iteration.
 
-Each flow is looked at by itself; the iteration is what most of the bytes agree on. A flow that does not come
-again in that time counts with its bytes a second.
+Each flow is analysed by itself; the period is the one on which most of the bytes agree. A flow that does not
+repeat itself with that period counts with its bytes per second.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tiresias.observe.records import Address, Flow, Process
 from tiresias.observe.rhythm import rhythm
 from tiresias.observe.sequences import Cycle, cycle
 
-ASKED = 8
-LOOKED_AT = 256  # flows that are fitted to it
-SAME = 1.3  # how many times as long a period may be and still be the same one
-LEAST_BYTES = 1024  # an iteration, from all processes together
-AGREED = 0.5  # the part of the bytes that must agree on a period
+DECIDING = 8  # the heaviest flows, which decide on the period
+FITTED = 256  # flows that are then fitted to the period
+SAME = 1.3  # factor up to which two periods count as the same
+LEAST_BYTES = 1024  # per iteration, from all processes together
+AGREED = 0.5  # share of the bytes that must agree on a period
 
 Node = int | str
-"""A process that was observed, by its number, or the address of one that was not."""
+"""The number of a process that was observed, or the address of one that was not."""
 
 
 @dataclass(slots=True)
@@ -32,19 +32,19 @@ class Link:
     """What one node sends to another in an iteration."""
 
     bytes: float = 0.0
-    counts: Counter[int] = field(default_factory=Counter)  # messages by size, as far as they come again
+    counts: Counter[int] = field(default_factory=Counter)  # messages by size, as far as they are repeated
     flows: list[Flow] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Gang:
-    """An iteration of the gang, and how often it was seen."""
+    """An iteration of the gang, and how many were seen."""
 
     period_s: float
     iterations: int
     first_ns: int
     last_ns: int
-    has_sequence: bool  # whether messages come again, and not only bytes
+    has_sequence: bool  # whether messages are repeated, and not only amounts of bytes over time
     links: dict[tuple[Node, Node], Link]
     accepting: frozenset[Node]  # nodes to which others connected
 
@@ -53,24 +53,24 @@ class Gang:
         return sum(link.bytes for link in self.links.values())
 
 
-def gang(processes: Sequence[Process], asked: int = ASKED) -> Gang | None:
-    """None if nothing comes again, or so little that it is only talk: processes that wait for each other.
+def gang(processes: Sequence[Process], deciding: int = DECIDING) -> Gang | None:
+    """The iteration of the gang; the `deciding` heaviest flows decide on its period.
 
-    The `asked` heaviest flows decide on the period.
+    None if nothing is repeated, or only a few bytes, such as those of processes that wait for each other.
     """
-    found = _gang(processes, asked)
+    found = _gang(processes, deciding)
     return found if found is not None and found.bytes >= LEAST_BYTES else None
 
 
-def _gang(processes: Sequence[Process], asked: int) -> Gang | None:
+def _gang(processes: Sequence[Process], deciding: int) -> Gang | None:
     flows = sorted((flow for each in processes for flow in each.flows), key=lambda flow: -flow.bytes)
-    cycles = [(flow, found) for flow in flows[:asked] if (found := cycle(flow)) is not None]
+    cycles = [(flow, found) for flow in flows[:deciding] if (found := cycle(flow)) is not None]
     agreed = _agreed(cycles)
-    if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows[:asked]):
+    if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows[:deciding]):
         _, leading = agreed[0]
-        period_s = _middle(agreed)
-        cycles_of = {id(flow): found for flow, found in agreed}  # a flow holds arrays: it cannot be a key
-        for flow in flows[:LOOKED_AT]:
+        period_s = _median_period(agreed)
+        cycles_of = {id(flow): found for flow, found in agreed}  # a flow has arrays, so it cannot be a key
+        for flow in flows[:FITTED]:
             again = cycle(flow, period_s) if id(flow) not in cycles_of else None
             if again is not None and is_same_period(again.period_s, period_s):
                 cycles_of[id(flow)] = again
@@ -96,7 +96,7 @@ def _by_time(flows: list[Flow]) -> Gang | None:
         return None
     last = int(at_ns.max())
     iterations = int((last - int(at_ns.min())) * 0.8 / 1e9 / period_s)
-    first = last - int(iterations * period_s * 1e9)  # whole iterations, without the beginning
+    first = last - int(iterations * period_s * 1e9)  # whole iterations, without the warm-up
     return Gang(
         period_s=period_s,
         iterations=iterations,
@@ -109,7 +109,7 @@ def _by_time(flows: list[Flow]) -> Gang | None:
 
 
 def _agreed(cycles: list[tuple[Flow, Cycle]]) -> list[tuple[Flow, Cycle]] | None:
-    """The flows of that period which carries most bytes, the heaviest first."""
+    """The flows of the period on which most bytes agree, the heaviest first."""
     groups = [
         [(flow, found) for flow, found in cycles if is_same_period(found.period_s, each.period_s)]
         for _, each in cycles
@@ -118,7 +118,7 @@ def _agreed(cycles: list[tuple[Flow, Cycle]]) -> list[tuple[Flow, Cycle]] | None
 
 
 def is_same(one: Gang, other: Gang) -> bool:
-    """Whether the two tell of the same iteration; what is seen of a training's beginning changes."""
+    """Whether two observations found the same iteration, which is not so while a training warms up."""
     low, high = sorted((one.bytes, other.bytes))
     return high <= low * SAME and is_same_period(one.period_s, other.period_s)
 
@@ -131,8 +131,8 @@ def _weight(cycles: list[tuple[Flow, Cycle]]) -> float:
     return sum(flow.bytes for flow, _ in cycles)
 
 
-def _middle(cycles: list[tuple[Flow, Cycle]]) -> float:
-    """The median period by bytes."""
+def _median_period(cycles: list[tuple[Flow, Cycle]]) -> float:
+    """The median period, weighted by bytes."""
     ordered = sorted(cycles, key=lambda each: each[1].period_s)
     until = np.cumsum([flow.bytes for flow, _ in ordered])
     return ordered[int(np.searchsorted(until, until[-1] / 2))][1].period_s
@@ -158,12 +158,12 @@ def _links(
 
 
 def _owners(flows: list[Flow]) -> dict[Address, int]:
-    """Which process has which end of a connection; of two that share one, the one that sends more."""
+    """The process at each end of a connection; if two share one, the one that sends more."""
     return {flow.local: flow.process for flow in reversed(flows) if flow.local is not None}
 
 
 def _accepting(flows: list[Flow]) -> frozenset[Node]:
-    """Whoever accepted a connection, or has several at one port, which was listened at."""
+    """The processes that accepted a connection, or have several at one port, at which they must listen."""
     ends = Counter((flow.process, flow.local) for flow in flows if flow.local is not None)
     shared = {process for (process, _), times in ends.items() if times > 1}
     return frozenset(shared | {flow.process for flow in flows if flow.was_accepted})

@@ -1,7 +1,7 @@
-"""The library that is preloaded: compiled from messages.c when it is first needed, then kept.
+"""Compiles the library that is preloaded, from messages.c, when it is first needed.
 
-It is kept in the user's cache, under a name made of all that it depends on: another source, compiler or
-machine is another file. Two that compile at the same time do no harm: the file appears as a whole.
+It is kept in the user's cache under a name that depends on the source, the compiler and the machine. Two
+processes may compile it at the same time: the file appears as a whole.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def library() -> Path:
 
 
 def compiler() -> list[str]:
-    """How the C compiler is called: $CC if it is set, else the first one found."""
+    """The command of the C compiler: $CC if it is set, otherwise the first one found."""
     chosen = shlex.split(os.environ.get("CC", ""))
     for words in [chosen] if chosen else [[name] for name in COMPILERS]:
         if (found := shutil.which(words[0])) is not None:
@@ -50,7 +50,7 @@ def compiler() -> list[str]:
 
 
 def cache() -> Path:
-    """The directory where libraries are kept."""
+    """The directory in which compiled libraries are kept."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
     return base / "tiresias"
@@ -77,8 +77,8 @@ def _build(command: list[str], built: Path) -> None:
                 check=False,
             )
             if done.returncode or not fresh.exists():
-                told = "\n".join(done.stdout.strip().splitlines()[:6])
-                raise ObserveError(f"{command[0]} could not compile {SOURCE.name}:\n{told}\n{_hint()}")
+                printed = "\n".join(done.stdout.strip().splitlines()[:6])
+                raise ObserveError(f"{command[0]} could not compile {SOURCE.name}:\n{printed}\n{_hint()}")
             os.replace(fresh, built)
     except subprocess.TimeoutExpired:
         raise ObserveError(f"{command[0]} took more than {TIMEOUT_S:.0f} s; is it a compiler?") from None

@@ -1,17 +1,17 @@
 /*
- * Records what a process sends over sockets, for whoever preloads it:
+ * Records what a process sends over sockets, if it is preloaded:
  *
  *     LD_PRELOAD=libmessages.so TIRESIAS_OBSERVE_DIR=/some/directory  COMMAND
  *
- * Every process writes one file, <pid>-<n>.messages, made at its first send or accept: a header, a table of flows (one
- * a socket) and a ring of records (one a call). The file is mapped into memory, so what was recorded is there
- * however the process ends. records.py reads it; the two must agree on the structures below.
+ * Every process writes one file, <pid>-<n>.messages, made at its first send or accept: a header, a table of flows
+ * (one per socket) and a ring of records (one per call). The file is mapped into memory, so what was recorded
+ * remains however the process ends. records.py reads it; the two must agree on the structures below.
  *
- * Rules. The program must not notice: no call behaves differently, errno is as the real call left it, no
- * file descriptor stays open, no signal is raised (the file's blocks are there before it is mapped, and its
- * size is within the limit for files). No lock and no allocation: calls come from any thread and from signal
- * handlers. Whatever fails here turns recording off, silently. Own system calls go through syscall(): no hook
- * calls another, and a thread that is cancelled is not cancelled in here.
+ * Rules. The program must not be affected: no call behaves differently, errno is as the real call left it, no
+ * file descriptor stays open, no signal is raised (the blocks of the file are allocated before it is mapped, and
+ * its size is within the limit for files). There is no lock and no allocation, because calls come from any thread
+ * and from signal handlers. Any failure here turns recording off, silently. Our own system calls are made with
+ * syscall(), so that no hook calls another and no thread is cancelled in here.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -46,8 +46,8 @@
 #define RECORDS (1u << 17)  /* a power of two; the newest are kept */
 #define NO_FLOW UINT32_MAX
 #define NO_SOCKET (UINT32_MAX - 1)
-#define KNOWN 4096                /* file descriptors below this are remembered */
-#define KNOWN_NS (20 * 1000000u)  /* for so long, in case one changes without our hearing of it */
+#define KNOWN 4096                /* file descriptors below this are cached */
+#define KNOWN_NS (20 * 1000000u)  /* for this long, in case one changes without a call of a hook */
 
 struct header {
     char magic[8]; /* written last */
@@ -58,8 +58,8 @@ struct header {
 };
 
 struct flow {
-    _Atomic uint64_t inode; /* 0: unused. Tells two sockets apart that had one file descriptor in turn */
-    _Atomic uint32_t ready; /* the rest may be read */
+    _Atomic uint64_t inode; /* 0: unused. Distinguishes two sockets that had one file descriptor in turn */
+    _Atomic uint32_t ready; /* the other fields may be read */
     uint16_t family, type, local_port, peer_port;
     uint8_t local[16], peer[16]; /* IPv6, or IPv4 mapped into it */
     _Atomic uint32_t accepted; /* whether this process accepted the connection, and did not make it */
@@ -88,7 +88,7 @@ static _Atomic int state = OFF; /* until the environment has been read */
 static struct file *_Atomic map;
 static char directory[PATH_MAX - 64];
 
-/* What a file descriptor is: its flow, or NO_SOCKET; asked of the kernel again once that is old. */
+/* The flow of each file descriptor, or NO_SOCKET; looked up again after KNOWN_NS. */
 static struct {
     _Atomic uint64_t until_ns;
     _Atomic uint32_t flow;
@@ -114,7 +114,7 @@ static int make_file(void)
     struct rlimit limit;
     if (syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) || limit.rlim_cur < sizeof(struct file))
         return -1; /* beyond the limit the kernel would send SIGXFSZ */
-    for (int again = 0; again < 1000; again++) { /* a pid is used again after exec */
+    for (int again = 0; again < 1000; again++) { /* a pid stays the same after exec */
         snprintf(path, sizeof path, "%s/%ld-%d.messages", directory, (long)getpid(), again);
         int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd >= 0 || errno != EEXIST)
@@ -123,7 +123,7 @@ static int make_file(void)
     return -1;
 }
 
-/* Blocks of its own for all of the file: a full disk must not turn into SIGBUS later. */
+/* Allocates the blocks of the whole file: a full disk must not cause a SIGBUS later. */
 static int fill(int fd)
 {
     static const char zeros[65536];
@@ -150,7 +150,7 @@ static void note_command(char *command)
     syscall(SYS_close, fd);
 }
 
-/* Only one caller may begin; the others, and a signal handler that came in between, go unrecorded. */
+/* Only one caller may begin; calls of other threads and of signal handlers meanwhile are not recorded. */
 static int begin(void)
 {
     int expected = NOT_BEGUN;
@@ -254,7 +254,7 @@ static void put(struct file *file, uint32_t flow, uint64_t at_ns, uint64_t asked
     atomic_store_explicit(&record->number, (uint32_t)(place + 1), memory_order_release);
 }
 
-/* The flow of a socket, whose file is mapped then; NO_SOCKET also if nothing is to be recorded. */
+/* The flow of a socket (the file is mapped afterwards); NO_SOCKET also if nothing is to be recorded. */
 static uint32_t ask(int fd)
 {
     struct stat status;
@@ -313,7 +313,7 @@ static uint64_t total(const struct iovec *parts, size_t count)
     return bytes;
 }
 
-/* ---- hooks: the real call first; what it was asked for is read only after it has taken something ---- */
+/* ---- hooks: the real call first; its arguments are read only after it has sent something ---- */
 
 static int is_on(void)
 {
@@ -396,8 +396,8 @@ PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
     return made;
 }
 
-/* A number that is given away may be another socket's next. It is forgotten before, for whoever gets it, and
- * after, for whoever has just sent something over it. */
+/* A closed descriptor may become that of another socket. Its cache entry is dropped before the call, because
+ * another thread may get the number at once, and after it, because another thread may have just sent over it. */
 PUBLIC int close(int fd)
 {
     forget(fd);
@@ -433,7 +433,7 @@ PUBLIC int dup3(int from, int to, int flags)
 
 /* ---- beginning ---- */
 
-/* The child has its parent's map: it needs a file of its own, made when it sends something. */
+/* The child has the map of its parent: it needs its own file, which is made when it sends something. */
 static void after_fork(void)
 {
     struct file *parents = atomic_exchange(&map, NULL);

@@ -1,4 +1,4 @@
-"""What was observed of a training, as a value, as JSON, and as the profile of a model."""
+"""The result of an observation: as a value, as JSON, and as the profile of a model."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tiresias.profiles.model import ModelProfile, Parallelism, Tensor
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One iteration of a training, from what its processes sent. Sizes are in bytes, times in seconds."""
+    """One iteration of a training, seen from what its processes sent. Sizes in bytes, times in seconds."""
 
     command: tuple[str, ...]
     observed_s: float  # from the start of the command to the end of the observation
     processes: int  # that sent something
-    iterations: int  # that were alike
+    iterations: int  # that were seen and are alike
     period_s: float  # of an iteration
     bytes_per_iteration: int  # sent by all processes together
     pattern: Pattern
     workers: int
     servers: int
-    messages: tuple[tuple[int, int], ...]  # (size, how many an iteration), largest first
-    model_bytes: int | None  # None where it cannot be told
-    tensor_bytes: tuple[int, ...]  # largest first; none where tensors are not visible
-    why: str  # why tensors are visible, or why not
+    messages: tuple[tuple[int, int], ...]  # (size, number per iteration), largest first
+    model_bytes: int | None  # None if it cannot be determined
+    tensor_bytes: tuple[int, ...]  # largest first; empty if tensors are not visible
+    why: str  # a sentence: why tensors are visible, or why not
     notes: tuple[str, ...] = ()
 
     @property
@@ -37,22 +37,22 @@ class Observed:
 
     @property
     def skew(self) -> float | None:
-        """The largest tensor's part of the model; None where tensors are not visible."""
+        """The largest tensor's share of the model; None if tensors are not visible."""
         return self.tensor_bytes[0] / sum(self.tensor_bytes) if self.tensor_bytes else None
 
     def as_dict(self) -> dict[str, Any]:
         """What `--json` prints."""
-        told = asdict(self) | {"pattern": str(self.pattern), "skew": self.skew}
-        told["messages"] = [{"bytes": size, "per_iteration": times} for size, times in self.messages]
-        return told
+        fields = asdict(self) | {"pattern": str(self.pattern), "skew": self.skew}
+        fields["messages"] = [{"bytes": size, "per_iteration": times} for size, times in self.messages]
+        return fields
 
     def as_json(self) -> str:
         return json.dumps({"observed": self.as_dict()}, indent=2)
 
     def profile(self, name: str) -> ModelProfile | None:
-        """The model, for placers and the network model; None where not even its size is known.
+        """The profile of the model, for placers and the network model; None if its size is not known.
 
-        How long an iteration computes is not in it: the period includes the time of sending.
+        It has no compute time, because the period includes the time for sending.
         """
         if not self.model_bytes:
             return None
@@ -70,7 +70,7 @@ class Observed:
 def observed(
     gang: Gang, command: tuple[str, ...], observed_s: float, processes: int, notes: tuple[str, ...]
 ) -> Observed:
-    """The gang's iteration, and what it shows of the model."""
+    """The iteration of the gang, and what it shows of the model."""
     seen: Seen = look(gang)
     messages: dict[int, int] = {}
     for link in gang.links.values():

@@ -1,13 +1,14 @@
-"""Who sends what to whom: parameter servers, whose messages are tensors, or an exchange of chunks.
+"""Recognises how the processes of a gang communicate: parameter servers, or an exchange of chunks.
 
-Tensors are visible where each message is one, as with parameter servers. In an all-reduce the gradients are
-put together in buckets and cut into chunks: their sizes tell nothing about tensors. What tells the two apart:
+Tensors are visible if each message is one, as with parameter servers. In an all-reduce the gradients are
+collected in buckets and cut into chunks, whose sizes say nothing about tensors. The two are distinguished by
+these rules:
 
-- A ring sends one way: to the next node much, back nearly nothing.
-- With servers, nodes have two sides, and links are between the sides only. A link carries the same tensors
-  both ways, gradients up and parameters down. A server sends the same to each of its workers.
-- Two processes alone look alike in both cases. A server answers when it has heard; in an all-reduce both send
-  at the same time. Where that does not tell, chunks are of equal sizes, tensors mostly are not.
+- A ring sends one way: much to the next process, and nearly nothing back.
+- With servers, the processes have two sides, and there are links only between the sides. A link carries the
+  same tensors both ways, gradients up and parameters down. A server sends the same to each of its workers.
+- With only two processes the links look the same in both cases. A server sends after it has received; in an
+  all-reduce both send at the same time. If that is unclear, chunks have equal sizes and most tensors do not.
 
 When in doubt, the answer is that tensors are not visible.
 """
@@ -20,15 +21,17 @@ from enum import StrEnum
 
 import numpy as np
 
-from tiresias.observe.bags import ALIKE, bytes_of, is_alike, repeated, without_headers
 from tiresias.observe.gang import Gang, Link, Node
 
-HEAVY = 0.05  # the part of the heaviest link's bytes that makes a link heavy
-ONE_WAY = 0.5  # of the bytes that are not answered by as many
-LARGE = 0.01  # the part of the largest message that makes a message large
-TURNS = 3  # changes of the sender in an iteration; two if they take turns
-CHUNKS = 0.8  # the part of the bytes in messages of equal size from which they are taken for chunks
-SO_MANY = 4  # messages of the largest size, at least
+ALIKE = 0.9  # share of the bytes in which two bags must agree to be alike
+EQUAL = 0.02  # relative difference up to which two sizes count as equal
+HEADER_BYTES = 256  # the largest message that may be a header
+HEAVY = 0.05  # share of the heaviest link's bytes that makes a link heavy
+ONE_WAY = 0.5  # share of the bytes without as many in the other direction that makes a ring
+LARGE = 0.01  # share of the largest message's size that makes a message large
+TURNS = 3  # changes of the sender per iteration, at most, if two processes take turns (ideally two)
+CHUNKS = 0.8  # share of the bytes in messages of equal size from which on they are taken for chunks
+SO_MANY = 4  # messages of the largest size, at least, if they are chunks
 
 
 class Pattern(StrEnum):
@@ -42,24 +45,25 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the pattern shows of the model."""
+    """The pattern, and what it shows of the model."""
 
     pattern: Pattern
     workers: int
     servers: int
     why: str  # a sentence: why tensors are visible, or why not
-    tensor_bytes: tuple[int, ...] = ()  # largest first; none where they are not visible
+    tensor_bytes: tuple[int, ...] = ()  # largest first; empty if tensors are not visible
     model_bytes: int | None = None
 
 
 def look(gang: Gang) -> Seen:
-    """What can be told from the links of a gang."""
+    """The pattern of a gang's links."""
     most = max(link.bytes for link in gang.links.values())
     heavy = {nodes: link for nodes, link in gang.links.items() if link.bytes >= HEAVY * most}
     nodes = {node for pair in heavy for node in pair}
     count = len(nodes)
     if not gang.has_sequence:
-        return Seen(Pattern.UNKNOWN, count, 0, "messages are cut at random: only bytes over time come again")
+        why = "messages are cut at random: only the bytes over time are repeated"
+        return Seen(Pattern.UNKNOWN, count, 0, why)
     if (ring := _ring(heavy)) is not None:
         return ring
     sides = _sides(heavy)
@@ -76,17 +80,17 @@ def look(gang: Gang) -> Seen:
 
 
 def _ring(heavy: dict[tuple[Node, Node], Link]) -> Seen | None:
-    """Each sends to one and hears from another, and nobody answers."""
+    """A ring: each process sends to one and receives from another, and nothing goes back."""
     unanswered = 0.0
     for (a, b), link in heavy.items():
         back = heavy.get((b, a))
         unanswered += max(0.0, link.bytes - (back.bytes if back is not None else 0.0))
     total = sum(link.bytes for link in heavy.values())
-    senders, hearers = {a for a, _ in heavy}, {b for _, b in heavy}
-    if unanswered < ONE_WAY * total or senders != hearers:
+    senders, receivers = {a for a, _ in heavy}, {b for _, b in heavy}
+    if unanswered < ONE_WAY * total or senders != receivers:
         return None
     size = len(senders)
-    share = 2 * (size - 1) / size  # of the model that each of them sends
+    share = 2 * (size - 1) / size  # what each of them sends, relative to the size of the model
     return Seen(
         Pattern.RING,
         size,
@@ -97,7 +101,7 @@ def _ring(heavy: dict[tuple[Node, Node], Link]) -> Seen | None:
 
 
 def _sides(heavy: dict[tuple[Node, Node], Link]) -> tuple[frozenset[Node], frozenset[Node]] | None:
-    """The nodes in two sides, if all links are between the sides; None if they are not."""
+    """The nodes divided into two sides with links only between the sides; None if that is impossible."""
     near: dict[Node, set[Node]] = {}
     for a, b in heavy:
         near.setdefault(a, set()).add(b)
@@ -127,12 +131,12 @@ def _servers(
     sides: tuple[frozenset[Node], frozenset[Node]],
     accepting: frozenset[Node],
 ) -> frozenset[Node] | None:
-    """The side on which each node has the same with all its peers."""
+    """The side on which each node exchanges the same with all its peers."""
     outside = [side for side in sides if all(isinstance(node, str) for node in side)]
     if outside:
-        return outside[0]  # whoever was not started by the command serves it
+        return outside[0]  # processes that the command did not start are servers
     able = [side for side in sides if all(_is_even(heavy, node) for node in side)]
-    if len(able) == 2:  # one in the middle of a star whose arms are alike: servers are those who accept
+    if len(able) == 2:  # a star with equal arms: servers are the processes that accept connections
         named = [side for side in able if side & accepting]
         able = named if len(named) == 1 else [min(able, key=len)]
     return able[0] if able else None
@@ -140,14 +144,14 @@ def _servers(
 
 def _is_even(heavy: dict[tuple[Node, Node], Link], node: Node) -> bool:
     links = [link.counts for pair, link in heavy.items() if node in pair]
-    return all(is_alike(links[0], each) for each in links[1:])
+    return all(_is_alike(links[0], each) for each in links[1:])
 
 
 def _pair(gang: Gang, heavy: dict[tuple[Node, Node], Link]) -> Seen:
     """Two processes: a worker and its server, or two workers that exchange."""
     (a, b), first = max(heavy.items(), key=lambda each: each[1].bytes)
     second = gang.links.get((b, a))
-    if second is not None and repeated(without_headers(first.counts)) >= CHUNKS:
+    if second is not None and _repeated(_without_headers(first.counts)) >= CHUNKS:
         times = [times for size, times in first.counts.items() if size >= LARGE * max(first.counts)]
         if len(times) == 1 or not _take_turns(first, second):
             why = "two processes send each other messages of equal sizes at the same time: these are chunks"
@@ -157,27 +161,27 @@ def _pair(gang: Gang, heavy: dict[tuple[Node, Node], Link]) -> Seen:
 
 
 def _take_turns(first: Link, second: Link) -> bool:
-    """Whether of two nodes mostly one sends its large messages and then the other, not both at once.
+    """Whether two nodes send their large messages one after the other, and not at the same time.
 
-    Every message of the one is followed by one of the other where both send at once.
+    If both send at the same time, messages of the two alternate.
     """
     at: list[int] = []
     sender: list[int] = []
-    an_iteration = 0
+    per_iteration = 0
     for number, link in enumerate((first, second)):
         least = max(link.counts, default=0) * LARGE
-        an_iteration += sum(times for size, times in link.counts.items() if size >= least)
+        per_iteration += sum(times for size, times in link.counts.items() if size >= least)
         for flow in link.flows:
             times = flow.at_ns[flow.sizes >= least]
             at += times.tolist()
             sender += [number] * len(times)
     ordered = np.array(sender)[np.argsort(at)]
     changes = np.count_nonzero(np.diff(ordered)) / max(1, len(ordered) - 1)
-    return bool(changes * an_iteration <= TURNS)
+    return bool(changes * per_iteration <= TURNS)
 
 
 def _tensors(gang: Gang, workers: set[Node], servers: frozenset[Node]) -> Seen:
-    """What a worker sends to all servers, as far as it comes back from them."""
+    """The tensors: what a worker sends to all servers, as far as it comes back from them."""
     found = Counter(
         tuple(sorted(_model_of(gang, worker, workers).elements(), reverse=True))
         for worker in workers
@@ -189,7 +193,7 @@ def _tensors(gang: Gang, workers: set[Node], servers: frozenset[Node]) -> Seen:
     total = sum(sizes)
     chunks = sizes.count(sizes[0]) if sizes else 0
     if len(set(sizes)) < 2:
-        why = "all messages of an iteration have one size: these are no tensors"
+        why = "all messages of an iteration have one size: these are not tensors"
     elif chunks >= SO_MANY and chunks * sizes[0] >= CHUNKS * total:
         why = f"{chunks} messages of an iteration have the largest size, {sizes[0]:,} bytes: these are chunks"
     else:
@@ -199,7 +203,7 @@ def _tensors(gang: Gang, workers: set[Node], servers: frozenset[Node]) -> Seen:
 
 
 def _carries(gang: Gang, node: Node, workers: set[Node]) -> bool:
-    """Whether the workers send messages to it that come again."""
+    """Whether the workers send messages to this node that are repeated."""
     return any((worker, node) in gang.links and gang.links[worker, node].counts for worker in workers)
 
 
@@ -208,9 +212,43 @@ def _model_of(gang: Gang, worker: Node, workers: set[Node]) -> Counter[int]:
     for (sender, to), link in gang.links.items():
         if sender != worker or to in workers:
             continue
-        up = without_headers(link.counts)
+        up = _without_headers(link.counts)
         back = gang.links.get((to, sender))
-        down = without_headers(back.counts) if back is not None else Counter()
+        down = _without_headers(back.counts) if back is not None else Counter()
         both = up & down
-        model += both if bytes_of(both) >= ALIKE * bytes_of(up) else up  # requests go up only
+        model += both if _bytes_of(both) >= ALIKE * _bytes_of(up) else up  # requests are sent up only
     return model
+
+
+# --- bags of messages: how many there are of each size, without their order ---------------------------
+
+
+def _without_headers(counts: Counter[int]) -> Counter[int]:
+    """The bag without the small messages of one size that precede each other message."""
+    total = sum(counts.values())
+    for size, times in counts.items():
+        if size <= min(HEADER_BYTES, max(counts) / 10) and 2 * times == total:
+            return Counter({other: n for other, n in counts.items() if other != size})
+    return counts
+
+
+def _repeated(counts: Counter[int]) -> float:
+    """The share of the bytes that is in messages for which there is another of equal size."""
+    sizes = sorted(counts.elements())
+    near = [
+        size
+        for index, size in enumerate(sizes)
+        if any(
+            abs(other - size) <= EQUAL * size
+            for other in sizes[max(0, index - 1) : index] + sizes[index + 1 : index + 2]
+        )
+    ]
+    return sum(near) / max(1, sum(sizes))
+
+
+def _is_alike(one: Counter[int], other: Counter[int]) -> bool:
+    return _bytes_of(one & other) >= ALIKE * max(_bytes_of(one), _bytes_of(other))
+
+
+def _bytes_of(counts: Counter[int]) -> int:
+    return sum(size * times for size, times in counts.items())

@@ -1,8 +1,8 @@
-"""The files that the preloaded library writes, and the messages that they tell of.
+"""Reads the files that the preloaded library writes, as messages.
 
-A message is what the program handed over at once. A socket often takes it in parts: the call returns less
-than it was asked for, and the program asks again for the rest. Such calls are one message here. The
-structures are those of messages.c.
+A message is what the program hands to the socket at once. A socket often takes only a part of it: the call
+returns less than was requested, and the program calls again for the rest. Such calls are one message here.
+The structures are those of messages.c.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Address:
 class Flow:
     """What one process sent over one socket, in the order of time."""
 
-    process: int  # the number of its file among all
+    process: int  # the number of its file among all files
     local: Address | None
     peer: Address | None
     at_ns: Numbers  # when each message began
@@ -82,24 +82,24 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process as its file tells of it."""
+    """One process, from its file."""
 
     pid: int
     command: tuple[str, ...]
     flows: list[Flow]
-    local_bytes: int  # sent to processes on this machine by other means than a network (Unix sockets)
-    overwritten: int  # records of its beginning that were overwritten
+    local_bytes: int  # sent over Unix sockets, to processes on this machine
+    overwritten: int  # how many of its first records were overwritten
 
 
 def read_all(directory: Path) -> list[Process]:
-    """Every process that sent something, in the order of their files' names; they may still be running."""
+    """Every process that sent something, in the order of the files' names; it may still be running."""
     paths = sorted(directory.glob(PATTERN))
     found = (read(path, number) for number, path in enumerate(paths))
     return [each for each in found if each is not None]
 
 
 def read(path: Path, process: int) -> Process | None:
-    """The process of that file; None if it has only just begun."""
+    """The process of that file; None if the file is not complete yet."""
     data = path.read_bytes()
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
         if data.strip(b"\0") and not MAGIC.startswith(data[:8].rstrip(b"\0")):
@@ -109,11 +109,11 @@ def read(path: Path, process: int) -> Process | None:
     flows, capacity, written = int(header["flows"]), int(header["records"]), int(header["written"])
     wanted = HEADER_BYTES + flows * FLOW.itemsize + capacity * RECORD.itemsize
     if len(data) != wanted:
-        raise ObserveError(f"{path} has {len(data):,} bytes instead of {wanted:,}: it was cut; record again")
+        raise ObserveError(f"{path} has {len(data):,} bytes, not {wanted:,}: it is truncated; record again")
     table = np.frombuffer(data, FLOW, flows, HEADER_BYTES)
     ring = np.frombuffer(data, RECORD, capacity, HEADER_BYTES + flows * FLOW.itemsize)
     records = _valid(ring, written)
-    made = [_flow(process, table, records, int(place)) for place in np.unique(records["flow"])]
+    made = [_flow(process, table, records, int(index)) for index in np.unique(records["flow"])]
     words = os.fsdecode(bytes(header["command"]).rstrip(b"\0")).split("\0")
     return Process(
         pid=int(header["pid"]),
@@ -125,7 +125,7 @@ def read(path: Path, process: int) -> Process | None:
 
 
 def _valid(ring: npt.NDArray[Any], written: int) -> npt.NDArray[Any]:
-    """Records that were written to their end, oldest call first."""
+    """The records that were written completely, the oldest call first."""
     capacity = len(ring)
     numbers = np.arange(max(0, written - capacity), written, dtype=np.uint64)
     chosen = ring[numbers % capacity]
@@ -134,14 +134,14 @@ def _valid(ring: npt.NDArray[Any], written: int) -> npt.NDArray[Any]:
     return ordered
 
 
-def _flow(process: int, table: npt.NDArray[Any], records: npt.NDArray[Any], place: int) -> tuple[Flow, int]:
-    own = records[records["flow"] == place]
+def _flow(process: int, table: npt.NDArray[Any], records: npt.NDArray[Any], index: int) -> tuple[Flow, int]:
+    own = records[records["flow"] == index]
     starts = np.flatnonzero(~_continues(own["asked"], own["sent"]))
     sizes = np.add.reduceat(own["sent"], starts).astype(np.int64)
     local = peer = None
     family, was_accepted = 0, False
-    if place < len(table) and table[place]["ready"]:
-        entry = table[place]
+    if index < len(table) and table[index]["ready"]:
+        entry = table[index]
         family, was_accepted = int(entry["family"]), bool(entry["accepted"])
         local = _address(entry["local"], int(entry["local_port"]))
         peer = _address(entry["peer"], int(entry["peer_port"]))
@@ -149,7 +149,7 @@ def _flow(process: int, table: npt.NDArray[Any], records: npt.NDArray[Any], plac
 
 
 def _continues(asked: npt.NDArray[Any], sent: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """For each call, whether it asks for exactly what the one before it left."""
+    """For each call, whether it requests exactly what the call before it left."""
     left = asked - sent
     result = np.zeros(len(asked), dtype=np.bool_)
     result[1:] = (left[:-1] > 0) & (asked[1:] == left[:-1])

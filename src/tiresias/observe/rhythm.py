@@ -1,8 +1,8 @@
-"""A period from bytes over time alone, for programs that cut their messages as the socket takes them.
+"""Finds a period from bytes over time alone, for programs whose messages are cut at random by the socket.
 
-The autocorrelation of the bytes a moment tells after how long they come again. Steps do not all take equally
-long, which blurs it, and messages within a step have a rhythm of their own: it is taken at several widths,
-and the highest peak counts.
+The autocorrelation of the bytes per moment shows after how long they are repeated. Steps do not all take
+equally long, which blurs it, and messages within a step have a period of their own. So the bytes are smoothed
+with several widths, and the highest peak counts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tiresias.observe.records import Numbers
 Floats = npt.NDArray[np.float64]
 MOMENTS = 4096
 WIDTHS = (1, 4, 16, 64)
-REPEATS = 5  # fewer periods than this are none
-WARM_UP = 0.2  # the part of the time that is left out at the beginning
+REPEATS = 5  # the fewest periods that count
+WARM_UP = 0.2  # share of the time that is left out at the beginning
 PEAK = 0.4  # the least autocorrelation that counts
-NEARLY = 0.85  # a peak this near to the highest is as good: the shortest such period is taken
+NEARLY = 0.85  # a peak of this share of the highest is as good: the shortest such period is taken
 
 
 def rhythm(at_ns: Numbers, sizes: Numbers) -> float | None:
-    """Seconds after which the bytes come again; None if they do not."""
+    """Seconds after which the bytes are repeated; None if they are not."""
     if len(at_ns) < 2 * REPEATS:
         return None
     first, last = int(at_ns.min()), int(at_ns.max())
@@ -41,7 +41,7 @@ def rhythm(at_ns: Numbers, sizes: Numbers) -> float | None:
 
 
 def _autocorrelation(values: Floats) -> Floats:
-    """By lag, 1 at lag 0, up to the longest lag that can come again often enough."""
+    """The autocorrelation by lag, 1 at lag 0, up to the longest lag that fits REPEATS times."""
     values = values - values.mean()
     power = np.abs(np.fft.rfft(values, 2 * len(values))) ** 2
     lags = len(values) // REPEATS
@@ -50,7 +50,7 @@ def _autocorrelation(values: Floats) -> Floats:
 
 
 def _peak(correlation: Floats) -> tuple[float, float] | None:
-    """How high the best peak is, and the lag of its period, between moments where it lies there."""
+    """The height of the best peak, and the lag of its period, which may be between two moments."""
     down = np.flatnonzero(correlation <= 0)
     if not len(down):
         return None
@@ -65,7 +65,7 @@ def _peak(correlation: Floats) -> tuple[float, float] | None:
 
 
 def _refined(correlation: Floats, lag: int) -> float:
-    """The same period from its highest multiple that is still a peak: an error there is divided."""
+    """The same period, from its highest multiple that is still a peak, which divides the error."""
     period = float(lag)
     for times in range(2, len(correlation) // lag + 1):
         around = round(times * period)

@@ -1,8 +1,8 @@
-"""A trial run: start the command with the library preloaded, watch what it sends, end it when enough is seen.
+"""An observed run: starts the command with the library preloaded and ends it when enough has been seen.
 
-Nothing of it is left behind: whatever carries the trial's mark in its environment is ended, by its pid. The
-command gets a directory for checkpoints of its own, so that a trial neither resumes a training nor leaves a
-checkpoint that one would resume.
+Rules: no process is left behind. Every process with the mark of the observation in its environment is ended,
+by its pid. The command gets its own directory for checkpoints, so that an observation neither resumes a
+training nor leaves a checkpoint from which one would resume.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tiresias.observe.records import read_all
 
 DIRECTORY = "TIRESIAS_OBSERVE_DIR"
 PRELOAD = "LD_PRELOAD"
-LOOK_S = 1.0  # between two looks at what has been recorded
-ASKED = 3  # flows in a look, for it is repeated
-LOOK_SHARE = 10  # of the time, at most one in so many goes into looking
+LOOK_S = 1.0  # seconds between two analyses of what has been recorded
+DECIDING = 3  # flows that decide on the period in each of these analyses
+LOOK_SHARE = 10  # at most one in so many seconds is spent on analyses
 KILL_S = 10.0
-APART = 97  # ports between those at which one trial of ours and the next begin to look for theirs
+APART = 97  # ports between those from which this process searches a free one for two observations
 _trials = itertools.count()
 
 
@@ -41,10 +41,10 @@ class Trial:
     """One run of a gang under observation."""
 
     command: tuple[str, ...]
-    records: Path  # a directory, empty
+    records: Path  # an empty directory for the recorded messages
     library: Path
     workers: int = 1
-    grace_s: float = 30.0  # between the signal to stop and the end
+    grace_s: float = 30.0  # seconds between SIGTERM and SIGKILL
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     cwd: Path | None = None
     output: int | IO[str] | None = None  # where the command's standard output goes
@@ -52,7 +52,7 @@ class Trial:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def run(self, iterations: int, seconds: float) -> float:
-        """Until so many iterations were seen, or the time is up, or it ends; the seconds that it took."""
+        """Run until so many iterations were seen, the time is up, or it ends; return the seconds it took."""
         began = time.monotonic()
         try:
             self.start()
@@ -62,14 +62,14 @@ class Trial:
             self.end()
 
     def start(self) -> None:
-        port = free_port((), os.getpid() + APART * next(_trials))  # not that of one that is just starting
+        port = free_port((), os.getpid() + APART * next(_trials))  # not the port of one that just starts
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         for worker in range(self.workers):
             env = self.environment()
             if self.workers > 1:
                 env |= shared | {"TIRESIAS_WORKER": str(worker), "TIRESIAS_WORKERS": str(self.workers)}
             try:
-                with not_now():  # between its start and our knowing of it
+                with not_now():  # an interrupt before the process is stored would leave it running
                     self.processes.append(
                         subprocess.Popen(
                             self.command,
@@ -94,15 +94,15 @@ class Trial:
         }
 
     def wait(self, iterations: int, until: float) -> None:
-        """For the end of the command, of the time, or for so many iterations."""
+        """Wait for the end of the command, for the instant `until`, or for so many iterations."""
         pause = LOOK_S
-        half = (time.monotonic() + until) / 2  # a rhythm of bytes alone is believed late
+        half = (time.monotonic() + until) / 2  # a period of bytes alone is accepted only after half the time
         before: Gang | None = None
         while self.is_running() and (left := until - time.monotonic()) > 0:
             if self.all_ended(min(left, pause)):
                 return
             began = time.monotonic()
-            found = gang(read_all(self.records), ASKED)
+            found = gang(read_all(self.records), DECIDING)
             if found is not None and before is not None and is_same(found, before):
                 is_sure = found.has_sequence or began >= half
                 if is_sure and found.iterations >= iterations:
@@ -114,7 +114,7 @@ class Trial:
         return any(process.poll() is None for process in self.processes)
 
     def all_ended(self, seconds: float) -> bool:
-        """Whether all that we started ended within that time."""
+        """Whether all started processes ended within that time."""
         until = time.monotonic() + seconds
         while self.is_running():
             left = until - time.monotonic()
@@ -124,18 +124,18 @@ class Trial:
         return True
 
     def end(self) -> None:
-        """Ask those that still run to stop, and after the grace end all that is left of the trial."""
+        """Send SIGTERM to the started processes, and after the grace period kill all that is left."""
         try:
             self.was_stopped = self.is_running()
-            self.tell(signal.SIGTERM)
+            self.send(signal.SIGTERM)
             self.all_ended(self.grace_s)
-        finally:  # also when a second Ctrl-C says that the grace is too long
+        finally:  # also after a second Ctrl-C, which ends the grace period
             with not_now():
                 self.kill()
 
     def kill(self) -> None:
-        """End all that is left of the trial, whatever it thinks of it."""
-        self.tell(signal.SIGKILL)
+        """Kill all processes that are left."""
+        self.send(signal.SIGKILL)
         until = time.monotonic() + KILL_S
         while (rest := self.rest()) and time.monotonic() < until:
             for each in rest:
@@ -144,21 +144,21 @@ class Trial:
         for process in self.processes:
             process.wait()
 
-    def tell(self, number: signal.Signals) -> None:
-        """A signal to the groups of those that we started and that still run."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the process groups of the started processes that still run."""
         for process in self.processes:
             if process.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, number)
 
     def rest(self) -> list[procfs.Process]:
-        """What is alive and was started by the trial, its children's children included."""
+        """The living processes that were started by this run, at any depth."""
         mark = [f"{DIRECTORY}={self.records}".encode()]
         return [each for each in procfs.all_processes() if each.alive and procfs.carries(each.pid, mark)]
 
     @property
     def failures(self) -> list[int]:
-        """Exit codes of workers that failed by themselves."""
+        """Exit codes of workers that failed without being stopped."""
         return [] if self.was_stopped else [each.returncode for each in self.processes if each.returncode]
 
 

@@ -18,7 +18,7 @@ class Buddy(Placer):
     name = "buddy"
     waits = True
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
         found = _blocks(job.gpus, holes)
@@ -26,7 +26,7 @@ class Buddy(Placer):
             return fewest_now(job.gpus, holes)  # no block could ever hold it: the rule has no say
         return found
 
-    def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+    def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         """For one block: what is free of the block with most free slots, on the emptiest node."""
         claim = holes.emptiest(job.gpus)
         if len(claim) != 1:
@@ -38,7 +38,7 @@ class Buddy(Placer):
         blocks = [(1 << size) - 1 << begin for begin in range(0, holes.nodes[node].gpus, size)]
         return ((node, max((holes.free_slots[node] & block for block in blocks), key=int.bit_count)),)
 
-    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
+    def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         size, whole = _need(job.gpus, holes)
         nodes = ["one whole node" if whole == 1 else f"{whole} whole nodes"] if whole else []
         wanted = " and ".join(nodes + ([f"a free block of {size}"] if size else []))

@@ -26,8 +26,8 @@ class Consolidated(Placer):
             if self.moves < 0:
                 raise ValueError("moves must be 0 or more")
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)
 
-    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
+    def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         return too_scattered(job.gpus, holes)

@@ -14,7 +14,7 @@ class Count(Placer):
 
     name = "count"
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         need = job.gpus
         if need > holes.free:
             return None

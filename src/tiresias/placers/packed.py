@@ -15,7 +15,7 @@ class Packed(Placer):
 
     name = "packed"
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
         return fewest_now(job.gpus, holes)

@@ -26,7 +26,7 @@ from tiresias.placers.fits import (
 )
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, partitions, shape_now, worst
-from tiresias.profiles.known import find as known
+from tiresias.profiles.known import Profiles
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
 from tiresias.profiles.measured import Place, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
@@ -68,6 +68,7 @@ class Profile(Placer):
 
     name = "profile"
     waits = True
+    needs = frozenset({"profiles"})
 
     @dataclass(slots=True)
     class Options:
@@ -98,8 +99,9 @@ class Profile(Placer):
             if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
                 raise ValueError("near and far must be 0 or more")
 
-    def __init__(self, options: Any = None):
+    def __init__(self, options: Any = None, profiles: Profiles | None = None):
         super().__init__(options)
+        self._profile_of = (Profiles() if profiles is None else profiles).find
         near = with_node_link(links_of(self.options.network), self.options.near)
         self._network = Network(near)
         self._measured = parse(self.options.measured)
@@ -107,7 +109,7 @@ class Profile(Placer):
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
         self._by_skew: bool = self.options.rule == "skew"
         self._floor_s, self._expected_s = float(self.options.floor_s), float(self.options.expected_s)
-        self._asked: tuple[JobState | None, Holes | None, int, float] = None, None, 0, 0.0
+        self._asked: tuple[JobState | None, Holes | None, int, float, float] = None, None, 0, 0.0, 0.0
         self._answer_s = 0.0
         self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
 
@@ -116,10 +118,10 @@ class Profile(Placer):
         """When it is first asked for, all models that have been measured are known."""
         if self.options.limit != FITTED:
             return float(self.options.limit)
-        models = ((known(place.model), slowdown) for place, slowdown in self._measured.items())
+        models = ((self._profile_of(place.model), slowdown) for place, slowdown in self._measured.items())
         return refit((model.skew, slowdown) for model, slowdown in models if model and model.skew is not None)
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         gpus = job.gpus
         if gpus > holes.free:
             return None
@@ -128,26 +130,26 @@ class Profile(Placer):
             together = on_one_node(gpus, holes)
             if not self._groups.matter:
                 return together
-        if at - min(job.refused_since, at) + BLINK_S < self._patience_s(job, holes, at):
+        if at - refused_since + BLINK_S < self._patience_s(job, holes, at, refused_since):
             return None
         if together is not None:
             return together
-        return fewest_now(gpus, holes, self._best_now(known(job.job.model), gpus, holes)[0])
+        return fewest_now(gpus, holes, self._best_now(self._profile_of(job.job.model), gpus, holes)[0])
 
-    def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+    def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         if self._groups.matter:
-            profile = known(job.job.model)
+            profile = self._profile_of(job.job.model)
             if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
                 return near
         return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
 
-    def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
-        return min(job.refused_since, at) + self._patience_s(job, holes, at)
+    def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
+        return refused_since + self._patience_s(job, holes, at, refused_since)
 
-    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
-        waits_s = min(job.refused_since, at) + self._exact_patience_s(job, holes, at) - at
+    def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
+        waits_s = refused_since + self._exact_patience_s(job, holes, at) - at
         now = on_one_node(job.gpus, holes)
-        profile = known(job.job.model)
+        profile = self._profile_of(job.job.model)
         if now is not None and profile is not None:
             most = most_in_one(now, holes)
             text = f"{holes.free} free, at most {most} in one group, needs {job.gpus} in one"
@@ -157,7 +159,7 @@ class Profile(Placer):
         return f"{too_scattered(job.gpus, holes)} ({self.verdict(job)}), for another {waits_s:.0f} s at most"
 
     def verdict(self, job: JobState) -> str:
-        profile = known(job.job.model)
+        profile = self._profile_of(job.job.model)
         if profile is None:
             return f"nothing is known of its model ({job.job.model or 'none named'}), so it may be spread"
         if self.options.rule == "skew" or profile.compute_s is None:
@@ -172,7 +174,7 @@ class Profile(Placer):
 
     def predicted(self, place: Place) -> float | None:
         """The slowdown there by the network model alone; None if it cannot tell."""
-        profile, nodes = known(place.model), int(place.shape.partition("x")[0])
+        profile, nodes = self._profile_of(place.model), int(place.shape.partition("x")[0])
         if profile is None or profile.compute_s is None:
             return None
         if nodes == 1:
@@ -205,7 +207,7 @@ class Profile(Placer):
         key = self, job.job.model, job.gpus
         answer: bool | None = holes.memo.get(key)
         if answer is None:
-            if (profile := known(job.job.model)) is None:
+            if (profile := self._profile_of(job.job.model)) is None:
                 return False  # it may be known later
             answer = holes.memo[key] = self._may_suffer(profile, job.gpus, holes)
         return answer
@@ -239,26 +241,26 @@ class Profile(Placer):
         iteration = self._network.iteration
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
-    def _patience_s(self, job: JobState, holes: Holes, at: float) -> float:
+    def _patience_s(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
         """What the best place of now would cost over the time that the job is expected to run, at least.
 
         While it has not yet waited for as long as the mildest place in such holes would be worth, that is the
         answer: it takes far less to work out. A refusal is followed by the question for how long: the last
         answer is kept for it.
         """
-        for_job, of_holes, changes, asked_at = self._asked
-        if for_job is job and of_holes is holes and changes == holes.changes and asked_at == at:
+        for_job, of_holes, *rest = self._asked
+        if for_job is job and of_holes is holes and rest == [holes.changes, at, refused_since]:
             return self._answer_s
         patience_s = 0.0
         if slowdown := self._mildest(job, holes):
             patience_s = self._worth_s(job, slowdown, at)
-        if at - min(job.refused_since, at) + BLINK_S >= patience_s:
+        if at - refused_since + BLINK_S >= patience_s:
             patience_s = self._exact_patience_s(job, holes, at)
-        self._asked, self._answer_s = (job, holes, holes.changes, at), patience_s
+        self._asked, self._answer_s = (job, holes, holes.changes, at, refused_since), patience_s
         return patience_s
 
     def _exact_patience_s(self, job: JobState, holes: Holes, at: float) -> float:
-        profile = known(job.job.model) if job.gpus > 1 else None
+        profile = self._profile_of(job.job.model) if job.gpus > 1 else None
         slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
         return self._worth_s(job, slowdown, at) if slowdown else 0.0
 
@@ -268,7 +270,7 @@ class Profile(Placer):
         key = self, model, gpus, hole
         slowdown: float | None = holes.memo.get(key)
         if slowdown is None:
-            if (profile := known(model)) is None:
+            if (profile := self._profile_of(model)) is None:
                 return 0.0  # it may be known later
             slowdown = holes.memo[key] = self._mildest_in(profile, gpus, hole, holes)
         return slowdown

@@ -15,7 +15,7 @@ class RackLocal(Placer):
 
     name = "rack-local"
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         need = job.gpus
         if need > holes.free:
             return None

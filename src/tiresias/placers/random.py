@@ -22,7 +22,7 @@ class Random(Placer):
     class Options:
         seed: int = option(0, "another number gives another draw")
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
         open_nodes = 0

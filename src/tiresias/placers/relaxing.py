@@ -32,10 +32,10 @@ class Relaxing(Placer):
             if not (0 < self.timeout_s < INFINITY and 0 <= self.back_off_s < INFINITY and self.retries >= 1):
                 raise ValueError("timeout_s and retries must be above 0, back_off_s 0 or more")
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
-        level, _, backing_off = self._stand(job, at)
+        level, _, backing_off = self._stand(at, refused_since)
         if backing_off:
             return None
         if level == 0 and holes.fewest_nodes(job.gpus):
@@ -44,22 +44,21 @@ class Relaxing(Placer):
             return one_rack_now(job.gpus, holes)
         return fewest_now(job.gpus, holes)
 
-    def claim(self, job: JobState, holes: Holes, at: float) -> Allocation:
+    def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         """Nothing while it backs off: what it had gathered is released."""
-        return () if self._stand(job, at)[2] else holes.emptiest(job.gpus)
+        return () if self._stand(at, refused_since)[2] else holes.emptiest(job.gpus)
 
-    def retry_at(self, job: JobState, holes: Holes, at: float) -> float:
-        return self._stand(job, at)[1]
+    def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
+        return self._stand(at, refused_since)[1]
 
-    def refusal(self, job: JobState, holes: Holes, at: float) -> str:
-        level, ends_at, backing_off = self._stand(job, at)
+    def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
+        level, ends_at, backing_off = self._stand(at, refused_since)
         told = f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus} on {WANTED[level]}"
         return f"{told}; {'backs off' if backing_off else 'waits'} for another {ends_at - at:.0f} s"
 
-    def _stand(self, job: JobState, at: float) -> tuple[int, float, bool]:
+    def _stand(self, at: float, since: float) -> tuple[int, float, bool]:
         """(what it wishes for, until when, whether it backs off until then)."""
         timeout_s, cycle_s = self.options.timeout_s, self.options.timeout_s + self.options.back_off_s
-        since = min(job.refused_since, at)
         tries = int((at - since + BLINK_S) // cycle_s)
         began_at = since + tries * cycle_s
         level = min(tries // self.options.retries, len(WANTED) - 1)

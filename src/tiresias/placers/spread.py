@@ -14,7 +14,7 @@ class Spread(Placer):
 
     name = "spread"
 
-    def place(self, job: JobState, holes: Holes, at: float) -> Allocation | None:
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         if job.gpus > holes.free:
             return None
         counts = self._shares(job.gpus, self._emptiest(job.gpus, holes))

@@ -30,10 +30,10 @@ class Las(Policy):
         quantum_s: float = option(600.0, "seconds a run works between two rankings", positive_seconds)
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
-        return self.standing(job, memory, at)[0]
+        return self.standing(job, memory, at, False)[0]
 
-    def standing(self, job: JobState, memory: Any, at: float) -> tuple[Rank, float]:
-        run = job.run
+    def standing(self, job: JobState, memory: Any, at: float, is_due: bool) -> tuple[Rank, float]:
+        run = job.gpu_run
         if run is None:
             return (job.service_gpu_s,), INFINITY
         quantum_s = self.options.quantum_s

@@ -34,14 +34,15 @@ class Srtf(Policy):
     """Shortest remaining time first, known in advance."""
 
     name = "srtf"
-    moves = True
+    drifts = True
     Options = PreemptiveOptions
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return (known_duration_s(job, self.name) - job.progress_at(at),)
 
     def drift(self, job: JobState) -> float:
-        return -job.run.speed if job.run is not None else 0.0
+        run = job.gpu_run
+        return -run.speed if run is not None else 0.0
 
 
 @policies.register
@@ -49,11 +50,12 @@ class Srsf(Policy):
     """Shortest remaining service (time x GPUs) first, known in advance: the oracle."""
 
     name = "srsf"
-    moves = True
+    drifts = True
     Options = PreemptiveOptions
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return ((known_duration_s(job, self.name) - job.progress_at(at)) * job.gpus,)
 
     def drift(self, job: JobState) -> float:
-        return -job.run.speed * job.gpus if job.run is not None else 0.0
+        run = job.gpu_run
+        return -run.speed * job.gpus if run is not None else 0.0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiresias.core.model import INFINITY, Phase, Rank
+from tiresias.core.model import INFINITY, Phase, Pool, Rank
 from tiresias.core.state import JobState
 
-STOPPING = Phase.STOPPING
+STOPPING, GPUS = Phase.STOPPING, Pool.GPUS
 RUNS, STOPPED, NEW = 0, 1, 2
 
 Order = Callable[[JobState, int, float, bool], Rank]
@@ -27,7 +27,7 @@ def first_start(job: JobState, queue: int, since: float, is_new: bool) -> Rank:
 def running_first(job: JobState, queue: int, since: float, is_new: bool) -> Rank:
     """Who runs stays ahead of who waits; otherwise by first start."""
     if job.first_started_at != INFINITY:
-        waits = STOPPED if job.run is None or job.phase is STOPPING else RUNS
+        waits = STOPPED if job.phase is STOPPING or job.gpu_run is None else RUNS
         return (queue, waits, job.first_started_at)
     return (queue, NEW, job.submitted_at)
 
@@ -38,7 +38,8 @@ def last_preempted_first(job: JobState, queue: int, since: float, is_new: bool) 
     As in the authors' code a running job enters a lower queue at its end. It moves in front of those who
     wait there if the plan of that instant lets it go on, and stays behind them otherwise.
     """
-    if job.run is not None and job.phase is not STOPPING:
+    run = job.run
+    if run is not None and run.pool is GPUS and job.phase is not STOPPING:
         return (queue, NEW if is_new else RUNS, since)
     if job.runs:
         return (queue, NEW, since) if is_new else (queue, STOPPED, -job.last_preempted_at)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, JobId, Rank
+from tiresias.core.model import INFINITY, JobId, Pool, Rank
 from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState
 from tiresias.policies.gittins import IndexTable, queue_table, sample, sup_table
@@ -21,7 +21,7 @@ from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, 
 from tiresias.policies.orders import NEW, ORDERS, STOPPING
 from tiresias.policies.samples import parse_distribution, parse_table
 
-FINISHED = ExitCause.FINISHED
+FINISHED, CPUS = ExitCause.FINISHED, Pool.CPUS
 TOLERANCE_GPU_S = 1e-3  # epoch seconds resolve to 2.4e-7 s: no crossing is missed for that
 REFIT_GROWTH = 1.25  # what is learned is fitted anew when so many times as many jobs have ended
 
@@ -95,14 +95,14 @@ class TiresiasL(Policy):
         return memory
 
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
-        return self.standing(job, memory, at)[0]
+        return self.standing(job, memory, at, False)[0]
 
-    def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
-        service = self._service(job, memory, at)
+    def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
+        service = self._service(job, memory, at) if self._knob else job.service_at(at)
         ladder = memory.ladder
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
         run = job.run
-        if run is None:
+        if run is None or run.pool is CPUS:
             rank = self._order(job, queue, *self._came(job, memory, queue, service, at))
             return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
         if job.phase is STOPPING:
@@ -113,7 +113,7 @@ class TiresiasL(Policy):
                 above_s = (ladder[queue - 1] - service) / job.gpus + at - since  # in a higher queue, this run
                 if above_s * job.gpus > TOLERANCE_GPU_S:
                     since += above_s
-            is_entering = queue > 0 and job.wakes_at <= at and (at - since) * job.gpus <= TOLERANCE_GPU_S
+            is_entering = queue > 0 and is_due and (at - since) * job.gpus <= TOLERANCE_GPU_S
             rank = self._order(job, queue, since, is_entering)
             if rank[1] == NEW:
                 return rank, at
@@ -136,7 +136,7 @@ class TiresiasL(Policy):
         if not queue:
             since = memory.promoted.get(job.id, (-INFINITY,))[0]
             return since, since >= job.last_preempted_at
-        stopped_s = (at if job.run is not None else job.waiting_since) - job.last_preempted_at
+        stopped_s = (job.waiting_since if job.gpu_run is None else at) - job.last_preempted_at
         fell_s = (memory.ladder[queue - 1] - service) / job.gpus + stopped_s  # after it was stopped
         return job.last_preempted_at + fell_s, fell_s * job.gpus >= -TOLERANCE_GPU_S
 
@@ -146,7 +146,7 @@ class TiresiasL(Policy):
         return since + (1 + self._knob) * (job.held_s - executed_s)
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
-        if self._knob and job.run is None and self._starves_at(job, memory) <= at:
+        if self._knob and job.gpu_run is None and self._starves_at(job, memory) <= at:
             return f.JobPromoted(at, job.id)
         return None
 
@@ -222,14 +222,14 @@ class TiresiasG(TiresiasL):
         table = queue_table(values, weights, ladder) if is_queue else sup_table(values, weights)
         return table.coarse(self.options.same_within) if self.options.same_within > 1 else table
 
-    def standing(self, job: JobState, memory: Memory, at: float) -> tuple[Rank, float]:
-        rank, until = super().standing(job, memory, at)
+    def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
+        rank, until = super().standing(job, memory, at, is_due)
         if memory.table is None or rank[0] == len(memory.ladder):
             return rank, until
         service = self._service(job, memory, at)
         index, next_step = memory.table.at(service + TOLERANCE_GPU_S)
         rank = (rank[0], -index, *rank[1:])
-        if job.run is not None and until > at:
+        if until > at and job.gpu_run is not None:
             until = min(until, at + (next_step - service) / job.gpus)
         return rank, until
 

@@ -1,5 +1,5 @@
-"""What is known of a model, and what follows for where it should run.
+"""Model profiles, and the network model that predicts the speed of a model on an allocation.
 
-Layer: below policies and placers, above the core. Pure, but for `readers`, which read model files and are
-used by the command line only.
+Layer: below policies and placers, above the core. Pure, except `readers`, which read model files and are
+used only by the command line.
 """

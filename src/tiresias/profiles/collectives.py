@@ -1,7 +1,7 @@
-"""What it costs to exchange bytes over a shape: rings, trees, shards, parameter servers.
+"""The time that a gang needs to exchange its gradients: rings, trees, shards, parameter servers.
 
-Every function returns seconds. A ring goes once around all GPUs, nodes and racks one after the other, so each
-node's link carries the bytes once in and once out; the slowest link on the way sets the pace.
+All times are in seconds. A ring passes once through all GPUs, node by node and rack by rack, so the link of
+each node carries the bytes once in and once out; the slowest link of the ring sets the pace.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ SMALL_BYTES = 64 * 1024
 
 
 class Pace(NamedTuple):
-    """How fast bytes go around: seconds a byte on the slowest link, and the latencies of the way."""
+    """How fast bytes travel: seconds per byte on the slowest link, and latencies."""
 
     s_per_byte: float
-    hops_s: float  # all hops of a ring
-    climb_s: float  # from the leaves of a tree to its root
+    hops_s: float  # latency of all hops of a ring
+    climb_s: float  # latency from the leaves of a tree to its root
 
 
 class Exchange(NamedTuple):
-    """Seconds that the iteration gets longer if all is hidden that can be, and seconds of sending in all."""
+    """The cost of an exchange in one iteration.
+
+    `exposed_s` is what it adds to the iteration if everything is hidden behind compute that can be;
+    `total_s` is the time in which data is sent.
+    """
 
     exposed_s: float
     total_s: float
@@ -39,7 +43,7 @@ NOTHING = Exchange(0.0, 0.0)
 
 
 def rate(link: Link, jobs: float, gpus: int, efficiency: float) -> float:
-    """Bytes a second that a gang with `gpus` GPUs at this end gets."""
+    """Bytes per second for a gang with `gpus` GPUs at this end of a link that `jobs` jobs share."""
     return link.bandwidth_Bps * efficiency * min(1.0, gpus / link.ports) / max(1.0, jobs)
 
 
@@ -65,7 +69,7 @@ def pace_of(shape: Shape, links: Links, sharing: Sharing, efficiency: float) -> 
 def ring_or_tree(
     buckets: Buckets, pace: Pace, workers: int, backward_s: float, overlaps: bool, algorithm: str
 ) -> Exchange:
-    """All-reduce, bucket by bucket, while the backward pass goes on."""
+    """An all-reduce, bucket by bucket, while the backward pass goes on (if it `overlaps`)."""
     around = 2 * (workers - 1) / workers
     ways = []
     if algorithm in ("ring", "auto"):
@@ -80,8 +84,10 @@ def ring_or_tree(
 
 
 def shards(buckets: Buckets, pace: Pace, workers: int, forward_s: float, backward_s: float) -> Exchange:
-    """Parameters are gathered for both passes, gradients scattered in the second; the first gathering of
-    each pass and the last scattering have nothing to hide behind."""
+    """Sharded training: parameters are gathered for both passes and gradients scattered in the second.
+
+    The first gathering of each pass and the last scattering cannot be hidden behind compute.
+    """
     if not len(buckets.ready):
         return NOTHING
     once = (workers - 1) / workers
@@ -101,10 +107,10 @@ class Passes(NamedTuple):
 def servers(
     flow: Flow, shape: Shape, links: Links, sharing: Sharing, efficiency: float, passes: Passes
 ) -> Exchange:
-    """Parameter servers, one beside each worker, tensors dealt out in turn: a huge tensor makes a hot one.
+    """Parameter servers, one beside each worker; tensors are assigned in turn, so a huge one overloads one.
 
-    Gradients are pushed as they appear, parameters are pulled in the order in which they are needed; both go
-    at the pace of the node that has most to carry.
+    Gradients are pushed as they appear, and parameters are pulled in the order in which they are needed; both
+    at the pace of the node that has most to transfer.
     """
     counts = [gpus for rack in shape for gpus in rack]
     local_s = flow.total / rate(links.node, sharing.node, links.node.ports, efficiency)
@@ -113,8 +119,8 @@ def servers(
         return Exchange(exposed_s + 2 * links.node.latency_s, 2 * local_s)
     _, ahead = _dealt(flow, sum(counts))
     begins = [0, *accumulate(counts)]
-    held = [ahead[end] - ahead[begin] for begin, end in pairwise(begins)]  # bytes kept on each node
-    hot_s, hot, inward = _hottest(held, shape, links, sharing, efficiency)
+    stored = [ahead[end] - ahead[begin] for begin, end in pairwise(begins)]  # parameter bytes on each node
+    hot_s, hot, inward = _hottest(stored, shape, links, sharing, efficiency)
     running = _running(flow, begins[-1], begins[hot], counts[hot], inward)
     once_s = max(hot_s, local_s)
     exposed_s = _push_and_pull(*running, _waits(flow, passes), once_s, passes)
@@ -124,9 +130,9 @@ def servers(
 
 @lru_cache(maxsize=4096)
 def _running(flow: Flow, servers: int, begin: int, count: int, inward: bool) -> tuple[Floats, float]:
-    """The bytes of each tensor and those ahead of it in the forward pass, and all of them.
+    """The running sum of the tensors' bytes in the order of the forward pass, and the sum of all.
 
-    Counted are tensors of the `count` servers from `begin` on, or of all others where a node is full outward.
+    Only tensors of the `count` servers from `begin` on count; if the limit is outward, only those of others.
     """
     owner, _ = _dealt(flow, servers)
     on_it = (owner >= begin) & (owner < begin + count)
@@ -136,15 +142,15 @@ def _running(flow: Flow, servers: int, begin: int, count: int, inward: bool) -> 
 
 @lru_cache(maxsize=4096)
 def _waits(flow: Flow, passes: Passes) -> tuple[Floats, Floats]:
-    """When each tensor's gradient is ready in the backward pass, and how long before the end of the forward
-    pass its parameters are needed."""
+    """For each tensor: when its gradient is ready in the backward pass, and how long before the end of the
+    forward pass its parameters are needed."""
     return flow.ready * passes.backward_s, (1 - flow.ready) * passes.forward_s
 
 
 def _push_and_pull(
     before: Floats, total: float, waits: tuple[Floats, Floats], once_s: float, passes: Passes
 ) -> float:
-    """How much longer both passes get when all of the bytes take `once_s` each way."""
+    """By how much both passes get longer if all bytes take `once_s` each way."""
     if not total:
         return 0.0
     sent_s = before * (once_s / total)
@@ -155,10 +161,10 @@ def _push_and_pull(
 
 
 def dealt(sizes: Floats, servers: int) -> NDArray[np.int64]:
-    """The server of each tensor: large ones in turn, then small ones in turn.
+    """The server of each tensor: large tensors in turn, then small tensors in turn.
 
-    In a single turn, a network with four tensors a layer (one large) on eight servers would have all its
-    large ones on two of them; what the paper measured of such networks shows nothing of the kind.
+    If all took one turn, a network with four tensors per layer (one large) would have all its large tensors
+    on two of eight servers, and the paper's measurements of such networks show no such imbalance.
     """
     is_small = sizes < SMALL_BYTES
     large = len(sizes) - np.count_nonzero(is_small)
@@ -170,35 +176,35 @@ def dealt(sizes: Floats, servers: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1024)
 def _dealt(flow: Flow, servers: int) -> tuple[NDArray[np.int64], list[float]]:
-    """The server of each tensor, and the bytes of the servers ahead of each one, and of all."""
+    """The server of each tensor, and the running sum of the servers' bytes, from 0 to the total."""
     owner = dealt(flow.sizes, servers)
     loads = np.bincount(owner, weights=flow.sizes, minlength=servers)
     return owner, [0.0, *accumulate(loads.tolist())]
 
 
 def _hottest(
-    held: list[float], shape: Shape, links: Links, sharing: Sharing, efficiency: float
+    stored: list[float], shape: Shape, links: Links, sharing: Sharing, efficiency: float
 ) -> tuple[float, int, bool]:
-    """Seconds of one push (a pull takes as long), the node that takes longest, and which way it is full."""
-    total, workers = sum(held), sum(map(sum, shape))
-    rates: dict[int, tuple[float, float]] = {}  # by GPUs on a node: within its rack and across
+    """Seconds of one push (a pull takes as long), the slowest node, and whether its limit is inward."""
+    total, workers = sum(stored), sum(map(sum, shape))
+    rates: dict[int, tuple[float, float]] = {}  # by GPUs on a node: within its rack, and across racks
     worst_s, worst, inward = 0.0, 0, True
     begin = 0
     for rack in shape:
-        of_rack, in_rack = sum(held[begin : begin + len(rack)]), sum(rack)
-        for place, gpus in enumerate(rack, begin):
+        of_rack, in_rack = sum(stored[begin : begin + len(rack)]), sum(rack)
+        for node, gpus in enumerate(rack, begin):
             if gpus not in rates:
                 near_Bps = rate(links.rack, sharing.rack, gpus, efficiency)
                 rates[gpus] = near_Bps, rate(links.cross, sharing.cross, gpus, efficiency)
             near_Bps, far_Bps = rates[gpus]
-            own = held[place]
+            own = stored[node]
             come, go = own * (in_rack - gpus), gpus * (of_rack - own)
             near_s = (come if come >= go else go) / near_Bps
             from_far, to_far = own * (workers - in_rack), gpus * (total - of_rack)
             far_s = (from_far if from_far >= to_far else to_far) / far_Bps
             if far_s > near_s:
                 near_s, come, go = far_s, from_far, to_far
-            if near_s >= worst_s:  # of equals the last
-                worst_s, worst, inward = near_s, place, come >= go
+            if near_s >= worst_s:  # of equal nodes the last
+                worst_s, worst, inward = near_s, node, come >= go
         begin += len(rack)
     return worst_s, worst, inward

@@ -1,7 +1,7 @@
-"""What a person handed in about a model is wrong: the message is complete (file, key, value, next step)."""
+"""Errors in what a user gave about a model. The message is complete: file, key, value and next step."""
 
 from __future__ import annotations
 
 
 class ProfileError(ValueError):
-    """A model, or the file that tells about it, cannot be used; print the message, no traceback."""
+    """A model, or the file that describes it, cannot be used. Print the message without a traceback."""

@@ -1,7 +1,7 @@
-"""When, in the backward pass, which bytes are ready to be sent.
+"""Computes when, in the backward pass, which gradients are ready to be sent.
 
-Gradients appear from the last layer to the first. Where a profile has layers, each takes its share of the
-arithmetic; where not, every tensor takes the same time. A hybrid job sends only what is ahead of its cut.
+Gradients appear from the last layer to the first. If a profile has layers, each takes time in proportion to
+its arithmetic; otherwise every tensor takes the same time. A hybrid job sends only what is ahead of its cut.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ UNSEEN_PARTS = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
-    """Tensors in the order of the forward pass: bytes sent, when in the backward pass (0 to 1), all bytes."""
+    """The tensors of a model in the order of the forward pass."""
 
-    sizes: Floats
-    ready: Floats
-    total: float
+    sizes: Floats  # bytes sent of each
+    ready: Floats  # when in the backward pass each is ready, from 0 to 1
+    total: float  # bytes of all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buckets:
-    """What is sent at once, in the order of the backward pass."""
+    """Gradients that are sent together, in the order of the backward pass."""
 
-    ready: Floats
+    ready: Floats  # when in the backward pass each bucket is ready, from 0 to 1
     bytes_left: Floats  # of a bucket and all after it
-    count_left: Floats
+    count_left: Floats  # a bucket and all after it
 
     @property
     def largest(self) -> float:
@@ -42,7 +42,7 @@ class Buckets:
         return float((self.bytes_left - after).max(initial=0.0))
 
     def end_s(self, backward_s: float, latency_s: float, s_per_byte: float) -> float:
-        """When the last one has arrived, if each takes `latency_s` and goes after the one before it."""
+        """When the last bucket has arrived, if each has `latency_s` and is sent after the one before it."""
         if not len(self.ready):
             return 0.0
         ends = self.ready * backward_s + self.count_left * latency_s + self.bytes_left * s_per_byte
@@ -69,12 +69,12 @@ def _ready(profile: ModelProfile, count: int) -> Floats:
         return np.linspace(1.0, 1.0 / count, count) if count else np.zeros(0)
     ends = np.cumsum(work[::-1])[::-1] / work.sum()
     each = np.repeat(ends, [layer.tensors for layer in layers])
-    return np.concatenate([each, np.ones(count - len(each))])  # what has no layer waits for all
+    return np.concatenate([each, np.ones(count - len(each))])  # tensors without a layer are ready last
 
 
 @lru_cache(maxsize=4096)
 def buckets_of(profile: ModelProfile, bucket_bytes: int) -> Buckets:
-    """Neighbours together, from the last tensor on, until a bucket is full."""
+    """Buckets of at least `bucket_bytes` (the last may be smaller), filled from the last tensor on."""
     flow = flow_of(profile)
     sizes: list[float] = []
     ready: list[float] = []

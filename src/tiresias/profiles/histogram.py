@@ -1,4 +1,4 @@
-"""How many tensors are how large."""
+"""The histogram of the tensor sizes of a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EDGES = (1024, 16 * 1024, 256 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MI
 
 
 class Bin(NamedTuple):
-    """Tensors above the edge before and up to this one; None has no end."""
+    """Tensors that are larger than the edge before and up to `up_to_bytes`; None: no upper edge."""
 
     up_to_bytes: int | None
     tensors: int
@@ -23,11 +23,11 @@ def histogram(profile: ModelProfile) -> list[Bin]:
     counts = [0] * (len(EDGES) + 1)
     totals = [0] * (len(EDGES) + 1)
     for each in profile.tensors:
-        place = bisect_left(EDGES, each.bytes)
-        counts[place] += 1
-        totals[place] += each.bytes
-    used = [place for place, count in enumerate(counts) if count]
+        index = bisect_left(EDGES, each.bytes)
+        counts[index] += 1
+        totals[index] += each.bytes
+    used = [index for index, count in enumerate(counts) if count]
     if not used:
         return []
     edges: tuple[int | None, ...] = (*EDGES, None)
-    return [Bin(edges[place], counts[place], totals[place]) for place in range(used[0], used[-1] + 1)]
+    return [Bin(edges[index], counts[index], totals[index]) for index in range(used[0], used[-1] + 1)]

@@ -1,8 +1,8 @@
 """Profiles by name: those of the zoo, and those that jobs brought along.
 
-Rules: the name of a profile that was brought along ends in a digest of all it says (`mine@3f2a9c1b04d7`), so
-the same name is the same profile in every process and for ever, and whoever decides by a name decides the
-same again. A plain name (`mine`) stands for the one that was brought along last.
+Rules: the name of a profile that was brought along ends in a digest of its content (`mine@3f2a9c1b04d7`), so
+the same name is the same profile in every process and for ever, and a decision by name comes out the same
+again. A plain name (`mine`) stands for the one that was brought along last.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -24,9 +24,6 @@ MARK = "@"
 DIGITS = 12
 LONGEST_TITLE = 80
 LARGEST = 4 << 20  # characters of a profile that a job may bring along
-
-_brought: dict[str, ModelProfile] = {}
-
 
 def read(body: Mapping[str, Any], place: str) -> ModelProfile:
     """The profile that a job brings along, under the name that is its own; ProfileError names the key."""
@@ -43,39 +40,45 @@ def read(body: Mapping[str, Any], place: str) -> ModelProfile:
     return replace(profile, name=f"{title or 'model'}{MARK}{digest}")
 
 
-def bring(profile: ModelProfile) -> bool:
-    """Know this profile by its name from now on; whether it was new."""
-    before = _brought.setdefault(profile.name, profile)
-    if before != profile:
-        raise ProfileError(f"{profile.name}: there is another profile of this name; give it another name")
-    return before is profile
+class Profiles:
+    """The profiles that one manager, simulation or replay knows. Iterating gives the names of those that jobs
+    brought along; those of the zoo are always known.
+    """
 
+    def __init__(self) -> None:
+        self._brought: dict[str, ModelProfile] = {}
 
-def forget(name: str) -> None:
-    """It was only tried."""
-    _brought.pop(name, None)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._brought)
 
+    def add(self, profile: ModelProfile) -> bool:
+        """Know this profile by its name from now on; whether it was new."""
+        before = self._brought.setdefault(profile.name, profile)
+        if before != profile:
+            raise ProfileError(f"{profile.name}: there is another profile of this name; give it another name")
+        return before is profile
 
-def find(model: str) -> ModelProfile | None:
-    """The profile of this very model, if there is one."""
-    if (brought := _brought.get(model)) is not None:
-        return brought
-    return _of_zoo(model)
+    def remove(self, name: str) -> None:
+        """Undo `add`."""
+        self._brought.pop(name, None)
+
+    def find(self, model: str) -> ModelProfile | None:
+        """The profile of exactly this model, if there is one."""
+        return self._brought.get(model) or _of_zoo(model)
+
+    def resolve(self, model: str) -> str:
+        """The one name of a model that a person names; ProfileError lists the names that are near."""
+        if (found := self.find(model)) is not None:
+            return found.name
+        titled = [name for name in self if name.partition(MARK)[0] == model]
+        if titled:
+            return titled[-1]
+        titles = {name.partition(MARK)[0]: None for name in self}
+        close = get_close_matches(model.lower(), [*zoo.names(), *titles, *self], n=3)
+        hint = f"; near are {', '.join(close)}" if close else ""
+        raise ProfileError(f"no model {model!r}{hint}")
 
 
 @lru_cache(maxsize=4096)
 def _of_zoo(model: str) -> ModelProfile | None:
     return zoo.find(model) if zoo.knows(model) else None
-
-
-def resolve(model: str) -> str:
-    """The one name of a model that a person names; ProfileError says which names are near."""
-    if (found := find(model)) is not None:
-        return found.name
-    titled = [name for name in _brought if name.partition(MARK)[0] == model]
-    if titled:
-        return titled[-1]
-    titles = {name.partition(MARK)[0]: None for name in _brought}
-    close = get_close_matches(model.lower(), [*zoo.names(), *titles, *_brought], n=3)
-    hint = f"; near are {', '.join(close)}" if close else ""
-    raise ProfileError(f"no model {model!r}{hint}")

@@ -1,7 +1,7 @@
 """The links of a cluster, and the shape of an allocation on it.
 
-Rules: bandwidths are bytes a second and one way (links are full duplex), latencies are seconds. `node` joins
-the GPUs of a node, `rack` is what a node has towards its rack, `cross` what a node has towards other racks.
+Rules: bandwidths are bytes per second, one way (links are full duplex); latencies are seconds. The level
+`node` joins the GPUs of a node, `rack` is a node's link to its rack, `cross` a node's link to other racks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ GBIT = 1e9 / 8
 GB = 1e9
 
 Shape = tuple[tuple[int, ...], ...]
-"""An allocation without names: for each rack, the GPUs on each node; largest first."""
+"""An allocation without names: for each rack, the number of GPUs on each node; largest first."""
 Placement = Iterable[tuple[str, str, int]]
 """An allocation with names: (rack, node, GPUs)."""
 
 
 class Link(NamedTuple):
-    """`ports` is how many cards make up the bandwidth: a gang with fewer GPUs on a node drives fewer."""
+    """A link. `ports` cards make up the bandwidth: a gang with fewer GPUs on a node uses fewer of them."""
 
     bandwidth_Bps: float
     latency_s: float
@@ -29,7 +29,7 @@ class Link(NamedTuple):
 
 
 class Links(NamedTuple):
-    """The three levels of a cluster, and how many GPUs its nodes have."""
+    """The links of the three levels of a cluster, and how many GPUs its nodes have."""
 
     node: Link
     rack: Link
@@ -38,7 +38,7 @@ class Links(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """How many jobs use each link, this one included; one that sends half of the time counts half."""
+    """How many jobs use each link, this one included; a job that sends half of the time counts as half."""
 
     node: float = 1.0
     rack: float = 1.0
@@ -59,13 +59,13 @@ def shape_of(placement: Placement) -> Shape:
 
 
 def packed_shape(gpus: int, node_gpus: int) -> Shape:
-    """The best there is: whole nodes of one rack, and the rest on one more."""
+    """The best shape: whole nodes of one rack, and the rest on one more node."""
     full, rest = divmod(gpus, node_gpus)
     return ((node_gpus,) * full + ((rest,) if rest else ()),)
 
 
 def spread_shape(gpus: int, node_gpus: int, nodes: int) -> Shape:
-    """As evenly over as many as `nodes` nodes of one rack as there are GPUs for."""
+    """GPUs spread evenly over up to `nodes` nodes of one rack."""
     used = min(nodes, gpus)
     few, more = divmod(gpus, used)
     if few + bool(more) > node_gpus:
@@ -78,7 +78,7 @@ def gpus_of(shape: Shape) -> int:
 
 
 def checked(links: Links, place: str) -> Links:
-    """The same links; ProfileError names the level whose numbers cannot be."""
+    """The same links; ProfileError names the level and the number that is impossible."""
     for name in ("node", "rack", "cross"):
         link: Link = getattr(links, name)
         if not 0 < link.bandwidth_Bps < float("inf"):
@@ -106,8 +106,8 @@ PRESETS: dict[str, Links] = {
     "pcie-25g": Links(PCIE4, Link(25 * GBIT, 20e-6), Link(25 * GBIT, 40e-6), node_gpus=8),
     "pcie-10g": Links(PCIE3, Link(10 * GBIT, 30e-6), Link(10 * GBIT, 50e-6), node_gpus=8),
 }
-"""Nominal bandwidths; what software gets out of them is `network.Software`.
+"""Nominal bandwidths; how much of them software achieves is in `network.Software`.
 
-The papers tell the testbed's network, Philly's inside a rack and Gandiva's; across Philly's racks (Ethernet)
-and for Themis' machines 10 Gb/s are assumed. Latencies are usual ones.
+The papers state the network of Tiresias' testbed, that inside a rack of Philly, and Gandiva's. Across racks
+of Philly (Ethernet) and for Themis' nodes 10 Gb/s are assumed. Latencies are typical ones.
 """

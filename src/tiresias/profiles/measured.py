@@ -1,8 +1,8 @@
-"""What runs have shown: how many times as long a model takes in a place as in its best, in one line of text.
+"""Measured slowdowns by the shape of allocations, and their text form.
 
-`vgg16:4:1x2=1.45,vgg16:8:2x1=1.7` says of gangs of 4 GPUs that on one node, across two of its groups of GPUs,
-they take 1.45 times as long as in one group, and of gangs of 8 the same of two nodes. An option of a placer
-holds it, so that what was decided by it can be decided again.
+In `vgg16:4:1x2=1.45,vgg16:8:2x1=1.7`, gangs of VGG-16 with 4 GPUs on one node, across two of its groups of
+GPUs, take 1.45 times as long as in one group; gangs with 8 GPUs on two nodes take 1.7 times as long as on the
+fewest. The text is an option of a placer, so that its decisions can be repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FORM = re.compile(r"([A-Za-z0-9._@-]+):([1-9]\d{0,6}):([1-9]\d{0,4}x[1-9]\d{0,4
 
 
 class Place(NamedTuple):
-    """A model's gang of so many GPUs, in a shape: nodes, and groups where it is one node."""
+    """A gang's model, its number of GPUs and its shape as `NODESxGROUPS`."""
 
     model: str
     gpus: int
@@ -26,10 +26,12 @@ Measured = Mapping[Place, float]
 
 
 def shape_word(nodes: int, groups: int = 1) -> str:
+    """The shape as `NODESxGROUPS`; groups count only on a single node."""
     return f"{nodes}x{groups if nodes == 1 else 1}"
 
 
 def parse(text: str) -> dict[Place, float]:
+    """The slowdowns in the text; ValueError names the part that is wrong."""
     found: dict[Place, float] = {}
     for part in filter(None, text.split(",")):
         matched = _FORM.fullmatch(part.strip())
@@ -43,11 +45,12 @@ def parse(text: str) -> dict[Place, float]:
 
 
 def checked(text: str) -> str:
-    """The same text; ValueError says what is wrong with it."""
+    """The same text; ValueError names the part that is wrong."""
     parse(text)
     return text
 
 
 def written(measured: Measured) -> str:
+    """The text from which `parse` reads these slowdowns, rounded to two digits."""
     parts = [f"{at.model}:{at.gpus}:{at.shape}={slowdown:.2f}" for at, slowdown in sorted(measured.items())]
     return ",".join(parts)

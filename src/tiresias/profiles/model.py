@@ -1,7 +1,7 @@
-"""What is known of a model: its tensors, how long an iteration computes, what a preemption costs.
+"""The profile of a model: its tensors, the compute time of an iteration, the cost of a preemption.
 
-Rules: values only, nobody changes one. Sizes are in bytes, times in seconds. Tensors and layers stand in
-the order of the forward pass. What is not known is None, never a guess; `source` says where figures are from.
+Rules: all values are immutable. Sizes are in bytes, times in seconds. Tensors and layers are in the order of
+the forward pass. What is not known is None, never a guess; `source` says where the figures are from.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Parallelism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor. `sent` is what a worker sends of it in an iteration, where that is not all of it:
-    0 for what gets no gradient, the rows of one batch for an embedding with sparse gradients."""
+    """One tensor. `sent` is how many bytes of it a worker sends in an iteration, if that is not all of them:
+    0 for a tensor without a gradient, the rows of one batch for an embedding with sparse gradients."""
 
     name: str
     bytes: int
@@ -41,8 +41,8 @@ class Layer:
     """A step of the forward pass after which exactly one activation crosses to the next one."""
 
     name: str
-    kind: str  # conv, dense, norm, embedding, or block for several that cannot be cut apart
-    tensors: int  # how many of the profile's tensors are its own; they follow those of the layer before
+    kind: str  # conv, dense, norm, embedding, or block for several that cannot be separated
+    tensors: int  # how many tensors of the profile belong to it; they follow those of the layer before
     output_bytes: int  # of one sample
     flops: float  # of one sample, forward
 
@@ -52,9 +52,9 @@ class Cut:
     """Where a hybrid job is cut: all layers from `layer` on are computed by one worker for the whole gang."""
 
     layer: int
-    tensors: int  # those ahead of the cut
-    activation_bytes: int  # of one worker's batch, each way
-    tail_share: float  # of the compute time
+    tensors: int  # how many tensors are ahead of the cut
+    activation_bytes: int  # of the batch of one worker, each way
+    tail_share: float  # the share of the compute time that is behind the cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class ModelProfile:
     tensors: tuple[Tensor, ...] = ()
     compute_s: float | None = None  # one iteration on one `gpu`, forward and backward
     gpu: str = ""
-    batch: int | None = None  # samples a worker and iteration
+    batch: int | None = None  # samples per worker and iteration
     parallelism: Parallelism = Parallelism.ALLREDUCE
-    checkpoint_s: float | None = None  # to save, when preempted
-    resume_s: float | None = None  # to load and warm up, when run again
+    checkpoint_s: float | None = None  # time to save when preempted
+    resume_s: float | None = None  # time to load and warm up when run again
     layers: tuple[Layer, ...] = ()
     cut: Cut | None = None
     unseen_bytes: int = 0  # of tensors whose sizes are not known one by one
@@ -80,7 +80,7 @@ class ModelProfile:
 
     def __post_init__(self) -> None:
         self._check()
-        put = object.__setattr__  # derived once: profiles are looked at in the simulator's inner loop
+        put = object.__setattr__  # derived once because the simulator's inner loop uses them
         put(self, "total_bytes", self.unseen_bytes + sum(each.bytes for each in self.tensors))
         put(self, "sent_bytes", self.unseen_bytes + sum(each.sent_bytes for each in self.tensors))
         put(self, "largest", max(self.tensors, key=lambda each: each.sent_bytes, default=None))
@@ -91,25 +91,25 @@ class ModelProfile:
 
     @property
     def largest_share(self) -> float | None:
-        """The largest tensor's part of all that is sent; None where tensors are not known one by one."""
+        """The largest tensor's share of all bytes sent; None if the sizes of some tensors are not known."""
         if self.unseen_bytes or self.largest is None or not self.sent_bytes:
             return None
         return self.largest.sent_bytes / self.sent_bytes
 
     @property
     def skew(self) -> float | None:
-        """What the paper compares with PACKLIMIT: the largest share (its Table 6)."""
+        """The figure that the paper compares with PACKLIMIT: the largest tensor's share (its Table 6)."""
         return self.largest_share
 
     @property
     def preemption_cost_s(self) -> float | None:
-        """Saving plus loading, where both are known."""
+        """The time for saving plus that for loading; None unless both are known."""
         if self.checkpoint_s is None or self.resume_s is None:
             return None
         return self.checkpoint_s + self.resume_s
 
     def layer_bytes(self) -> list[int]:
-        """The parameters of each layer."""
+        """The bytes sent of each layer's parameters."""
         sizes, begin = [], 0
         for layer in self.layers:
             sizes.append(sum(each.sent_bytes for each in self.tensors[begin : begin + layer.tensors]))
@@ -118,13 +118,13 @@ class ModelProfile:
 
     def timed(self, compute_s: float, gpu: str = "", batch: int | None = None) -> ModelProfile:
         """The same model with a measured compute time."""
-        told = f"{compute_s:g} s an iteration as given"
+        source = f"{compute_s:g} s per iteration as given"
         return replace(
-            self, compute_s=compute_s, gpu=gpu or self.gpu, batch=batch or self.batch, source=told
+            self, compute_s=compute_s, gpu=gpu or self.gpu, batch=batch or self.batch, source=source
         )
 
     def _check(self) -> None:
-        """What would make nonsense of every figure derived."""
+        """Raise ProfileError for values that would make derived figures meaningless."""
         if not self.tensors and not self.unseen_bytes:
             raise ProfileError(f"{self.name}: a model without tensors")
         for each in self.tensors:

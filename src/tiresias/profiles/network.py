@@ -1,8 +1,9 @@
-"""How long an iteration takes where a gang runs: compute plus the communication that nothing hides.
+"""The network model: how long an iteration takes for a model on an allocation of some shape.
 
-Rules: pure, and fast enough for the simulator's inner loop. Answers are remembered by profile, shape and
-sharing. NumPy is loaded with the first answer: whoever asks nothing starts the sooner.
-Where the model fits and where it does not: docs/explanation/models-and-networks.md.
+It is the compute time plus the communication that is not hidden behind compute. Rules: pure, and fast enough
+for the simulator's inner loop; results are cached by profile, shape and sharing. NumPy is imported with the
+first computation, so that programs that need none start faster.
+How well the model fits measurements: docs/explanation/models-and-networks.md.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
     from tiresias.profiles.collectives import Exchange
 
 FORWARD_SHARE = 1 / 3
-"""The forward pass, of the compute time; the backward pass is the rest."""
-MOST_REMEMBERED = 1 << 17
+"""The share of the forward pass in the compute time; the backward pass is the rest."""
+MOST_CACHED = 1 << 17
 MOST_ROUNDS = 50
 
 
 class Software(NamedTuple):
-    """What training software makes of the links."""
+    """How training software uses the links."""
 
-    efficiency: float = 0.8  # of the nominal bandwidth
-    bucket_bytes: int = 25 * MIB  # gradients are sent when so many have gathered
+    efficiency: float = 0.8  # achieved share of the nominal bandwidth
+    bucket_bytes: int = 25 * MIB  # gradients are sent when this much has gathered
     overlaps: bool = True  # all-reduce goes on during the backward pass
-    unhidden: float = 0.2  # of what could be hidden; fitted to TensorFlow's figures of several nodes
+    unhidden: float = 0.2  # share of what could be hidden but is not; fitted to TensorFlow on several nodes
     algorithm: str = "auto"  # ring, tree, or the faster of the two
 
 
@@ -38,16 +39,16 @@ class Iteration(NamedTuple):
     seconds: float
     compute_s: float
     exposed_s: float
-    busy_s: float  # links out of the node are in use, hidden or not, as if nobody shared them
+    busy_s: float  # for which links out of the node are in use, hidden or not, if they were not shared
 
     @property
     def busy_share(self) -> float:
-        """The part of the time that links out of the node are in use: what others feel of this job."""
+        """The share of the time for which links out of the node are in use: the load on other jobs' links."""
         return min(1.0, self.busy_s / self.seconds)
 
 
 class Network:
-    """The links of a cluster and the software on them."""
+    """The network model of a cluster: its links and the software that uses them."""
 
     def __init__(self, links: Links, software: Software | None = None):
         self.links = checked(links, "links")
@@ -56,21 +57,21 @@ class Network:
         self._slowdowns: dict[tuple[ModelProfile, Shape, Sharing], float] = {}
 
     def iteration(self, profile: ModelProfile, shape: Shape, sharing: Sharing = ALONE) -> Iteration:
-        """What an iteration takes there; ProfileError if the profile has no compute time."""
+        """The iteration of the model on this shape; ProfileError if the profile has no compute time."""
         key = (profile, shape, sharing)
         known = self._iterations.get(key)
         if known is None:
-            if len(self._iterations) >= MOST_REMEMBERED:
+            if len(self._iterations) >= MOST_CACHED:
                 self._iterations.clear()
             known = self._iterations[key] = self._compute(profile, shape, sharing)
         return known
 
     def slowdown(self, profile: ModelProfile, shape: Shape, sharing: Sharing = ALONE) -> float:
-        """How many times as long as alone on the fewest nodes; never below 1."""
+        """How many times as long an iteration takes as alone on the fewest nodes; never below 1."""
         key = (profile, shape, sharing)
         known = self._slowdowns.get(key)
         if known is None:
-            if len(self._slowdowns) >= MOST_REMEMBERED:
+            if len(self._slowdowns) >= MOST_CACHED:
                 self._slowdowns.clear()
             best = packed_shape(gpus_of(shape), max(self.links.node_gpus, max(map(max, shape))))
             here = self.iteration(profile, shape, sharing).seconds
@@ -78,9 +79,9 @@ class Network:
         return known
 
     def together(self, profile: ModelProfile, shape: Shape, jobs: int) -> Iteration:
-        """An iteration where `jobs` jobs like this one share all links out of the node.
+        """The iteration if `jobs` jobs like this one share all links out of the node.
 
-        Each is in the others' way only while it sends; the longer an iteration, the smaller that part.
+        Each slows the others only while it sends; the longer an iteration, the smaller that share.
         """
         found = self._compute(profile, shape, ALONE)
         for _ in range(MOST_ROUNDS):
@@ -94,10 +95,10 @@ class Network:
         if profile.compute_s is None:
             raise ProfileError(
                 f"{profile.name}: its compute time is not known, so neither is its speed; "
-                f"give seconds an iteration (compute_s in the profile)"
+                f"give the seconds per iteration (compute_s in the profile)"
             )
         if not shape or min(map(min, shape)) < 1:
-            raise ProfileError(f"{profile.name}: {shape} is no shape; a node has 1 GPU or more")
+            raise ProfileError(f"{profile.name}: {shape} is not a shape; a node has 1 GPU or more")
         workers = gpus_of(shape)
         compute_s = profile.compute_s
         if workers == 1:
@@ -137,7 +138,7 @@ class Network:
         return ring_or_tree(buckets, pace, workers, backward_s, software.overlaps, software.algorithm)
 
     def _activations(self, activation_bytes: int, shape: Shape, sharing: Sharing) -> Exchange:
-        """To and from the one worker behind the cut, on the largest node: nothing hides them."""
+        """Activations to and from the one worker behind the cut, on the largest node; nothing hides them."""
         from tiresias.profiles.collectives import Exchange, rate
 
         links, share = self.links, self.software.efficiency

@@ -1,7 +1,7 @@
-"""Whether numbers look drawn from a bell curve: sample skewness and D'Agostino's test of it.
+"""Whether numbers look like a sample of a normal distribution: skewness and D'Agostino's test of it.
 
-The test turns the skewness into a number that is standard normal for samples of a bell curve, from eight
-numbers on: networks have few layers, and tests for large samples would find nothing odd about any of them.
+The test turns the skewness into a number that is standard normal for samples of a normal distribution of
+eight or more numbers. Networks have few layers, and tests for large samples would never reject them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FEWEST = 8
 
 
 class Normality(NamedTuple):
-    """`p` is the chance of so skewed a sample from a bell curve; 1 where nothing can be said."""
+    """`p` is the probability of a sample of a normal distribution that is as skewed; 1 if it is unknown."""
 
     skewness: float
     p: float
@@ -34,7 +34,7 @@ def normality(numbers: Sequence[float]) -> Normality:
 
 
 def _standard(skewness: float, n: int) -> float:
-    """The skewness of `n` numbers as a standard normal one (D'Agostino 1970)."""
+    """The skewness of `n` numbers as a standard normal number (D'Agostino 1970)."""
     y = skewness * sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
     kurtosis = 3 * (n * n + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
     w2 = sqrt(2 * (kurtosis - 1)) - 1

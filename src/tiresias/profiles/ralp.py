@@ -1,9 +1,9 @@
 """RALP-style layer placement: compute-heavy layers on all workers, memory-heavy ones on a single worker.
 
 A reconstruction from what is public about RALP (arXiv 1901.05803); its text was not available to us. If the
-sizes of a network's layers are far from a bell curve and skewed to the right, a few layers hold most of the
-parameters. Computing those on one worker for the whole gang replaces their parameters on the wire by the
-activations at the cut, at the price of that one worker's time. The cut is where an iteration is shortest.
+sizes of a network's layers are far from normally distributed and skewed to the right, a few layers have most
+of the parameters. If one worker computes those for the whole gang, only the activations at the cut are sent
+and not their parameters; the price is the time of that worker. The cut is where an iteration is shortest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_P = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A model before and after; `hybrid` is None where it is better left as it is."""
+    """A model before and after the cut; `hybrid` is None if no cut helps, and `reason` says why."""
 
     profile: ModelProfile
     hybrid: ModelProfile | None
@@ -33,7 +33,7 @@ class Split:
 
     @property
     def before_bytes(self) -> int:
-        """What a worker sends in an iteration, one way."""
+        """Bytes that a worker sends in an iteration, one way."""
         return self.profile.sent_bytes
 
     @property
@@ -42,14 +42,14 @@ class Split:
 
     @property
     def moved_bytes(self) -> int:
-        """Parameters that no longer travel."""
+        """Bytes of parameters that are no longer sent."""
         if self.hybrid is None or self.hybrid.cut is None:
             return 0
         return sum(each.sent_bytes for each in self.profile.tensors[self.hybrid.cut.tensors :])
 
 
 def sent_bytes(hybrid: ModelProfile) -> int:
-    """What a worker of a hybrid job sends in an iteration, one way."""
+    """Bytes that a worker of a hybrid job sends in an iteration, one way."""
     if hybrid.cut is None:
         return hybrid.sent_bytes
     ahead = sum(each.sent_bytes for each in hybrid.tensors[: hybrid.cut.tensors])
@@ -71,19 +71,19 @@ def split(profile: ModelProfile, network: Network, shape: Shape) -> Split:
 
     if profile.parallelism is Parallelism.SHARDED:
         return plain("its parameters are sharded because no single worker can hold them")
-    told = f"layer sizes have skewness {shaped.skewness:.2f} (chance {shaped.p:.2g} if they were normal)"
+    skewed = f"layer sizes have skewness {shaped.skewness:.2f} (chance {shaped.p:.2g} if they were normal)"
     if shaped.p > MOST_P or shaped.skewness < LEAST_SKEWNESS:
-        return plain(f"{told}: no few layers stand out")
+        return plain(f"{skewed}: no few layers stand out")
     cuts = [hybrid_of(profile, layer) for layer in range(1, len(profile.layers))]
     if not cuts:
         return plain("a single layer cannot be cut")
     best = min(cuts, key=lambda each: (network.iteration(each, shape).seconds, sent_bytes(each)))
     after = network.iteration(best, shape)
     if after.seconds >= before.seconds:
-        return plain(f"{told}, but no cut makes an iteration shorter here")
+        return plain(f"{skewed}, but no cut makes an iteration shorter here")
     assert best.cut is not None
     name = profile.layers[best.cut.layer].name
-    return Split(profile, best, shaped, f"{told}: cut ahead of {name}", before, after)
+    return Split(profile, best, shaped, f"{skewed}: cut ahead of {name}", before, after)
 
 
 def hybrid_of(profile: ModelProfile, layer: int) -> ModelProfile:

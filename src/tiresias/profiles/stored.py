@@ -1,7 +1,7 @@
 """A profile as JSON text, as `tiresias profile --save` writes it and `submit --profile` reads it.
 
-Rules: what is not known is left out. An unknown key, a missing one and a value that cannot be are errors
-that name the file and the key. `skew` is written for whoever reads the file, and not read.
+Rules: what is not known is left out. An unknown key, a missing key and an impossible value are errors that
+name the file and the key. `skew` is written for people who look at the file, and ignored when it is read.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ KEYS = ("format", "name", "parallelism", "tensors", "layers", "cut", *OPTIONAL, 
 TENSOR_KEYS = ("name", "bytes", "sent")
 LAYER_KEYS = ("name", "kind", "tensors", "output_bytes", "flops")
 MOST = 1 << 60
-"""No size, count or time of a model is larger; Python's numbers and JSON's may be."""
+"""The largest size, count or time that is accepted, so that later arithmetic cannot overflow."""
 T = TypeVar("T")
 Maker = Callable[[dict[str, Any], str], T]
 CUT_KEYS = ("layer", "tensors", "activation_bytes", "tail_share")
 
 
 def as_dict(profile: ModelProfile) -> dict[str, Any]:
-    """What is stored."""
-    told: dict[str, Any] = {
+    """The profile as the JSON object that is stored."""
+    fields: dict[str, Any] = {
         "format": FORMAT,
         "name": profile.name,
         "parallelism": profile.parallelism.value,
@@ -38,16 +38,16 @@ def as_dict(profile: ModelProfile) -> dict[str, Any]:
     for key in OPTIONAL:
         value = getattr(profile, key)
         if value not in (None, "", 0):
-            told[key] = value
-    told["tensors"] = [
+            fields[key] = value
+    fields["tensors"] = [
         {"name": each.name, "bytes": each.bytes} | ({} if each.sent is None else {"sent": each.sent})
         for each in profile.tensors
     ]
     if profile.layers:
-        told["layers"] = [asdict(each) for each in profile.layers]
+        fields["layers"] = [asdict(each) for each in profile.layers]
     if profile.cut:
-        told["cut"] = asdict(profile.cut)
-    return told
+        fields["cut"] = asdict(profile.cut)
+    return fields
 
 
 def to_json(profile: ModelProfile) -> str:
@@ -75,7 +75,7 @@ def from_json(text: str, place: str) -> ModelProfile:
     for key in ("gpu", "source"):
         if key in known:
             known[key] = _text(known[key], f"{place}: {key}")
-    cut = _record(top["cut"], f"{place}: cut", CUT_KEYS, _cut) if "cut" in top else None
+    cut = _made(top["cut"], f"{place}: cut", CUT_KEYS, _cut) if "cut" in top else None
     try:
         profile = ModelProfile(
             name=_text(_get(top, "name", place), f"{place}: name"),
@@ -86,8 +86,8 @@ def from_json(text: str, place: str) -> ModelProfile:
             **known,
         )
     except ProfileError as error:
-        said = str(error)
-        raise ProfileError(said if said.startswith(place) else f"{place}: {said}") from None
+        message = str(error)
+        raise ProfileError(message if message.startswith(place) else f"{place}: {message}") from None
     return _checked(profile, top, place)
 
 
@@ -95,7 +95,7 @@ def _checked(profile: ModelProfile, top: dict[str, Any], place: str) -> ModelPro
     total = top.get("total_bytes", profile.total_bytes)
     if total != profile.total_bytes:
         raise ProfileError(
-            f"{place}: total_bytes is {total!r}, but its tensors make {profile.total_bytes}; "
+            f"{place}: total_bytes is {total!r}, but the sum of its tensors is {profile.total_bytes}; "
             f"correct one of them, or leave total_bytes out"
         )
     cut = profile.cut
@@ -130,10 +130,10 @@ def _cut(item: dict[str, Any], place: str) -> Cut:
 def _all(value: Any, place: str, keys: tuple[str, ...], make: Maker[T]) -> list[T]:
     if not isinstance(value, list):
         raise ProfileError(f"{place}: must be a list, not {_shown(value)}")
-    return [_record(item, f"{place}[{number}]", keys, make) for number, item in enumerate(value)]
+    return [_made(item, f"{place}[{number}]", keys, make) for number, item in enumerate(value)]
 
 
-def _record(value: Any, place: str, keys: tuple[str, ...], make: Maker[T]) -> T:
+def _made(value: Any, place: str, keys: tuple[str, ...], make: Maker[T]) -> T:
     return make(_mapping(value, place, keys), place)
 
 

@@ -1,7 +1,7 @@
-"""Whether a job deserves to wait for locality: the paper's rule, and a sharper one.
+"""Two rules that decide whether a job should wait for a consolidated allocation.
 
-Both answer `verdict(profile, choice)`. The paper's looks at the skew alone. Ours asks the network model what
-spreading would cost over the time that the job is expected to run, against the expected wait.
+Both have a method `verdict(profile, choice)`. The paper's rule uses only the skew. Ours uses the network
+model: it compares what spreading would cost over the expected run time with the expected wait.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Two places for a gang: one to wait for, and one to have now."""
+    """Two shapes for a gang: a packed one for which it would wait, and a spread one that it can have now."""
 
     packed: Shape
     spread: Shape
-    run_s: float  # how long it is expected to run, at the speed of the packed place
-    wait_s: float  # how long until the packed place is free
-    sharing: Sharing = ALONE  # on the links of the spread place
+    run_s: float  # how long it is expected to run, at the speed of the packed shape
+    wait_s: float  # how long until the packed shape is free
+    sharing: Sharing = ALONE  # on the links of the spread shape
 
     @classmethod
     def usual(cls, gpus: int, node_gpus: int, run_s: float, wait_s: float) -> Choice:
-        """The fewest nodes, or a GPU on each of as many nodes as possible."""
+        """The fewest nodes against one GPU on each of as many nodes as possible."""
         return cls(packed_shape(gpus, node_gpus), spread_shape(gpus, node_gpus, gpus), run_s, wait_s)
 
 
 class Rule(Protocol):
-    """What placers ask."""
+    """A rule by which a placer decides."""
 
     name: str
 
     def verdict(self, profile: ModelProfile, choice: Choice) -> Verdict:
-        """Whether this job should wait for the packed place."""
+        """Whether this job should wait for the packed shape."""
         ...
 
 
 class SkewRule:
-    """The largest tensor's share above a limit: the paper's rule."""
+    """The paper's rule: consolidate if the largest tensor's share of what is sent is above a limit."""
 
     name = "skew"
 
@@ -70,7 +70,7 @@ class SkewRule:
 
 
 class SlowdownRule:
-    """Spreading costs more time than the wait for locality: our rule."""
+    """Our rule: consolidate if spreading costs more time than the wait for the packed shape."""
 
     name = "slowdown"
 
@@ -89,7 +89,7 @@ class SlowdownRule:
         slowdown = spread_s / packed_s
         loss_s = (slowdown - 1) * choice.run_s
         more = f"{max(0.0, loss_s):,.0f} s more in {choice.run_s:,.0f} s"
-        told = f"spread it runs {slowdown:.2f}x as long, {more}"
+        cost = f"spread it runs {slowdown:.2f}x as long, {more}"
         if loss_s > choice.wait_s:
-            return Verdict(True, f"{told}: more than the wait of {choice.wait_s:,.0f} s")
-        return Verdict(False, f"{told}: no more than the wait of {choice.wait_s:,.0f} s")
+            return Verdict(True, f"{cost}: more than the wait of {choice.wait_s:,.0f} s")
+        return Verdict(False, f"{cost}: no more than the wait of {choice.wait_s:,.0f} s")

@@ -1,4 +1,4 @@
-"""The simulator: a trace, a cluster, a policy, and what would have happened."""
+"""The simulator replays a trace of jobs on a simulated cluster under a policy and measures the result."""
 
 from tiresias.sim.result import Result
 from tiresias.sim.simulate import simulate

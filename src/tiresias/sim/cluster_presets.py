@@ -1,6 +1,6 @@
-"""Clusters by name: those of papers, and some of today.
+"""Clusters by name: the clusters of papers, and some that are common today.
 
-What a paper does not tell is assumed, and `about` says so.
+What a paper does not state is assumed, and `about` says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tiresias.sim.fabric import FABRICS
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A cluster; its network has the same name."""
+    """A cluster that can be named on the command line; its network has the same name."""
 
     about: str
     racks: tuple[Racks, ...]
@@ -41,13 +41,13 @@ PRESETS: dict[str, Preset] = {
         ((4, [(_node(8, "P100", 64, 512, sockets=2), 14), (_node(2, "P100", 16, 128), 8)]),),
     ),
     "gandiva": Preset(
-        "45 nodes of 4 P100 or P40, twice 40 Gb/s (Gandiva's testbed; how many of each is assumed, "
-        "and that both are as fast)",
+        "45 nodes of 4 P100 or P40, 2 x 40 Gb/s (Gandiva's testbed; how many of each is assumed, "
+        "and that both are equally fast)",
         ((1, [(_node(4, "P100", 24, 448, sockets=2), 23), (_node(4, "P40", 24, 448, sockets=2), 22)]),),
     ),
     "themis": Preset(
         "20 nodes with 50 K80 and M60 in all, 10 Gb/s (Themis' testbed; sizes of nodes and network are "
-        "assumed, and that both types are as fast)",
+        "assumed, and that both types are equally fast)",
         ((1, [(_node(4, "K80", 24, 224, sockets=2), 10), (_node(1, "M60", 12, 112), 10)]),),
     ),
     "a100-nvlink": Preset(

@@ -1,7 +1,7 @@
-"""A cluster file: racks, nodes, what is in them, and the network between them, in YAML.
+"""Reads a cluster file: racks, nodes and the network between them, in YAML.
 
-Rules: a key that is not known, and a value that cannot be, are errors that name the file and the key.
-Nodes here are patterns: without name and rack. docs/reference/clusters.md tells all keys.
+Rules: an unknown key or an impossible value is an error that names the file and the key. Nodes here are
+patterns without a name and a rack. docs/reference/clusters.md lists all keys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tiresias.sim.errors import ClusterError, InputError
 from tiresias.sim.fabric import Fabric, fabric_of
 
 MOST = 1_000_000
-CPU_HINT = "A node of CPUs only has gpus: 0 and tells its cpus."
+CPU_HINT = "A node with CPUs only has gpus: 0 and a number of cpus."
 GIB = 1 << 30
 TOP = ("racks", "nodes", "network", "placer")
 RACK = ("nodes", "count")
@@ -28,22 +28,22 @@ LINK = ("gbps", "latency_us", "ports")
 LEVELS = ("node", "rack", "cross")
 
 Pattern = tuple[Node, int]
-"""A node, and how many are like it."""
+"""A node without a name, and how many such nodes there are."""
 Racks = tuple[int, list[Pattern]]
-"""How many racks are alike, and the nodes of each."""
+"""A number of equal racks, and the nodes of each."""
 
 
 @dataclass(slots=True)
 class Described:
-    """What a file or a preset says."""
+    """A cluster as a file or a preset describes it."""
 
     racks: list[Racks]
     fabric: Fabric | None = None
-    placer: str = ""  # the placer to use unless another is asked for; empty: none is named
+    placer: str = ""  # the placer to use unless the user names another; empty: none
 
 
 def whole(value: Any, place: str, accepted: str = "") -> int:
-    """A whole number from 1 up that fits in a cluster, from text or YAML."""
+    """A whole number from 1 to MOST, from text or YAML; `place` names it in errors."""
     text = str(value).strip()
     if isinstance(value, bool | float) or not re.fullmatch(r"\d+", text, re.ASCII):
         raise ClusterError(f"{place}: {value!r} is not a whole number. {accepted}".rstrip())
@@ -54,10 +54,10 @@ def whole(value: Any, place: str, accepted: str = "") -> int:
 
 
 def read(name: str, text: str) -> Described:
-    """What the text of a file says; `name` is the file's, for errors."""
+    """Parse the text of a cluster file; `name` is the file's name, for errors."""
     try:
         tree = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: a date that is none
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: an impossible date
         raise ClusterError(f"{name}: not YAML: {' '.join(str(error).split())}.") from None
     top = _mapping(tree, name, TOP, "the keys racks or nodes")
     if ("racks" in top) == ("nodes" in top):
@@ -110,7 +110,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def sockets_of(value: Any, gpus: int, place: str) -> tuple[tuple[int, ...], ...]:
-    """The slots of each socket: of so many equal ones, or as listed."""
+    """The slots of each socket; `value` is a number of equal sockets or a list of slots per socket."""
     if isinstance(value, list):
         groups = [[_slot(each, place) for each in _list(group, place)] for group in value]
         if sorted(slot for group in groups for slot in group) != list(range(gpus)):
@@ -132,7 +132,7 @@ def _slot(value: Any, place: str) -> int:
 
 
 def _network(value: Any, name: str) -> Fabric:
-    """A network by name, or its levels; `like` names one to take what is missing from."""
+    """The network from a name or from its levels; missing levels come from the network that `like` names."""
     place = f"{name}: network"
     if isinstance(value, str):
         return _named(value, place)

@@ -1,6 +1,6 @@
-"""A cluster as people write it: `64x8`, `2x28x8`, a name, a YAML file, or the Tiresias simulator's CSV.
+"""Clusters from descriptions: `64x8`, `2x28x8`, a preset, a YAML file, or the Tiresias simulator's CSV.
 
-Nodes are named n0, n1, … and racks r0, r1, … in the order they are written.
+Nodes are named n0, n1, … and racks r0, r1, … in the order in which they are described.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["ClusterError", "Machines", "parse", "read"]
 
 @dataclass(slots=True)
 class Machines:
-    """A cluster, its network where it is known, and the placer it names (empty: none)."""
+    """A cluster, its network if that is known, and the placer that its description names (empty: none)."""
 
     cluster: Cluster
     fabric: Fabric | None = None
@@ -41,14 +41,14 @@ class Machines:
 
 
 def parse(text: str) -> Cluster:
-    """The cluster a person described; ClusterError says what is wrong and what is accepted."""
+    """The described cluster; ClusterError says what is wrong and what is accepted."""
     return read(text).cluster
 
 
 def read(text: str) -> Machines:
-    """The cluster a person described, with its network and its placer."""
-    told = _described(text)
-    return Machines(_cluster(told.racks, text), told.fabric, told.placer)
+    """The described cluster with its network and its placer; ClusterError as in `parse`."""
+    described = _described(text)
+    return Machines(_cluster(described.racks, text), described.fabric, described.placer)
 
 
 def _described(text: str) -> Described:
@@ -65,7 +65,7 @@ def _described(text: str) -> Described:
         return Described(_csv(text, _read(path)))
     close = get_close_matches(text.strip(), PRESETS, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ClusterError(f"{text!r} is no cluster.{hint} {ACCEPTED}")
+    raise ClusterError(f"{text!r} is not a cluster.{hint} {ACCEPTED}")
 
 
 def _cluster(racks: list[Racks], place: str) -> Cluster:
@@ -94,7 +94,7 @@ def _read(path: Path) -> str:
 
 
 def _csv(name: str, text: str) -> list[Racks]:
-    """The cluster file of the Tiresias authors' simulator: a header and one row."""
+    """Parse the cluster file of the Tiresias authors' simulator: a header and one row."""
     try:
         rows = [row for row in csv.reader(io.StringIO(text)) if any(cell.strip() for cell in row)]
     except csv.Error as error:

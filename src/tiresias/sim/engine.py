@@ -1,8 +1,8 @@
-"""The simulated driver: virtual time jumps from instant to instant, the Controller decides at each.
+"""The simulated driver: virtual time jumps from instant to instant, and the Controller decides at each.
 
-At one instant everything that happens is handed over together, who leaves first, then arrivals, then the
-timer. Commands are carried out by the World. That a run has started changes no plan, so the World's answers
-are handed over with whatever happens next.
+Rules: all facts of one instant are handed to the Controller together: exits first, then submissions, then the
+timer. The World carries out the commands. The start of a run changes no plan, so the facts with which the
+World answers a command are handed over together with the next facts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,18 @@ from tiresias.core.state import JobState
 from tiresias.sim.picture import Moment
 from tiresias.sim.world import World
 
-REPORT_EVERY = 4096  # instants between two calls of `watch`
+WATCH_EVERY = 4096  # instants between two calls of `watch`
 
 Journal = Callable[[f.Fact], None]
 Watch = Callable[[float], None]
 
 
 class Engine:
-    """Drives a Controller over a World. `jobs` come in order of submission."""
+    """Drives a Controller over a World. `jobs` must be in order of submission.
+
+    `on_end` is called with each job that has ended, `on_instant` after each instant, `journal` with each
+    fact. `moment` is filled in when virtual time reaches it.
+    """
 
     def __init__(
         self,
@@ -51,16 +55,16 @@ class Engine:
         self._on_end = on_end
         self._on_instant = on_instant
         self._moment = moment
-        self._look_at = INFINITY if moment is None else moment.at
+        self._capture_at = INFINITY if moment is None else moment.at
         self._speed_model = speed_model
         self._journal = journal
         self._step = Step()
-        self._answers: list[f.Fact] = []  # what the World said at once, not handed over yet
+        self._answers: list[f.Fact] = []  # facts of the World that the Controller has not got yet
 
     def run(self, watch: Watch | None = None) -> None:
-        """Until nothing is left to happen."""
+        """Simulate until nothing is left to happen; `watch` gets the instant now and then."""
         world, heap = self.world, self.world.heap
-        countdown = REPORT_EVERY
+        countdown = WATCH_EVERY
         while True:
             at = heap[0][0] if heap else INFINITY
             job = self._next_job
@@ -70,8 +74,8 @@ class Engine:
                 at = self._timer_at
             if at == INFINITY:
                 break
-            if at > self._look_at:
-                self._look()
+            if at > self._capture_at:
+                self._capture()
             facts = self._answers
             self._answers = []
             quiet = len(facts)
@@ -90,19 +94,19 @@ class Engine:
             self._handle(facts, at)
             countdown -= 1
             if not countdown:
-                countdown = REPORT_EVERY
+                countdown = WATCH_EVERY
                 if watch is not None:
                     watch(at)
         if self._answers:
             self._handle(self._answers, self.at)
-        if self._look_at != INFINITY:
-            self._look()
+        if self._capture_at != INFINITY:
+            self._capture()
 
-    def _look(self) -> None:
-        """The moment asked for has come: nothing more happens until after it."""
+    def _capture(self) -> None:
+        """Fill in the moment: the next fact is later than its instant."""
         assert self._moment is not None
-        self._look_at = INFINITY
-        self._moment.look(self.controller.state)
+        self._capture_at = INFINITY
+        self._moment.capture(self.controller.state)
 
     def _arrivals(self, at: float, facts: list[f.Fact]) -> None:
         job = self._next_job
@@ -113,14 +117,14 @@ class Engine:
         self._next_job = job
 
     def _handle(self, facts: list[f.Fact], at: float) -> None:
-        """Hand facts over and carry the commands out; the answers go with the next facts."""
+        """Give facts to the Controller and carry out its commands; the answers go with the next facts."""
         step, world = self._step, self.world
         if self.controller.handle(facts, step) and at > self._planned_at:
             self.events += 1
             self._planned_at = at
         self.at = at
         if self._journal is not None:
-            self._record(facts)
+            self._write_journal(facts)
         changed = self._changed(facts) if self._speed_model is not None else None
         if step.ended:
             for job in step.ended:
@@ -144,7 +148,7 @@ class Engine:
         if self._on_instant is not None:
             self._on_instant(at)
 
-    def _record(self, facts: list[f.Fact]) -> None:
+    def _write_journal(self, facts: list[f.Fact]) -> None:
         assert self._journal is not None
         for fact in facts:
             self._journal(fact)
@@ -152,7 +156,7 @@ class Engine:
             self._journal(fact)
 
     def _changed(self, facts: list[f.Fact]) -> list[RunId]:
-        """Runs that just came or went."""
+        """Runs that were granted or have exited."""
         changed = [fact.run_id for fact in facts if type(fact) is f.RunExited]
         for fact in self._step.facts:
             if type(fact) is f.RunGranted:

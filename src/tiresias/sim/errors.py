@@ -1,10 +1,10 @@
-"""What a person handed in is wrong: the message is complete (value, place, next step)."""
+"""Errors in what a user gave. The message is complete: it names the value, the place and the next step."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; print the message, no traceback."""
+    """Something that the user gave cannot be used. Print the message without a traceback."""
 
 
 class TraceError(InputError):

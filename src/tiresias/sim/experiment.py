@@ -1,8 +1,8 @@
 """Many simulations at once: policies compared on one trace, and grids for capacity planning.
 
-Rules: a Cell and the content of its trace determine a simulation's figures. Cells run in processes of
-their own; results come in the order of the cells, whichever finished first. Whatever happens, leaving
-`run_cells` ends every worker, and a worker whose parent is gone ends by itself.
+Rules: a Cell and the content of its trace determine the figures of a simulation. Cells run in worker
+processes; results are returned in the order of the cells, whichever finished first. However `run_cells` is
+left, all its workers are ended, and a worker whose parent has died ends by itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tiresias.sim.trace import SCHEMA, Trace
 Value = str | int | float
 Replayed = Trace | pl.DataFrame
 Progress = Callable[[int, int, int, float], None]
-"""Called with (number of the cell, jobs done, jobs in all, virtual instant) a few times a second."""
+"""Called with (number of the cell, jobs done, jobs in all, virtual instant) a few times per second."""
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class WorkerDied(ChildProcessError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Everything that determines one simulation, but for the trace's content."""
+    """Everything that determines one simulation, except the content of the trace."""
 
     policy: str
     cluster: Cluster | Machines | str
@@ -76,10 +76,10 @@ class Cell:
 
 @dataclass(slots=True)
 class Comparison:
-    """The results of the policies and placers that finished, in the order asked for."""
+    """The results of the policies and placers that finished, in the order of the arguments."""
 
     results: list[Result] = field(default_factory=list)
-    unfinished: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)  # labels of those that an interrupt left out
 
 
 @dataclass(slots=True)
@@ -106,10 +106,10 @@ def compare(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Replay one trace under each of the policies, in parallel; `options` maps a policy to its own.
+    """Replay one trace under each of the policies, in parallel; `options` maps a policy to its options.
 
-    With several placers it is under each of the policies with each of the placers. An
-    interrupt ends the workers and returns what has finished.
+    With several placers, each policy is replayed with each placer. A KeyboardInterrupt ends the workers, and
+    the comparison holds what has finished.
     """
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
@@ -138,9 +138,9 @@ def compare(
     )
 
 
-def label(policy: str, placer: str | None, told: bool) -> str:
-    """What a simulation is called beside others; the placer is told where there are several."""
-    return f"{policy}, {placer}" if told else policy
+def label(policy: str, placer: str | None, names_placer: bool) -> str:
+    """The name of a simulation in a comparison; it includes the placer where several are compared."""
+    return f"{policy}, {placer}" if names_placer else policy
 
 
 def grid(
@@ -176,9 +176,10 @@ def sweep(
     progress: Progress | None = None,
     on_row: Callable[[SweepRow], None] | None = None,
 ) -> Sweep:
-    """Run the cells that `path` does not hold yet, each on the trace of its seed; append as they finish.
+    """Run the cells that are not yet in the file `path`, each on the trace of its seed, and append the rows.
 
-    `on_row` is called for every row: first for those in the file already, then as cells finish.
+    `on_row` is called for every row: first for those in the file already, then as cells finish. After a
+    KeyboardInterrupt the sweep holds the rows that have finished.
     """
     digests = {seed: trace_digest(trace) for seed, trace in replayed.items()}
     keyed = {key(cell, digests[cell.seed]): cell for cell in cells}
@@ -193,7 +194,7 @@ def sweep(
 
     with SweepFile(path) as file:
         for name in keyed:
-            if name in file.rows:  # named as this grid names it: settings can be spelt in several ways
+            if name in file.rows:  # written as this grid writes it: options can be spelt in several ways
                 finished(name, file.rows[name].figures)
         reused = len(rows)
         todo = [name for name in keyed if name not in rows]
@@ -224,7 +225,7 @@ def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> Swee
 
 
 def check(cell: Cell) -> None:
-    """Raise where the cell's policy, options or cluster cannot be used, before any time is spent."""
+    """Raise if the cell's policy, options or cluster cannot be used, before any time is spent."""
     make_policy(cell.policy, dict(cell.options))
     machines = machines_of(cell.cluster)
     chosen_fabric(cell.network, machines)
@@ -236,7 +237,7 @@ def check(cell: Cell) -> None:
 
 
 def key(cell: Cell, digest: str) -> str:
-    """What names a cell for ever: a digest of all that its figures depend on."""
+    """A lasting name of the cell: a digest of everything on which its figures depend."""
     machines = machines_of(cell.cluster)
     fabric = chosen_fabric(cell.network, machines)
     mix = cell.models or (Mix() if fabric is not None else None)
@@ -253,19 +254,19 @@ def key(cell: Cell, digest: str) -> str:
         "plugins": plugin_digests(),
         "preemption_cost_s": float(cell.preemption_cost_s),
     }
-    if (cell.cpu_speed, cell.use_cpus) != (None, None):  # so that cells without them keep their names
+    if (cell.cpu_speed, cell.use_cpus) != (None, None):  # so that cells without them keep their keys
         parts["cpus"] = [cell.cpu_speed, cell.use_cpus]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _spelt(value: object) -> str:
     """A value as text that is the same in every process."""
-    has_own = type(value).__repr__ is not object.__repr__  # the default one tells an address
+    has_own = type(value).__repr__ is not object.__repr__  # the default one contains an address
     return repr(value) if has_own else repr(value.__reduce_ex__(2)[1:])
 
 
 def trace_digest(trace: Trace) -> str:
-    """A digest of the jobs themselves: two files with the same jobs have the same."""
+    """A digest of the jobs: two files with the same jobs have the same digest."""
     return hashlib.sha256(trace.jobs.select(list(SCHEMA)).write_csv().encode()).hexdigest()
 
 
@@ -297,7 +298,7 @@ def run_cells(
             worker.take(waiting.popleft(), cells, replayed)
         while busy := [worker for worker in crew if worker.number is not None]:
             for worker in _ready(busy):
-                number, (kind, *what) = worker.report(cells)
+                number, (kind, *what) = worker.receive(cells)
                 if kind == "progress" and progress is not None:
                     progress(number, *what)
                 elif kind == "failed":
@@ -317,15 +318,15 @@ def usable_cores() -> int:
 
 
 class _Worker:
-    """A process that simulates one cell after another; a mutable record of what it is at."""
+    """A process that simulates one cell after another, and which cell that is at present."""
 
     __slots__ = ("number", "pipe", "process", "seed")
 
     def __init__(self, process: SpawnProcess, pipe: Connection) -> None:
         self.process = process
         self.pipe = pipe
-        self.number: int | None = None  # of the cell it simulates, None while idle
-        self.seed: int | str | None = "none yet"  # of the trace it holds
+        self.number: int | None = None  # of the cell that it simulates; None while idle
+        self.seed: int | str | None = "none yet"  # of the trace that was sent to it last
 
     def take(self, number: int, cells: Sequence[Cell], replayed: Mapping[int | None, Replayed]) -> None:
         cell = cells[number]
@@ -337,7 +338,8 @@ class _Worker:
             raise self._died(cell) from error
         self.seed = cell.seed
 
-    def report(self, cells: Sequence[Cell]) -> tuple[int, tuple[Any, ...]]:
+    def receive(self, cells: Sequence[Cell]) -> tuple[int, tuple[Any, ...]]:
+        """The number of its cell and its next message."""
         assert self.number is not None, self.process.pid
         try:
             return self.number, self.pipe.recv()
@@ -357,15 +359,15 @@ def _started(keep: Callable[[Result], T]) -> _Worker:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, keep), daemon=True)
-    with _interrupts_held():
+    with _interrupts_blocked():
         process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """A process started in here never sees Ctrl-C: it inherits the block, its parent decides for it."""
+def _interrupts_blocked() -> Iterator[None]:
+    """A process that is started in here never sees Ctrl-C: it inherits the block. Its parent ends it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -378,12 +380,12 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _ready(busy: Sequence[_Worker]) -> list[_Worker]:
-    reporting = connection.wait([worker.pipe for worker in busy])
-    return [worker for worker in busy if worker.pipe in reporting]
+    readable = connection.wait([worker.pipe for worker in busy])
+    return [worker for worker in busy if worker.pipe in readable]
 
 
 def _end(crew: Iterable[_Worker]) -> None:
-    """They hold nothing that is worth saving."""
+    """Kill the workers: they have nothing that is worth saving."""
     for worker in crew:
         worker.process.kill()
     for worker in crew:
@@ -392,7 +394,7 @@ def _end(crew: Iterable[_Worker]) -> None:
 
 
 def _work(pipe: Connection, keep: Callable[[Result], object]) -> None:
-    """A worker's life: cells come in, reports go out, until the parent closes the pipe or is gone."""
+    """What a worker process does: simulate the cells that it receives until the pipe is closed."""
     replayed: Replayed | None = None
     load_plugins()
     try:
@@ -420,7 +422,7 @@ def _simulated(
 def simulate_cell(
     cell: Cell, replayed: Replayed, progress: Callable[[int, int, float], None] | None = None
 ) -> Result:
-    """One simulation of a table, in this process."""
+    """Simulate one cell in this process."""
     return simulate(
         replayed,
         cell.cluster,

@@ -1,6 +1,6 @@
-"""The network of a cluster as the simulator sees it: links by level, and what a rack has towards the others.
+"""The network of a cluster as the simulator sees it: links by level, and the uplinks of the racks.
 
-Networks have the names of the clusters they belong to. Bandwidths are bytes a second, one way.
+Networks have the names of the clusters to which they belong. Bandwidths are bytes per second, one way.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ OFF = "none"
 
 
 class Fabric(NamedTuple):
-    """`uplink_Bps` is what all nodes of a rack have together towards other racks; infinite: no limit.
+    """A network.
 
-    `interference` is by how much gangs that share a node slow each other down (see interference.py).
+    `uplink_Bps` is the bandwidth that all nodes of a rack share towards other racks; infinite: no limit.
+    `interference` is how much gangs that share a node slow each other down (see interference.py).
     """
 
     name: str
@@ -28,7 +29,7 @@ class Fabric(NamedTuple):
 
 
 PHILLY_INTERFERENCE = 0.296
-"""ResNet-50 on two shared nodes of Philly made 75.6 images a second, and 98.0 with the nodes to itself."""
+"""ResNet-50 on two shared nodes of Philly made 75.6 images per second, and 98.0 with the nodes to itself."""
 
 
 FABRICS: dict[str, Fabric] = {
@@ -40,7 +41,7 @@ FABRICS: dict[str, Fabric] = {
 
 
 def fabric_of(name: str) -> Fabric | None:
-    """The network of that name; None for `none`, and InputError tells what names there are."""
+    """The network of that name; None for `none`. InputError lists the names."""
     if name == OFF:
         return None
     known = FABRICS.get(name)
@@ -52,5 +53,5 @@ def fabric_of(name: str) -> Fabric | None:
 
 
 def placer_options(fabric: Fabric | None) -> dict[str, Links]:
-    """What a placer that asks for a network is told: exactly the links of this one."""
+    """Options for a placer that has an option `network`: exactly the links of this network."""
     return {} if fabric is None else {"network": fabric.links}

@@ -1,4 +1,4 @@
-"""A trace from a data frame that a person made."""
+"""A trace from a data frame that a user made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULTS: dict[str, str | None] = {"priority": "normal"}
 
 
 def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
-    """Check it, fill in the columns it lacks, and sort it by submission, then by the order it has."""
+    """Check the frame, fill in missing columns, sort by submission; rows of one instant keep their order."""
     for column in REQUIRED:
         if column not in frame.columns:
             raise InputError(f"{name}: no column {column!r}; it needs {', '.join(REQUIRED)}")

@@ -1,4 +1,4 @@
-"""Facts as JSON lines: one object a fact, with its kind."""
+"""The facts of a simulation as JSON lines: one object per fact, with its kind."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tiresias.sim.engine import Journal
 
 
 def to_line(fact: f.Fact) -> str:
-    """One fact as JSON; slots are lists of [node position, bit mask]."""
-    record: dict[str, Any] = {"kind": type(fact).__name__, "version": f.VERSION, **asdict(fact)}
-    return json.dumps(record, separators=(",", ":"))
+    """One fact as JSON; slots are lists of [index of the node, bit mask]."""
+    values: dict[str, Any] = {"kind": type(fact).__name__, "version": f.VERSION, **asdict(fact)}
+    return json.dumps(values, separators=(",", ":"))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Which model each job trains, where the trace does not tell: drawn from a mix, by a seed.
+"""Gives each job of a trace a model of the zoo: the one that the trace names, or one drawn from a mix.
 
-A job whose model the zoo knows keeps it. The draw of a job depends on the seed and its position only.
+What is drawn for a job depends only on the mix, the seed and the index of the job in the trace.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def _equal() -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Mix:
-    """Models and their weights; equal parts of the paper's ten unless told otherwise."""
+    """Models and their weights, from which jobs without a model get one; the paper's ten by default."""
 
     seed: int = 0
     weights: Mapping[str, float] = field(default_factory=_equal)
-    name: str = ""  # the file it is from
+    name: str = ""  # the file from which it was read
 
     def __str__(self) -> str:
-        told = self.name or "the paper's ten"
-        return f"{told}, seed {self.seed}"
+        source = self.name or "the paper's ten"
+        return f"{source}, seed {self.seed}"
 
 
 def mix_of(text: str) -> Mix:
-    """A seed, or a file with a mix."""
+    """The mix that `--models` names: a seed for the default mix, or a YAML file."""
     try:
         return Mix(int(text))
     except ValueError:
@@ -79,15 +79,15 @@ def _checked(tree: Any, place: str) -> Mix:
 
 
 def with_models(trace: Trace, mix: Mix) -> tuple[Trace, str]:
-    """The trace with a model of the zoo for every job, and where the models are from."""
-    told = trace.jobs["model"]
-    known = {name: zoo.find(name).name for name in told.unique().to_list() if zoo.knows(name)}
-    if len(known) == told.n_unique():
-        jobs = trace.jobs.with_columns(model=told.replace_strict(known, return_dtype=pl.String))
+    """The trace with a model of the zoo for every job, and a phrase that says where the models are from."""
+    named = trace.jobs["model"]
+    known = {name: zoo.find(name).name for name in named.unique().to_list() if zoo.knows(name)}
+    if len(known) == named.n_unique():
+        jobs = trace.jobs.with_columns(model=named.replace_strict(known, return_dtype=pl.String))
         return _with(trace, jobs), "trace"
     draw = Random(mix.seed).choices(list(mix.weights), list(mix.weights.values()), k=len(trace))
-    models = [known.get(name) or drawn for name, drawn in zip(told, draw, strict=True)]
-    drawn_jobs = sum(name not in known for name in told)
+    models = [known.get(name) or drawn for name, drawn in zip(named, draw, strict=True)]
+    drawn_jobs = sum(name not in known for name in named)
     where = "drawn" if drawn_jobs == len(trace) else f"drawn for {drawn_jobs:,} of {len(trace):,} jobs"
     jobs = trace.jobs.with_columns(model=pl.Series(models, dtype=pl.String))
     return _with(trace, jobs), f"{where} ({mix})"

@@ -1,8 +1,8 @@
-"""How fast runs go where they are: the network model of `profiles`, with the links that runs share.
+"""The speed of runs that are spread over nodes: the network model of `profiles`, with links that runs share.
 
-Rules: a run on one node goes at full speed. A run on several uses its links out of each of its nodes from
-its grant to its exit, for the part of the time in which it would send if it were alone. So what a start or
-an end changes is confined to the runs that share a link with it, and only those are worked out anew.
+Rules: a run on one node goes at full speed. A run on several nodes loads the links out of each of its nodes
+from its grant to its exit, with the share of the time in which it would send if it were alone. So the start
+or the end of a run changes only the speeds of runs that share a link with it, and only those are computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tiresias.sim.fabric import Fabric
 from tiresias.sim.world import WorldRun
 
 STEPS = 16
-"""Loads are counted in these parts of a link: sums of whole numbers are exact, and answers come again."""
+"""Loads are counted in whole parts of a link: sums are exact, and few different loads occur, which lets the
+network model reuse its results."""
 
 
 class Spread:
@@ -32,13 +33,13 @@ class Spread:
         self.profile = profile
         self.shape = shape
         self.nodes = nodes
-        self.racks = racks  # its nodes in each rack
+        self.racks = racks  # how many nodes it has in each rack
         self.crosses = len(racks) > 1
-        self.load = 0  # of each of its links, in STEPS
+        self.load = 0  # on each of its links, in STEPS
 
 
 class Loads:
-    """Who uses which links of one level, and how much of each is in use."""
+    """Which runs use which links of one level, and how much of each link is in use."""
 
     __slots__ = ("load", "users")
 
@@ -68,9 +69,9 @@ class NetworkSpeeds:
         self._rack_of = [names[node.rack] for node in cluster.nodes]
         self._near = Loads(len(cluster.nodes))  # from nodes to their racks
         self._far = Loads(len(cluster.nodes))  # from nodes to other racks
-        self._up = Loads(len(names))  # from racks to racks
-        self._nodes_up = fabric.uplink_Bps / links.cross.bandwidth_Bps  # that fill an uplink
-        # A node that is as fast to other racks as to its own has one card for both.
+        self._up = Loads(len(names))  # from racks to other racks
+        self._nodes_up = fabric.uplink_Bps / links.cross.bandwidth_Bps  # nodes that fill an uplink
+        # A node that is as fast to other racks as to its own is taken to have one card for both.
         self._one_card = links.rack.bandwidth_Bps == links.cross.bandwidth_Bps
         self._spread: dict[RunId, Spread] = {}
 
@@ -113,7 +114,7 @@ class NetworkSpeeds:
         return spread
 
     def _links(self, spread: Spread) -> Iterator[tuple[Loads, int, int]]:
-        """(level, link, load) of all links the run uses."""
+        """(level, link, load) of all links that the run uses."""
         load = spread.load
         for node in spread.nodes:
             yield self._near, node, load
@@ -130,12 +131,12 @@ class NetworkSpeeds:
         far = near if self._one_card else self._fullest(self._far, spread) if spread.crosses else 1.0
         if spread.crosses and self._nodes_up != INFINITY:
             load, own = self._up.load, STEPS - spread.load
-            for rack, nodes in spread.racks.items():  # while it sends itself it has its full weight
+            for rack, nodes in spread.racks.items():  # while it sends, its own load is full
                 far = max(far, (load[rack] + own * nodes) / STEPS / self._nodes_up)
         sharing = Sharing(rack=near, cross=far)
         return 1.0 / self.network.slowdown(spread.profile, spread.shape, sharing)
 
     def _fullest(self, loads: Loads, spread: Spread) -> float:
-        """How many send on the fullest of its links while it does, itself included."""
+        """How many runs, itself included, send on the fullest of its links while it sends."""
         load = loads.load
         return 1.0 + (max([load[node] for node in spread.nodes]) - spread.load) / STEPS

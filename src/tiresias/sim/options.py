@@ -1,4 +1,4 @@
-"""Options as a person writes them: `@FILE` stands for the text of a file."""
+"""Options of policies as users write them: `@FILE` stands for the text of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiresias.sim.errors import InputError
 
 
 def read_options(policy: str, given: Mapping[str, Any]) -> Any:
-    """The named policy's Options, files read."""
+    """The Options of the named policy, with the text of files in place of `@FILE`."""
     return parse_options(policies.get(policy), {key: _text(key, value) for key, value in given.items()})
 
 

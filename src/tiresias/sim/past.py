@@ -1,8 +1,9 @@
-"""A manager's own past, replayed: what each policy would have made of the same jobs on the same GPUs.
+"""Replays the history of a manager under other policies, with the same jobs on the same GPUs.
 
-Rules: only jobs that have ended and held GPUs are replayed, failed and cancelled ones too. Each comes when it
-could first have run, and runs for as long as it held its GPUs, less what interruptions cost it. What a
-preemption costs in the replay was measured: a job's own mean if it was ever interrupted, else everybody's.
+Rules: only jobs that have ended and have held GPUs are replayed, failed and cancelled ones included. Each is
+submitted when it could first have run, and runs for as long as it held GPUs, less what interruptions cost.
+The cost of a preemption in the replay is measured: the mean of the job itself if it was ever interrupted,
+otherwise the mean of all jobs.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from tiresias.sim.frames import from_frame
 from tiresias.sim.simulate import simulate
 from tiresias.sim.trace import Trace
 
-SHORTEST_S = 1e-3  # of a job all of whose work was in vain
+SHORTEST_S = 1e-3  # the duration of a job whose work was all lost
 MEASURED, STARTS, GIVEN = "measured", "starts", "given"
 
 Progress = Callable[[int, int, int, float], None]
-"""Called with (number of the policy, jobs done, jobs in all, virtual instant) a few times a second."""
+"""Called with (number of the policy, jobs done, jobs in all, virtual instant) a few times per second."""
 
 
 @dataclass(slots=True, frozen=True)
 class Cost:
-    """What one preemption costs in seconds; `basis` says from how many of what it is known.
+    """What one preemption costs in seconds; `basis` and `count` say what the figure rests on.
 
-    `measured`: interruptions. `starts`: no job was interrupted, so it is what first runs took to begin.
-    `given`: the user said so.
+    `measured`: the mean of `count` interruptions. `starts`: no job was interrupted, so it is the mean time
+    that `count` first runs took to start up. `given`: the user stated it.
     """
 
     seconds: float
@@ -41,13 +42,13 @@ class Cost:
 
 @dataclass(slots=True)
 class Past:
-    """Jobs that have ended, as a trace, and what really became of them."""
+    """Jobs that have ended, as a trace, and what was measured of them."""
 
     trace: Trace
     measured: pl.DataFrame  # id, submitted_at, finished_at, jct_s, preemptions
     cost: Cost
-    never_ran: int  # jobs left out, for they never held a GPU
-    earlier: int  # jobs left out, for they were submitted too long ago
+    never_ran: int  # jobs left out because they never held a GPU
+    earlier: int  # jobs left out because they were submitted before `since_at`
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,7 +61,7 @@ class Choice:
 
 @dataclass(slots=True, frozen=True)
 class Figures:
-    """Of all jobs; a job's JCT is counted from when it could first have run."""
+    """Figures over all jobs; the JCT of a job is counted from when it could first have run."""
 
     avg_jct_s: float
     p50_jct_s: float
@@ -71,7 +72,7 @@ class Figures:
 
 @dataclass(slots=True, frozen=True)
 class Replayed:
-    """What one policy would have given."""
+    """The figures of a replay under one policy."""
 
     policy: str
     options: dict[str, Any]
@@ -81,28 +82,28 @@ class Replayed:
 
 @dataclass(slots=True, frozen=True)
 class Fidelity:
-    """How far a replay under the policy in use is from what was measured."""
+    """How much a replay under the policy in use differs from what was measured."""
 
-    avg_jct_ratio: float  # replayed over measured
-    error_p50: float  # of a job's JCT, as a share of what was measured
+    avg_jct_ratio: float  # replayed average JCT / measured average JCT
+    error_p50: float  # of the error of a job's JCT, as a share of the measured JCT
     error_p95: float
     error_max: float
 
 
 @dataclass(slots=True, frozen=True)
 class Told:
-    """The whole of it."""
+    """What was measured, what each policy would have given, and how faithful the replay is."""
 
     measured: Figures
     replayed: list[Replayed]
     fidelity: Fidelity
-    rejected: int  # jobs left out, for they are larger than the cluster
+    rejected: int  # jobs left out because they are larger than the cluster
 
 
 def past_of(
     rows: Iterable[Mapping[str, Any]], *, since_at: float = 0.0, preemption_cost_s: float | None = None
 ) -> Past | None:
-    """From rows as a manager's history has them; None if no job can be replayed."""
+    """The past from rows of a manager's history; None if no job can be replayed."""
     used: list[Mapping[str, Any]] = []
     never_ran = earlier = 0
     for row in rows:
@@ -154,7 +155,7 @@ def replay(
     placer: Placer,
     progress: Progress | None = None,
 ) -> Told:
-    """Under the policy in use first, then under the others; KeyboardInterrupt if that is interrupted."""
+    """Replay under the policy in use first, then under the others; KeyboardInterrupt if it is interrupted."""
     results = []
     for number, choice in enumerate((in_use, *others)):
         result = simulate(
@@ -173,8 +174,8 @@ def replay(
         Replayed(result.policy, dict(choice.options), number == 0, figures(result.jobs))
         for number, (choice, result) in enumerate(zip((in_use, *others), results, strict=True))
     ]
-    told = results[0].jobs.select("id", replayed_s="jct_s")
-    both = past.measured.join(told, on="id", maintain_order="left")
+    in_use_jcts = results[0].jobs.select("id", replayed_s="jct_s")
+    both = past.measured.join(in_use_jcts, on="id", maintain_order="left")
     return Told(figures(both), replayed, _fidelity(both), results[0].rejected_jobs)
 
 
@@ -183,7 +184,7 @@ def _numbered(progress: Progress, number: int) -> Callable[[int, int, float], No
 
 
 def figures(jobs: pl.DataFrame) -> Figures:
-    """Of measured or replayed jobs."""
+    """The figures of a table of measured or replayed jobs."""
     jct = jobs["jct_s"]
     median, p95 = (float(jct.quantile(share, "linear") or 0.0) for share in (0.5, 0.95))
     makespan_s = float(jobs["finished_at"].max() - jobs["submitted_at"].min())  # type: ignore[operator,arg-type]
@@ -196,4 +197,3 @@ def _fidelity(both: pl.DataFrame) -> Fidelity:
     errors = (replayed - measured).abs() / measured
     p50, p95, most = (float(errors.quantile(share, "linear") or 0.0) for share in (0.5, 0.95, 1.0))
     return Fidelity(float(replayed.sum()) / float(measured.sum()), p50, p95, most)
-

@@ -1,4 +1,4 @@
-"""Who holds which slot at one instant of a simulation."""
+"""Which job holds which slot at one instant of a simulation."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tiresias.core.state import State
 
 @dataclass(slots=True)
 class Moment:
-    """The slots of a cluster at an instant; the Engine fills it in when the instant has come."""
+    """The slots of a cluster at the instant `at`; the Engine fills it in when virtual time reaches it."""
 
     at: float
     holders: dict[tuple[int, int], int] = field(default_factory=dict)  # (node, slot): job
-    jobs: dict[int, Job] = field(default_factory=dict)  # those that hold slots
-    nodes: dict[int, int] = field(default_factory=dict)  # of each of them
+    jobs: dict[int, Job] = field(default_factory=dict)  # the jobs that hold slots
+    nodes: dict[int, int] = field(default_factory=dict)  # by job: on how many nodes it is
     free: int = 0
     waiting: int = 0
 
-    def look(self, state: State) -> None:
-        """Note what holds after the last instant that is not later than `at`."""
+    def capture(self, state: State) -> None:
+        """Store which job holds which slot; the State must be that after the last instant up to `at`."""
         self.holders, self.jobs, self.nodes = {}, {}, {}
         for run in state.runs.values():
             if run.id not in state.ledger.held:
@@ -35,9 +35,9 @@ class Moment:
         self.waiting = state.waiting
 
     def label(self, job: int) -> str:
-        """A job as the legend names it."""
-        told, nodes = self.jobs[job], self.nodes[job]
-        model = f" {told.model}" if told.model else ""
-        gpus = told.demand.gpus
+        """The text for a job in the legend."""
+        shown, nodes = self.jobs[job], self.nodes[job]
+        model = f" {shown.model}" if shown.model else ""
+        gpus = shown.demand.gpus
         many = f"{gpus} GPUs on {nodes} node{'' if nodes == 1 else 's'}" if gpus > 1 else "1 GPU"
-        return f"{told.name or job}{model}: {many}"
+        return f"{shown.name or job}{model}: {many}"

@@ -1,4 +1,4 @@
-"""Pictures of placement: what each model lost under each placer, and who is where at an instant."""
+"""Draws placement: how much each model was slowed down, and which slots each job holds at an instant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from tiresias.core.model import Cluster, Node
 from tiresias.sim.plots import PALETTE, finish, title_of
-from tiresias.sim.report import told_apart
+from tiresias.sim.report import short_names
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 HATCHES = ("", "////", "....")
 FREE = "#eeeeee"
 MOST_NAMED = 14
-"""More jobs than this cannot be told apart by colour; the largest are named, the others are grey."""
+"""More jobs than this cannot be distinguished by colour: the largest are named, the others are grey."""
 OTHERS = "#9a9a9a"
 
 
 def draw_slowdown(results: Sequence[Result], path: Path) -> None:
-    """Draw the mean slowdown of the jobs of each model, a bar for each result, and write it to `path`."""
-    names = told_apart([{"policy": each.policy, "placer": each.placer} for each in results])
+    """Draw the mean slowdown of the jobs of each model, one bar for each result, and write it to `path`."""
+    names = short_names([{"policy": each.policy, "placer": each.placer} for each in results])
     means = [slowdown_by_model(result) for result in results]
     models = sorted({model for mean in means for model in mean})
     models.sort(key=lambda model: -_worst(model, means))
@@ -88,9 +88,9 @@ def draw_cluster(moment: Moment, cluster: Cluster, title: str, path: Path) -> No
     left = 0.0
     for (rack, nodes), count in zip(racks.items(), columns, strict=True):
         axes.text(left, -0.9, rack, fontsize="small", fontweight="bold", va="bottom")
-        for place, (position, node) in enumerate(nodes):
-            x = left + place // rows * (widest + 1.2)
-            boxes += _node(moment, position, node, (x, place % rows * 1.35), colours)
+        for nth, (position, node) in enumerate(nodes):
+            x = left + nth // rows * (widest + 1.2)
+            boxes += _node(moment, position, node, (x, nth % rows * 1.35), colours)
         left += count * (widest + 1.2) + 1.5
     axes.add_collection(PatchCollection(boxes, match_original=True), autolim=False)
     axes.set_xlim(-0.5, max(left - 1.5, 1))
@@ -115,7 +115,7 @@ def _node(
     corner: tuple[float, float],
     colours: Mapping[int, tuple[float, float, float, float]],
 ) -> list[Rectangle]:
-    """A box for each slot, and the frame around them; thousands, and so drawn as one collection."""
+    """A box for each slot, and a frame around them; there may be thousands, so they are not drawn singly."""
     x, y = corner
     boxes = []
     for slot in range(node.gpus):
@@ -127,15 +127,15 @@ def _node(
 
 
 def _colours(moment: Moment) -> dict[int, tuple[float, float, float, float]]:
-    """Of the largest jobs."""
+    """A colour for each of the largest jobs."""
     from matplotlib import colormaps
 
     shades = colormaps["tab20"]
     largest = sorted(moment.jobs, key=lambda job: (-moment.jobs[job].demand.gpus, job))[:MOST_NAMED]
-    order = [*range(0, 14, 2), *range(1, 14, 2)]  # strong colours first; the grey ones are for the others
+    order = [*range(0, 14, 2), *range(1, 14, 2)]  # strong colours first, and none that is grey
     return {job: shades(order[number]) for number, job in enumerate(largest)}
 
 
 def _rows(most: int, racks: int) -> int:
-    """How many nodes stand below each other: one column a rack, unless the picture gets too tall."""
+    """How many nodes are drawn below each other: one column per rack, unless the picture gets too tall."""
     return most if most <= 24 else max(24, -(-most // max(1, 6 // racks)))

@@ -1,7 +1,8 @@
-"""Pictures of results: PNG files by Matplotlib's Agg, no display and no global state.
+"""Draws results as PNG files with Matplotlib's Agg, without a display and without global state.
 
-Rules: every axis says its unit; colours the colour-blind tell apart, line styles for those who print;
-a picture's size does not grow with the number of jobs (curves are thinned to what a pixel can show).
+Rules: every axis states its unit. Curves differ in colour, also for the colour-blind, and in line style, for
+printing without colour. The size of a picture does not grow with the number of jobs: curves are thinned to
+what pixels can show.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from matplotlib.ticker import (
 )
 from numpy.typing import NDArray
 
-from tiresias.sim.report import told_apart
+from tiresias.sim.report import short_names
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
@@ -33,7 +34,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4
 """Okabe and Ito's colours, without yellow."""
 STYLES = ("-", "--", "-.", ":")
 POINTS = 1500
-"""More points than this along an axis cannot be told apart in a picture of this size."""
+"""More points than this along an axis cannot be distinguished in a picture of this size."""
 BINS = 500
 TICKS_S: Mapping[float, str] = {
     1: "1 s",
@@ -52,11 +53,11 @@ Values = NDArray[np.float64]
 
 
 def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
-    """Draw the distribution of JCT, a curve for each result of one trace, and write it to `path`."""
+    """Draw the distribution of JCT, one curve for each result of one trace, and write it to `path`."""
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     longest = shortest = 0.0
-    names = told_apart([{"policy": result.policy, "placer": result.placer} for result in results])
+    names = short_names([{"policy": result.policy, "placer": result.placer} for result in results])
     for number, result in enumerate(results):
         jct_s = np.sort(result.jobs["jct_s"].drop_nulls().drop_nans().to_numpy())
         if not jct_s.size:
@@ -68,7 +69,7 @@ def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
             label=names[number],
             color=PALETTE[number % len(PALETTE)],
             linestyle=STYLES[number % len(STYLES)],
-            linewidth=max(2.8 - 0.35 * number, 1.2),  # so that a curve under another is still seen
+            linewidth=max(2.8 - 0.35 * number, 1.2),  # so that a curve under another is still visible
             drawstyle="steps-post",
         )
         longest = max(longest, float(jct_s[-1]))
@@ -115,13 +116,13 @@ def draw_timeline(result: Result, path: Path) -> None:
 
 
 def _draw_over_time(axes: Axes, at: Values, value: Values, unit_s: float, colour: str) -> None:
-    """The steps themselves where a picture can show them, else their mean and range in each bin."""
+    """Draw the steps if a picture can show them, otherwise their mean and range in each bin."""
     if at.size <= POINTS:
         axes.step((at - at[0]) / unit_s, value, where="post", color=colour, linewidth=1.1)
         return
     edges, mean, low, high = thin(at, value, BINS)
     x = (edges - at[0]) / unit_s
-    shade = f"lowest to highest in {_people(float(edges[1] - edges[0]))}"
+    shade = f"lowest to highest in {_span_text(float(edges[1] - edges[0]))}"
     axes.stairs(high, x, baseline=low, fill=True, color=colour, alpha=0.22, linewidth=0, label=shade)
     axes.stairs(mean, x, baseline=None, color=colour, linewidth=1.1, label="mean")
 
@@ -153,7 +154,7 @@ def title_of(result: Result) -> str:
     return f"{name}, {result.cluster.gpus:,} GPUs"
 
 
-def _people(span_s: float) -> str:
+def _span_text(span_s: float) -> str:
     size, name = next(((size, name) for size, name in UNITS_S if span_s >= size), UNITS_S[-1])
     return f"{span_s / size:.2g} {name}"
 
@@ -173,7 +174,7 @@ def _duration_axis(axes: Axes, low_s: float, high_s: float) -> None:
 
 
 def finish(figure: Figure, every: Iterable[Axes], path: Path) -> None:
-    """Take the frames off and write the picture."""
+    """Remove the frames at the top and on the right, and write the picture."""
     for axes in every:
         axes.spines[["top", "right"]].set_visible(False)
     FigureCanvasAgg(figure)

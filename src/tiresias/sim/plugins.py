@@ -1,6 +1,6 @@
-"""Policies and placers of one's own: files or modules that register them when they are imported.
+"""Plug-ins of users: files or modules that register policies and placers when they are imported.
 
-The list lives in the environment (TIRESIAS_PLUGINS), so that worker processes load the same ones.
+Their list is kept in the environment (TIRESIAS_PLUGINS), so that worker processes load the same ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VARIABLE = "TIRESIAS_PLUGINS"
 
 
 def use_plugins(names: Sequence[str]) -> None:
-    """Load these, here and in every process started from now on. A name is a .py file or a module."""
+    """Load these here and in every process that is started from now on; each is a .py file or a module."""
     given = [str(Path(name).resolve()) if name.endswith(".py") else name for name in names]
     known = plugin_names()
     os.environ[VARIABLE] = os.pathsep.join([*known, *(name for name in given if name not in known)])
@@ -32,7 +32,7 @@ def plugin_names() -> list[str]:
 
 
 def load_plugins() -> None:
-    """Import what the environment names and is not imported yet."""
+    """Import the plug-ins that the environment names, unless they are imported already."""
     for name in plugin_names():
         try:
             _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
@@ -42,7 +42,7 @@ def load_plugins() -> None:
             raise InputError(f"plugin {name!r}: there is no such file") from None
         except ModuleNotFoundError as error:
             raise InputError(f"plugin {name!r}: {error}; give a .py file or an importable module") from None
-        except Exception as error:  # noqa: BLE001  (somebody else's code: whatever it raises is theirs to read)
+        except Exception as error:  # noqa: BLE001  (code of the user, which may raise anything)
             raise InputError(f"plugin {name!r} does not load: {type(error).__name__}: {error}") from None
 
 
@@ -63,7 +63,7 @@ def _load_file(path: Path) -> None:
 
 
 def plugin_digests() -> list[str]:
-    """What determines the plugins in use: their names, and the content of those that are files."""
+    """What identifies the plug-ins in use: their names, and a digest of those that are files."""
     return [
         f"{name}:{hashlib.sha256(Path(name).read_bytes()).hexdigest()}" if name.endswith(".py") else name
         for name in plugin_names()

@@ -1,4 +1,4 @@
-"""Jobs of a trace that the cluster can never run: left out before the simulation, counted and named."""
+"""Finds the jobs of a trace that the cluster can never run; they are left out, counted and named."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from tiresias.core.model import Cluster, Demand
 from tiresias.sim.trace import Trace
 
 SHOWN = 3
-WISHES = ("gpu_type", "cpus", "memory_gib", "cpu_speed")
+DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed")
+"""The columns of a trace, besides gpus, that make up the demand of a job."""
 
 
 @dataclass(slots=True)
 class Rejections:
-    """Positions in the trace of jobs that can never run, and what to tell of them."""
+    """The rows of jobs that can never run, and sentences that say why."""
 
     rows: frozenset[int] = frozenset()
     notes: list[str] = field(default_factory=list)
 
 
-def wishes_told(trace: Trace) -> list[str]:
-    """The columns in which any job asks for more than GPUs."""
-    blank = trace.jobs.select(pl.col(WISHES).is_null() | (pl.col(WISHES).cast(pl.String) == ""))
-    return [name for name in WISHES if not blank[name].all()]
+def used_demand_columns(trace: Trace) -> list[str]:
+    """Those of DEMAND_COLUMNS in which any job has a value."""
+    columns = pl.col(DEMAND_COLUMNS)
+    blank = trace.jobs.select(columns.is_null() | (columns.cast(pl.String) == ""))
+    return [name for name in DEMAND_COLUMNS if not blank[name].all()]
 
 
 def demand_of(
@@ -35,7 +37,7 @@ def demand_of(
     memory_gib: float | None = None,
     cpu_speed: float | None = None,
 ) -> Demand:
-    """What a row of a trace asks for."""
+    """The demand in a row of a trace."""
     memory = None if memory_gib is None else round(memory_gib * GIB)
     return Demand(
         gpus, gpu_type=gpu_type or None, cpus=cpus, memory_bytes=memory, cpu_speed=cpu_speed or None
@@ -43,19 +45,19 @@ def demand_of(
 
 
 def rejections(trace: Trace, cluster: Cluster) -> Rejections:
-    """Those larger than the cluster, and those that ask for what no node has."""
+    """The jobs that are larger than the cluster, and those that ask for what no node has."""
     large = trace.jobs["gpus"] > cluster.gpus
     found = set(large.arg_true().to_list())
     notes = []
     if found:
         notes.append(f"{_jobs(len(found))} rejected: larger than the cluster's {cluster.gpus:,} GPUs")
-    reasons: dict[str, list[str]] = {}  # and who has them
-    if wishes := [name for name in wishes_told(trace) if name != "cpu_speed"]:
+    reasons: dict[str, list[str]] = {}  # by reason: the ids of its jobs
+    if columns := [name for name in used_demand_columns(trace) if name != "cpu_speed"]:
         known: dict[tuple[object, ...], str] = {}
-        for row, (id, *asked) in enumerate(trace.jobs.select("id", "gpus", *wishes).iter_rows()):
+        for row, (id, *asked) in enumerate(trace.jobs.select("id", "gpus", *columns).iter_rows()):
             key = tuple(asked)
             if key not in known:
-                demand = demand_of(asked[0], **dict(zip(wishes, asked[1:], strict=True)))
+                demand = demand_of(asked[0], **dict(zip(columns, asked[1:], strict=True)))
                 known[key] = unmet(demand, cluster.nodes)
             if known[key] and row not in found:
                 found.add(row)

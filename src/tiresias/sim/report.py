@@ -1,7 +1,7 @@
-"""Results as files, and what a grid of results says.
+"""Writes results as files, and summarises a grid of results.
 
-Rules: the same results give the same bytes, whatever the hash seed; a file appears whole or not at all,
-except a sweep's table, which grows by a line a cell and survives a kill at any instant.
+Rules: the same results give the same bytes, whatever the hash seed. A file appears as a whole or not at all,
+except the table of a sweep, which grows by one line per cell and survives a kill at any instant.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ SUMMARY_KEYS = (
     "wall_s",
 )
 WORDS = ("policy", "placer", "network", "models")
-"""The figures that are no numbers."""
+"""The values of a summary that are not numbers."""
 SWEEP_KEYS = ("key", "version", "trace", "seed", "cluster", "policy", "options", "preemption_cost_s")
 SWEEP_COLUMNS = (*SWEEP_KEYS, *(name for name in SUMMARY_KEYS if name != "policy"))
 
 
 def to_json(value: Any) -> str:
-    """JSON for people and programs; a figure that does not exist (no job finished) is null."""
+    """Indented JSON; a figure that does not exist, because no job finished, is null."""
     return json.dumps(_finite(value), indent=2, allow_nan=False)
 
 
@@ -96,7 +96,7 @@ def _finite(value: Any) -> Any:
 
 
 def make_directory(path: Path) -> None:
-    """Make the directory before time is spent on what goes into it."""
+    """Make the directory; call this before time is spent on what goes into it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -119,13 +119,13 @@ def write_result(result: Result, directory: Path) -> list[Path]:
 
 
 def write_comparison(results: Sequence[Result], directory: Path) -> list[Path]:
-    """Write each result into a directory named like what sets it apart, and plots of them all."""
+    """Write each result into a directory of its own, and plots of all results; return the paths."""
     from tiresias.sim import placement_plots, plots
 
     summaries = [result.summary() for result in results]
     written = [
         path
-        for name, result in zip(told_apart(summaries), results, strict=True)
+        for name, result in zip(short_names(summaries), results, strict=True)
         for path in write_result(result, directory / name)
     ]
     written.append(_write(directory / "summary.json", _writes_text(to_json(summaries) + "\n")))
@@ -137,14 +137,14 @@ def write_comparison(results: Sequence[Result], directory: Path) -> list[Path]:
 
 
 def write_picture(moment: Moment, cluster: Cluster, title: str, directory: Path) -> Path:
-    """Write cluster.png: who is where at a moment."""
+    """Write cluster.png, which shows where each job is at a moment."""
     from tiresias.sim import placement_plots
 
     path = directory / "cluster.png"
     return _write(path, lambda part: placement_plots.draw_cluster(moment, cluster, title, part))
 
 
-def told_apart(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+def short_names(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
     """A short name for each of several results: its policy, its placer, or both, whichever differ."""
     if len({each["placer"] for each in summaries}) < 2:
         return [each["policy"] for each in summaries]
@@ -184,12 +184,12 @@ class SweepRow:
     seed: int | None
     cluster: str
     policy: str
-    options: str  # as key=value, separated by blanks
+    options: str  # as key=value, separated by spaces
     preemption_cost_s: float
     figures: dict[str, Value] = field(default_factory=dict)  # SUMMARY_KEYS without the policy
 
     def number(self, name: str) -> float:
-        """The figure, or not-a-number where there is none because no job finished."""
+        """The figure, or NaN if there is none because no job finished."""
         figure = self.figures[name]
         return math.nan if figure is None else float(figure)
 
@@ -203,7 +203,7 @@ class SweepRow:
 
 
 class SweepFile:
-    """A sweep's table on disk, open for one writer; `rows` are those of finished cells, by key."""
+    """The table of a sweep on disk, locked for one writer; `rows` holds the finished cells by key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -255,12 +255,12 @@ class SweepFile:
         header = ",".join(SWEEP_COLUMNS)
         if not (lines[:1] == [header] or (not lines and header.startswith(content.decode(errors="replace")))):
             raise InputError(
-                f"{self.path} exists and is no table of a sweep of this version; choose another --out"
+                f"{self.path} exists and is not the table of a sweep of this version; choose another --out"
             )
         for number, cells in enumerate(csv.reader(lines[1:]), start=2):
             row = _parsed(cells, f"{self.path}:{number}")
             self.rows[row.key] = row
-        if len(whole) < len(content):  # a kill tore the last line: that cell runs again
+        if len(whole) < len(content):  # a kill left half a line: that cell runs again
             os.truncate(self.path, len(whole))
         if not lines:
             self._append(SWEEP_COLUMNS)
@@ -298,7 +298,7 @@ class Point:
     seeds: int
     means: dict[str, float]
     is_best: bool = False  # the lowest average JCT on its cluster
-    is_pareto: bool = False  # no other has as few GPUs and a lower average JCT
+    is_pareto: bool = False  # no other point has at most as many GPUs and a lower average JCT
 
     @property
     def gpus(self) -> int:
@@ -310,9 +310,9 @@ class Point:
 
 
 def frontier(rows: Iterable[SweepRow]) -> list[Point]:
-    """The grid's points by size, cluster and average JCT, the best and the Pareto-optimal marked.
+    """The points of a grid by size, cluster and average JCT, the best and the Pareto-optimal ones marked.
 
-    Only points measured alike are compared: with all the seeds, and with as few jobs rejected as any.
+    Only comparable points can be marked: those with all seeds and with the fewest rejected jobs.
     """
     groups: dict[tuple[str, str, str], list[SweepRow]] = {}
     for row in rows:
@@ -322,11 +322,11 @@ def frontier(rows: Iterable[SweepRow]) -> list[Point]:
         for names, group in groups.items()
     ]
     points.sort(key=lambda each: (each.gpus, each.cluster, each.avg_jct_s, each.policy, each.options))
-    alike = _alike(points)
-    for point in alike:
-        rivals = [each for each in alike if each.cluster == point.cluster]
+    comparable = _comparable(points)
+    for point in comparable:
+        rivals = [each for each in comparable if each.cluster == point.cluster]
         point.is_best = point.avg_jct_s == min(each.avg_jct_s for each in rivals)
-        point.is_pareto = not any(_dominates(each, point) for each in alike)
+        point.is_pareto = not any(_dominates(each, point) for each in comparable)
     return points
 
 
@@ -337,7 +337,7 @@ def _mean(rows: Sequence[SweepRow], name: str) -> float:
     return math.fsum(row.number(name) for row in rows) / len(rows)
 
 
-def _alike(points: Sequence[Point]) -> list[Point]:
+def _comparable(points: Sequence[Point]) -> list[Point]:
     measured = [point for point in points if math.isfinite(point.avg_jct_s)]
     seeds = max((point.seeds for point in measured), default=0)
     rejected = min((point.means["rejected_jobs"] for point in measured), default=0)

@@ -1,4 +1,4 @@
-"""What a simulation measured."""
+"""Records what happens in a simulation, and holds the result."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TIMELINE_ROWS = 1 << 20  # beyond this every second row is dropped
 
 
 class Recorder:
-    """Collects one row an ended job and one row a change of the cluster's use; `spent` is the World's."""
+    """Collects one row per ended job and one row per change of the cluster's use; `spent` is the World's."""
 
     def __init__(self, spent: dict[JobId, Spent]) -> None:
         self._spent = spent
-        self.rows = array("q")  # position of the job in the trace
-        self.counts = array("q")  # runs, preemptions, moved_resumes by turns
-        self.times = array("d")  # first start, end, seconds held, service, lost, nodes x seconds, refused
+        self.rows = array("q")  # index of the job in the trace
+        self.counts = array("q")  # COUNTS of each job, one after the other
+        self.times = array("d")  # TIMES of each job, one after the other
         self.at = array("d")
-        self.use = array("q")  # busy GPUs, running, waiting by turns
-        self._noted_at = -INFINITY
-        self._latest = (-INFINITY, (0, 0, 0))  # what was seen last, noted or not
+        self.use = array("q")  # busy GPUs, running jobs, waiting jobs, one after the other
+        self._stored_at = -INFINITY
+        self._latest = (-INFINITY, (0, 0, 0))  # the latest use, stored or not
         self._stride = 1
         self._skipped = 0
 
@@ -49,31 +49,31 @@ class Recorder:
         )
 
     def watch(self, state: State) -> Callable[[float], None]:
-        """A function that notes the cluster's use at an instant; at one instant the last word counts."""
+        """A function that stores the cluster's use at an instant; of calls at one instant the last counts."""
         ledger, runs, jobs = state.ledger, state.runs, state.jobs
         gpus = ledger.gpus
         free = active = running = 0
 
-        def note(at: float) -> None:
+        def store(at: float) -> None:
             nonlocal free, active, running
             if ledger.free == free and len(jobs) == active and len(runs) == running:
                 return
             free, active, running = ledger.free, len(jobs), len(runs)
             now = (gpus - free, running, active - running)
             self._latest = (at, now)
-            if self._noted_at == at:
+            if self._stored_at == at:
                 self.use[-3:] = array("q", now)
                 return
             self._skipped += 1
             if self._skipped >= self._stride:
                 self._skipped = 0
-                self._noted_at = at
+                self._stored_at = at
                 self.at.append(at)
                 self.use.extend(now)
                 if len(self.at) >= TIMELINE_ROWS:
                     self._thin()
 
-        return note
+        return store
 
     def _thin(self) -> None:
         self.at = self.at[::2]
@@ -82,34 +82,34 @@ class Recorder:
             kept.extend(self.use[row : row + 3])
         self.use = kept
         self._stride *= 2
-        self._noted_at = self.at[-1]
+        self._stored_at = self.at[-1]
 
     def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:
-        """A row a finished job, in the trace's order."""
+        """One row per finished job, in the order of the trace."""
         measured = pl.DataFrame(
             {"row": pl.Series(self.rows, dtype=pl.Int64)}
-            | _by_turns(self.counts, COUNTS, pl.Int64())
-            | _by_turns(self.times, TIMES, pl.Float64())
+            | _interleaved(self.counts, COUNTS, pl.Int64())
+            | _interleaved(self.times, TIMES, pl.Float64())
         )
-        told = trace.select("id", "gpus", "submitted_at", "duration_s", "user", "tenant", "model")
-        told = told.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
-        joined = told.join(measured, on="row", how="inner", maintain_order="left")
+        submitted = trace.select("id", "gpus", "submitted_at", "duration_s", "user", "tenant", "model")
+        submitted = submitted.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+        joined = submitted.join(measured, on="row", how="inner", maintain_order="left")
         jct_s = pl.col("finished_at") - pl.col("submitted_at")
         joined = joined.with_columns(jct_s=jct_s)
-        worked_s = pl.col("held_s") - pl.col("lost_s")
+        worked_s = pl.col("executed_s") - pl.col("lost_s")
         joined = joined.with_columns(
-            wait_s=(pl.col("jct_s") - pl.col("held_s")).clip(lower_bound=0.0),
-            nodes=pl.col("node_s") / pl.col("held_s"),
-            # Rounded, for sums of seconds in different orders are not quite the same.
+            wait_s=(pl.col("jct_s") - pl.col("executed_s")).clip(lower_bound=0.0),
+            nodes=pl.col("node_s") / pl.col("executed_s"),
+            # Rounded because sums of seconds in different orders differ in their last digits.
             slowdown=(worked_s / pl.col("duration_s")).round(6).clip(lower_bound=1.0),
         )
         return joined.select(JOB_COLUMNS)
 
     def timeline(self) -> pl.DataFrame:
-        """The use of the cluster at each instant that changed it; a thinned one keeps its end."""
+        """The use of the cluster at each instant that changed it; thinned if long, but with its last row."""
         at, use = self._latest
-        if self._noted_at < at:
-            self._noted_at = at
+        if self._stored_at < at:
+            self._stored_at = at
             self.at.append(at)
             self.use.extend(use)
         return pl.DataFrame(
@@ -123,14 +123,20 @@ class Recorder:
 
 
 COUNTS = ("runs", "preemptions", "moved_resumes")
-TIMES = ("first_started_at", "finished_at", "held_s", "service_gpu_s", "lost_s", "node_s", "fragmented_s")
+TIMES = (
+    "first_started_at",
+    "finished_at",
+    "executed_s",
+    "service_gpu_s",
+    "lost_s",
+    "node_s",  # nodes x seconds
+    "fragmented_s",
+)
 
 
-def _by_turns(values: array[Any], names: tuple[str, ...], kind: pl.DataType) -> dict[str, pl.Series]:
-    """The columns of an array that holds one value of each by turns."""
-    return {
-        name: pl.Series(values[number :: len(names)], dtype=kind) for number, name in enumerate(names)
-    }
+def _interleaved(values: array[Any], names: tuple[str, ...], kind: pl.DataType) -> dict[str, pl.Series]:
+    """The columns of an array that holds the values of one row after the other."""
+    return {name: pl.Series(values[number :: len(names)], dtype=kind) for number, name in enumerate(names)}
 
 
 JOB_COLUMNS = [
@@ -157,7 +163,7 @@ JOB_COLUMNS = [
 
 @dataclass(slots=True)
 class Result:
-    """One policy on one trace on one cluster."""
+    """What was measured of one policy on one trace on one cluster; the reference is results.md."""
 
     policy: str
     placer: str
@@ -172,18 +178,18 @@ class Result:
     wall_s: float
     lost_gpu_s: float
     progress_gpu_s: float  # GPU-seconds of progress on GPUs, unfinished jobs included
-    migrations: int = 0  # runs that were told to move to make a place for another
+    migrations: int = 0  # runs that were stopped to make a hole for another gang
     interrupted: bool = False
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
     notes: list[str] = field(default_factory=list)
-    rejections: list[str] = field(default_factory=list)  # why jobs were rejected, for people
-    network: str = OFF  # its name, or none: placement costs nothing
-    models: str = ""  # where the models of the jobs are from; empty: nobody asked
+    rejections: list[str] = field(default_factory=list)  # sentences that say why jobs were rejected
+    network: str = OFF  # its name, or `none`: the allocation of a run does not affect its speed
+    models: str = ""  # where the models of the jobs are from; empty: models were not needed
     on_cpus: OnCPUs | None = None  # None: no node offers CPUs
 
     def summary(self) -> dict[str, Any]:
-        """The figures of `--json`, in its order; null where nothing finished."""
+        """The figures of `--json`, in its order; None where nothing finished."""
         jobs = self.jobs
         jct, wait = jobs["jct_s"], jobs["wait_s"]
         makespan_s = None
@@ -191,7 +197,7 @@ class Result:
             makespan_s = float(jobs["finished_at"].max() - jobs["submitted_at"].min())  # type: ignore[operator,arg-type]
         gpus = self.cluster.gpus
         span_s = self.simulated_s if self.unfinished_jobs else makespan_s
-        speed = sum(node.gpus * node.speed for node in self.cluster.nodes)  # of all GPUs together
+        speed = sum(node.gpus * node.speed for node in self.cluster.nodes)  # of all GPUs
         used = self.progress_gpu_s / (speed * span_s) if span_s else None
         return {
             "policy": self.policy,
@@ -219,7 +225,7 @@ class Result:
         }
 
     def _cpu_figures(self) -> dict[str, Any]:
-        """What CPUs did, where there are nodes that offer them."""
+        """Figures of runs on CPUs, if there are nodes that offer them."""
         if self.on_cpus is None:
             return {}
         work = self.progress_gpu_s + self.on_cpus.work_gpu_s
@@ -231,7 +237,7 @@ class Result:
         }
 
     def _placement(self) -> dict[str, Any]:
-        """What where the jobs ran did to them; slowdowns are those of jobs that can be spread."""
+        """Figures of placement; slowdowns are means over jobs of several GPUs, which can be spread."""
         jobs = self.jobs
         gangs = jobs.filter(pl.col("gpus") > 1)
         work = (gangs["duration_s"] * gangs["gpus"]).to_numpy()

@@ -1,11 +1,11 @@
-"""`simulate`: one call from a trace to a Result."""
+"""`simulate`: replay a trace on a cluster under a policy, in one call."""
 
 from __future__ import annotations
 
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from typing import Any
 import polars as pl
 
 import tiresias.placers
-import tiresias.policies  # noqa: F401  (both for what they register)
+import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core.controller import Controller
 from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
 from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, placers
 from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.clusters import Machines
-from tiresias.sim.cpus import cpu_nodes_of, require_cpus, told_of_cpus, with_cpu_speed
+from tiresias.sim.cpus import cpu_nodes_of, require_cpus, with_cpu_speed, with_cpu_use
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
@@ -31,7 +31,7 @@ from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds
 from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
-from tiresias.sim.rejections import Rejections, demand_of, rejections, wishes_told
+from tiresias.sim.rejections import Rejections, demand_of, rejections, used_demand_columns
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.speeds import NodeSpeeds, differ
 from tiresias.sim.trace import Trace
@@ -40,7 +40,8 @@ from tiresias.sim.world import World
 __all__ = ["simulate"]
 
 Progress = Callable[[int, int, float], None]
-SECONDS_BETWEEN_REPORTS = 0.2
+"""Called with (jobs done, jobs in all, virtual instant) a few times per second."""
+PROGRESS_EVERY_S = 0.2
 DEFAULT_PLACER = "packed"
 
 
@@ -63,45 +64,46 @@ def simulate(
 ) -> Result:
     """Replay a trace on a cluster under a policy.
 
-    `trace` is a path, a `builtin:` name, a Trace or a data frame with at least submitted_at, gpus and
-    duration_s; `cluster` a Cluster or a description such as "64x8". Without a placer it is the one that the
-    policy or the cluster names. With a network (the cluster's own, or the one named here) runs are slower
-    where they are spread, and jobs whose model is not known get one from `models`; on nodes that differ they
-    go at the speed of the slowest. `cpu_speed` is that on CPUs of jobs that do not tell it; where nodes have
-    CPUs only, policies that preempt let jobs run there while the GPUs are full, unless `use_cpus` says
-    otherwise. A `moment` is filled in when its instant has come. Interrupted by Ctrl-C it returns what was
-    measured so far.
+    - `trace`: a path, a `builtin:` name, a Trace, or a data frame with at least submitted_at, gpus and
+      duration_s.
+    - `cluster`: a Cluster, Machines, or a description such as "64x8".
+    - `placer`: by default the one that the policy names, otherwise the one that the cluster names.
+    - `network`: by default that of the cluster. With a network, runs that are spread over nodes are slower,
+      and jobs whose model is not known get one from `models`.
+    - `cpu_speed`: the speed on CPUs, relative to GPUs, of jobs that do not state one. On nodes with CPUs
+      only, policies that preempt let jobs run while the GPUs are full, unless `use_cpus` says otherwise.
+    - `journal`: a file to which all facts are written as JSON lines.
+    - `moment`: is filled in with the use of the slots at its instant.
+
+    A KeyboardInterrupt ends the simulation, and the result has what was measured until then.
     """
     machines = machines_of(cluster)
-    cluster = machines.cluster
-    require_cpus(cpu_speed, use_cpus, cluster)
-    trace = with_cpu_speed(_trace(trace), cpu_speed)
-    who = told_of_cpus(_policy(policy, options), use_cpus)
+    require_cpus(cpu_speed, use_cpus, machines.cluster)
+    replayed = with_cpu_speed(_trace(trace), cpu_speed)
+    chosen_policy = with_cpu_use(_policy(policy, options), use_cpus)
     fabric = chosen_fabric(network, machines)
-    where = _placer(placer, who, machines, fabric)
-    told_models = ""
+    chosen_placer = _placer(placer, chosen_policy, machines, fabric)
+    models_from = ""
     if fabric is not None or models is not None:
-        trace, told_models = with_models(trace, models or Mix())
-    controller = Controller(State(cluster), who, where)
-    world = _world(preemption_cost_s, cluster)
-    speed_model = _speeds(speed_model, fabric, cluster, world)
+        replayed, models_from = with_models(replayed, models or Mix())
+    controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
+    world = _world(preemption_cost_s, machines.cluster)
     recorder = Recorder(world.spent)
-    rejected = rejections(trace, cluster)
-    with ExitStack() as stack:
-        write = stack.enter_context(journal_to(journal)) if journal is not None else None
+    rejected = rejections(replayed, machines.cluster)
+    with nullcontext() if journal is None else journal_to(journal) as write:
         engine = Engine(
             controller,
             world,
-            jobs_of(trace, rejected.rows),
+            jobs_of(replayed, rejected.rows),
             recorder.end,
-            speed_model=speed_model,
+            speed_model=_speeds(speed_model, fabric, machines.cluster, world),
             journal=write,
             on_instant=recorder.watch(controller.state),
             moment=moment,
         )
-        wall_s, interrupted = _run(engine, recorder, len(trace) - len(rejected.rows), progress)
-    result = _result(trace, cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
-    result.network, result.models = fabric.name if fabric is not None else OFF, told_models
+        wall_s, interrupted = _run(engine, recorder, len(replayed) - len(rejected.rows), progress)
+    result = _result(replayed, machines.cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
+    result.network, result.models = fabric.name if fabric is not None else OFF, models_from
     return result
 
 
@@ -112,22 +114,22 @@ def machines_of(cluster: Cluster | Machines | str) -> Machines:
 
 
 def chosen_fabric(network: str | Fabric | None, machines: Machines) -> Fabric | None:
-    """The network asked for, else the cluster's own."""
+    """The network that the caller names, otherwise that of the cluster."""
     if network is None:
         return machines.fabric
     return fabric_of(network) if isinstance(network, str) else network
 
 
 def placer_name(placer: str | None, policy: type[Policy], machines: Machines) -> str:
-    """The placer asked for, else the one that the policy names, else the one that the cluster names."""
+    """The placer that the caller names, otherwise the policy, otherwise the cluster."""
     return placer or getattr(policy, "placer", "") or machines.placer or DEFAULT_PLACER
 
 
-def _placer(placer: str | Placer | None, who: Policy, machines: Machines, fabric: Fabric | None) -> Placer:
-    """The placer, told of the network if it asks."""
+def _placer(placer: str | Placer | None, policy: Policy, machines: Machines, fabric: Fabric | None) -> Placer:
+    """The placer, with the network as an option if it has that option."""
     if isinstance(placer, Placer):
         return placer
-    name = placer_name(placer, type(who), machines)
+    name = placer_name(placer, type(policy), machines)
     known = {each.name for each in fields(placers.get(name).Options)}
     given = {key: value for key, value in placer_options(fabric).items() if key in known}
     made: Placer = placers.make(name, given)
@@ -143,7 +145,7 @@ def _world(preemption_cost_s: float, cluster: Cluster) -> World:
 def _speeds(
     given: SpeedModel | None, fabric: Fabric | None, cluster: Cluster, world: World
 ) -> SpeedModel | None:
-    """How fast runs go where they are: by what the network leaves, who shares the node, and the node."""
+    """What gives runs their speed: shared links, gangs that share a node, and the speed of the nodes."""
     found = given
     if fabric is not None and given is None:
         found = NetworkSpeeds(fabric, cluster, world.runs)
@@ -169,16 +171,16 @@ def _result(
     interrupted: bool,
 ) -> Result:
     controller, world = engine.controller, engine.world
-    who, where = controller.policy, controller.placer
+    policy, placer = controller.policy, controller.placer
     jobs = recorder.jobs(trace.jobs)
     unfinished = len(trace) - len(rejected.rows) - jobs.height
     notes = []
     if unfinished and not interrupted:
-        notes.append(f"{unfinished} jobs never got to the end: the placer {where.name} went on refusing them")
+        notes.append(f"{unfinished} jobs did not finish: the placer {placer.name} refused to place them")
     return Result(
-        policy=who.name,
-        placer=where.name,
-        options=asdict(who.options),
+        policy=policy.name,
+        placer=placer.name,
+        options=asdict(policy.options),
         cluster=cluster,
         preemption_cost_s=world.preemption_cost_s,
         trace_name=trace.name,
@@ -210,19 +212,19 @@ def _policy(policy: str | Policy | type[Policy], options: Mapping[str, Any] | No
 
 
 def _run(engine: Engine, recorder: Recorder, total: int, progress: Progress | None) -> tuple[float, bool]:
-    """Run to the end or to Ctrl-C: (seconds it took, whether it was interrupted)."""
-    reported = start = time.perf_counter()
+    """Run to the end or to a KeyboardInterrupt; return the seconds it took and whether it was interrupted."""
+    shown = start = time.perf_counter()
 
     def watch(at: float) -> None:
-        nonlocal reported
+        nonlocal shown
         now = time.perf_counter()
-        if progress is not None and now - reported >= SECONDS_BETWEEN_REPORTS:
-            reported = now
+        if progress is not None and now - shown >= PROGRESS_EVERY_S:
+            shown = now
             progress(len(recorder.rows), total, at)
 
     interrupted = False
     collecting = gc.isenabled()
-    gc.disable()  # nothing here is cyclic garbage, and looking for some costs a fifth of the time
+    gc.disable()  # nothing here is cyclic garbage, and the search for it costs a fifth of the time
     try:
         engine.run(watch)
     except KeyboardInterrupt:
@@ -234,18 +236,18 @@ def _run(engine: Engine, recorder: Recorder, total: int, progress: Progress | No
 
 
 def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
-    """GPU-seconds of work done, by the jobs that finished and by those still under way; also on CPUs."""
+    """GPU-seconds of work done by finished and by active jobs, including work on CPUs."""
     state = controller.state
     done = (finished["duration_s"] * finished["gpus"]).sum()
     return float(done) + sum(job.progress_at(state.at) * job.gpus for job in state.jobs.values())
 
 
 def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Job]:
-    """The trace's jobs in order of submission, made as they are needed; ids are positions in the trace."""
+    """The jobs of the trace in order of submission, made as they are needed; ids are indices in the trace."""
     columns = ("submitted_at", "duration_s", "user", "tenant", "name", "group", "priority", "model")
-    told = pl.col("preemption_cost_s"), pl.col("preemptible").fill_null(True)
-    wishes = wishes_told(trace)
-    rows = trace.jobs.select(*columns, *told, "gpus", *wishes).iter_rows()
+    preemption = pl.col("preemption_cost_s"), pl.col("preemptible").fill_null(True)
+    demand_columns = used_demand_columns(trace)
+    rows = trace.jobs.select(*columns, *preemption, "gpus", *demand_columns).iter_rows()
     priorities = {str(p): p for p in Priority}
     demands: dict[tuple[Any, ...], Demand] = {}
     for id, row in enumerate(rows):
@@ -254,7 +256,8 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
         at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible = row[:10]
         demand = demands.get(asked := row[10:])
         if demand is None:
-            demand = demands[asked] = demand_of(asked[0], **dict(zip(wishes, asked[1:], strict=True)))
+            demand = demand_of(asked[0], **dict(zip(demand_columns, asked[1:], strict=True)))
+            demands[asked] = demand
         yield Job(
             JobId(id),
             demand,

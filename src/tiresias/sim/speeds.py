@@ -1,9 +1,8 @@
-"""How fast runs go on nodes that differ: at the speed of the slowest node, times what the network leaves.
+"""The speed of runs on nodes that differ in speed.
 
-On CPUs that is the speed of the slowest node times what the job says; the network has no say there.
-
-A SpeedModel around another one (or none). The other's answers are those for nodes of speed 1; that a faster
-GPU waits for the network for a larger part of its time is not modelled.
+Rules: a run goes at the speed of its slowest node, times the speed that another SpeedModel (the network's)
+gives for nodes of speed 1. On CPUs it goes at the speed of the slowest node times the `cpu_speed` of its job,
+and the network has no effect. Not modelled: a faster GPU waits for the network for more of its time.
 """
 
 from __future__ import annotations
@@ -41,5 +40,5 @@ class NodeSpeeds:
 
 
 def differ(cluster: Cluster) -> bool:
-    """Whether any node is faster or slower than a job's duration is told for, or has CPUs only."""
+    """Whether any node has CPUs only, or a speed other than that to which the durations of jobs refer."""
     return any(node.speed != 1.0 or not node.gpus for node in cluster.nodes)

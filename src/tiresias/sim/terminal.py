@@ -1,7 +1,7 @@
-"""Cumulative distributions drawn with characters, for a terminal or a log file.
+"""Draws cumulative distributions with characters, for a terminal or a log file.
 
-Rules: a pure function of the values and the room there is. With colour each curve is a line of braille
-dots in its own colour; without colour each curve has its own character, so that a plot pasted into a
+Rules: a pure function of the values and the size of the plot. With colour each curve is a line of braille
+dots in its own colour; without colour each curve has its own character, so that a plot that is pasted into a
 message can still be read.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 COLOURS = ("bright_blue", "yellow", "cyan", "magenta", "red", "green", "white")
-"""The terminal's own colours, so that they suit its background; red and green come last together."""
+"""The terminal's own colours, so that they suit its background; red and green come late in the list."""
 
 MARKERS = "ox+*#@%&=~"
 MIN_WIDTH = 40
@@ -42,7 +42,7 @@ MORE_TICKS: tuple[tuple[float, str], ...] = (
     (10800, "3h"),
     (43200, "12h"),
 )
-"""Also shown where fewer than five of TICKS are in sight."""
+"""Also shown where fewer than five of TICKS are within the axis."""
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille character, by row and column."""
 
@@ -57,9 +57,9 @@ def cdf(
     unicode: bool = True,
     colour: bool = True,
 ) -> Text:
-    """The share of values up to each duration in seconds, one curve a name, on a log axis.
+    """Draw the share of values up to each duration in seconds, one curve per name, on a log axis.
 
-    Returns a hint instead of a plot where `width` is below MIN_WIDTH characters.
+    The result is a hint instead of a plot if `width` is below MIN_WIDTH characters.
     """
     curves = {name: np.sort(np.asarray(values, dtype=np.float64)) for name, values in series.items()}
     curves = {name: values[np.isfinite(values)] for name, values in curves.items()}
@@ -87,7 +87,7 @@ def _span(curves: Sequence[Values]) -> tuple[float, float]:
 
 
 def _levels(values: Values, low: float, high: float, points: int, levels: int) -> list[tuple[int, int]]:
-    """The curve as (place along the axis, level from the top), from its first step up to its last."""
+    """The curve as (x, level from the top), from its first step to its last."""
     at = np.geomspace(low, high, points)
     count = np.searchsorted(values, at * (1 + 1e-9), side="right")
     level = np.rint((1 - count / values.size) * (levels - 1)).astype(np.int64)
@@ -138,7 +138,7 @@ def _with_shares(rows: list[Text], unicode: bool) -> list[Text]:
 
 
 def _axis(low: float, high: float, columns: int, unicode: bool) -> list[Text]:
-    """The axis of durations: a line with ticks, and their labels where they do not touch."""
+    """The axis of durations: a line with ticks, and labels where they do not touch."""
     corner, line, tick = ("└", "─", "┬") if unicode else ("+", "-", "+")
     axis = [line] * columns
     labels = [" "] * (columns + 7)

@@ -1,4 +1,4 @@
-"""A trace: the jobs a simulation replays, as one table."""
+"""A trace: the jobs that a simulation replays, as one table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 SCHEMA: dict[str, pl.DataType] = {
     "id": pl.String(),  # as the source names it; unique
-    "submitted_at": pl.Float64(),  # epoch seconds (or seconds from the trace's start, where it has no date)
+    "submitted_at": pl.Float64(),  # epoch seconds, or seconds from the start of a trace without dates
     "gpus": pl.Int64(),  # >= 1
     "duration_s": pl.Float64(),  # > 0: time at full speed, without waiting
     "user": pl.String(),  # "" where unknown, like the following
@@ -22,12 +22,12 @@ SCHEMA: dict[str, pl.DataType] = {
     "gpu_type": pl.String(),  # "": any
     "cpus": pl.Int64(),  # cores for the whole gang; null: its share
     "memory_gib": pl.Float64(),  # for the whole gang; null: its share
-    "cpu_speed": pl.Float64(),  # on CPUs, of its speed on GPUs; 0: cannot run there; null: what is asked for
+    "cpu_speed": pl.Float64(),  # speed on CPUs / speed on GPUs; 0: cannot run there; null: --cpu-speed
 }
 
 
 OPTIONAL = ("preemption_cost_s", "preemptible", "cpus", "memory_gib", "cpu_speed")
-"""The columns that may hold nulls."""
+"""The columns that may contain nulls."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Trace:
     name: str
     jobs: pl.DataFrame
     format: str = "tiresias"
-    skipped_rows: int = 0  # bad rows left out because the user said so
-    notes: list[str] = field(default_factory=list)  # what the reader left out or assumed, for people
+    skipped_rows: int = 0  # bad rows that were left out because the user asked for it
+    notes: list[str] = field(default_factory=list)  # sentences: what the reader left out or assumed
 
     def __len__(self) -> int:
         return self.jobs.height

@@ -1,7 +1,7 @@
-"""The simulated machines: the ground truth of what runs, how far it got, and what a preemption costs.
+"""The simulated machines: the ground truth of what runs, how much work is done and what preemptions cost.
 
-One preemption costs `cost_s`: a sixth while saving (on the old slots), the rest while loading (on the new
-ones). Neither makes progress. The World answers commands with facts, at the instants it puts on its heap.
+Rules: a preemption costs `cost_s` seconds without progress: one sixth of it for saving, on the old slots, and
+the rest for loading, on the new ones. The World answers commands with facts, at the instants on its heap.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tiresias.core.model import INFINITY, Job, JobId, RunId
 SAVING = 1 / 6  # share of a preemption's cost
 
 FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
-EXIT, START = 0, 1  # priorities at one instant: who leaves goes first
+EXIT, START = 0, 1  # priorities at one instant: exits go first
 
 Due = tuple[float, int, int, "WorldRun"]
 
 
 class WorldRun:
-    """A run as the machines know it. It works from `works_from` on, `speed` seconds of work a second."""
+    """A run on the simulated machines. From `works_from` on it does `speed` seconds of work per second."""
 
     __slots__ = (
         "began_s",
@@ -44,11 +44,11 @@ class WorldRun:
     ):
         self.id = id
         self.job = job
-        self.gpus = job.demand.gpus  # that it holds: none on CPUs
-        self.nodes = nodes  # positions in the cluster
+        self.gpus = job.demand.gpus  # GPUs that it holds; 0 on CPUs
+        self.nodes = nodes  # indices in the cluster
         self.started_at = started_at
         self.works_from = works_from
-        self.began_s = self.done_s = done_s  # work of the whole job done at first, and at works_from
+        self.began_s = self.done_s = done_s  # work of the job that is done at its start, and at works_from
         self.speed = 1.0
         self.exits_at = INFINITY
         self.cause = FINISHED
@@ -56,7 +56,7 @@ class WorldRun:
 
 
 class Spent:
-    """What the runs of a job that have exited took."""
+    """What the exited runs of a job took."""
 
     __slots__ = ("first_started_at", "lost_s", "moved_resumes", "node_s", "nodes")
 
@@ -65,43 +65,43 @@ class Spent:
         self.lost_s = 0.0  # seconds without progress
         self.node_s = 0.0  # nodes x seconds
         self.nodes: tuple[int, ...] = ()  # of the last run on GPUs
-        self.moved_resumes = 0  # how often a run was on GPUs of other nodes than the one before
+        self.moved_resumes = 0  # how many runs were on other nodes than the run before
 
 
 class OnCPUs:
-    """What runs on CPUs were and did."""
+    """How much ran on CPUs."""
 
     __slots__ = ("jobs", "runs", "work_gpu_s")
 
     def __init__(self) -> None:
         self.runs = 0
-        self.jobs = 0  # that ended there
-        self.work_gpu_s = 0.0  # work of theirs that has exited, in seconds on GPUs x GPUs
+        self.jobs = 0  # jobs whose last run was there
+        self.work_gpu_s = 0.0  # work of exited runs, in GPUs x seconds on GPUs
 
 
 class World:
-    """Runs started by commands; `heap` holds what will happen, by (instant, priority, sequence)."""
+    """The runs that commands have started; `heap` has what will happen, by (instant, priority, sequence)."""
 
     def __init__(self, preemption_cost_s: float, cpu_nodes: frozenset[int] = frozenset()):
         self.preemption_cost_s = preemption_cost_s
         self.on_cpus = OnCPUs()
-        self._cpu_nodes = cpu_nodes  # positions of nodes without GPUs
+        self._cpu_nodes = cpu_nodes  # indices of nodes without GPUs
         self.heap: list[Due] = []
         self.jobs: dict[JobId, Job] = {}
-        self.saved_s: dict[JobId, float] = {}  # work saved by jobs that were stopped
+        self.saved_s: dict[JobId, float] = {}  # saved work of stopped jobs
         self.runs: dict[RunId, WorldRun] = {}
-        self.spent: dict[JobId, Spent] = {}  # of jobs that have run; whoever records their end takes it
+        self.spent: dict[JobId, Spent] = {}  # of jobs that have run; the Recorder removes ended jobs
         self.lost_gpu_s = 0.0
         self._sequence = 0
 
     def cost_s(self, job: Job) -> float:
-        """0 switches all cost off; otherwise what the trace says of the job wins."""
+        """The cost of a preemption of this job: its own if the trace states one, unless the World's is 0."""
         if not self.preemption_cost_s or job.preemption_cost_s is None:
             return self.preemption_cost_s
         return job.preemption_cost_s
 
     def start(self, command: StartRun, at: float) -> f.RunStarted | None:
-        """Start a run; the fact that it works, unless it first has to load."""
+        """Start a run; return the fact that it works, or None if it has to load first."""
         job, run_id = self.jobs[command.job_id], command.run_id
         load_s = done_s = 0.0
         if command.resumes:
@@ -133,7 +133,7 @@ class World:
         self._exit(run, at + save_s)
 
     def set_speed(self, run_id: RunId, speed: float, at: float) -> f.RunProgressed | None:
-        """A run goes at another speed from now on: its end is timed anew."""
+        """Change the speed of a run from now on, and with it the instant of its exit."""
         run = self.runs[run_id]
         if run.cause is PREEMPTED or run.speed == speed:
             return None
@@ -147,7 +147,7 @@ class World:
         return f.RunProgressed(at, run_id, run.done_s, speed)
 
     def happen(self, due: Due) -> f.Fact | None:
-        """What a due entry of the heap turns out to be; None if it was overtaken."""
+        """The fact of a due entry of the heap; None if a later command or speed has superseded the entry."""
         at, priority, _, run = due
         if priority == START:
             if run.cause is PREEMPTED or run.id not in self.runs:
@@ -194,7 +194,7 @@ class World:
         heappush(self.heap, (at, priority, self._sequence, run))
 
     def _progress(self, run: WorldRun, at: float) -> None:
-        """Account the work done until now."""
+        """Add the work done until now."""
         if at > run.works_from:
             run.done_s += (at - run.works_from) * run.speed
             run.works_from = at

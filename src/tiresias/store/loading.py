@@ -11,9 +11,10 @@ from tiresias.core.commands import Command, StartRun, StopRun
 from tiresias.core.model import JobId, Phase
 from tiresias.core.plugins import Policy, policies
 from tiresias.core.state import State
+from tiresias.profiles.known import Profiles
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
-from tiresias.store.profiles import bring_profiles
+from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, Submissions, chosen_of
 from tiresias.store.records import RunRecord
 from tiresias.store.rows import rebuild
@@ -35,10 +36,10 @@ class Loaded:
     notes: dict[JobId, Any]
     open_runs: list[RunRecord]
     commands: list[Command]
+    profiles: Profiles  # that jobs brought along; placers are made with them
 
 
 def loaded(reader: Reader, policy: Policy | None) -> Loaded:
-    bring_profiles(reader)
     rows = reader.rows()
     chosen = chosen_of(rows.chosen)
     if policy is None:
@@ -57,6 +58,7 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
         reader.notes(),
         reader.open_runs(),
         pending_commands(state),
+        profiles_in(reader),
     )
 
 

@@ -14,12 +14,12 @@ from itertools import groupby, pairwise
 
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Fact
-from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
+from tiresias.profiles.known import Profiles
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
-from tiresias.store.profiles import bring_profiles
+from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, chosen_of
 from tiresias.store.records import StoredFact
 from tiresias.store.rows import Row, from_json, rebuild
@@ -49,6 +49,7 @@ class Replay:
     chosen: Chosen
     since: int
     steps: Iterator[RecordedStep]
+    profiles: Profiles
 
 
 def replay(reader: Reader) -> Replay:
@@ -56,23 +57,24 @@ def replay(reader: Reader) -> Replay:
     bases = [(seq, from_json(body)) for seq, body in reader._all("SELECT seq, body FROM bases ORDER BY seq")]
     if not bases:
         raise StoreError(f"{reader.path}: nothing was ever stored here, so there is nothing to replay")
-    bring_profiles(reader)
+    profiles = profiles_in(reader)
     since, rows = bases[0]
-    policy, _, memory = _made(rows.chosen)
+    policy, _, memory = _made(rows.chosen, profiles)
     restarts = {seq for (seq,) in reader._all("SELECT seq FROM restarts WHERE seq >= ?", since)}
     changes: dict[int, Row] = {}
     for (_, before), (seq, after) in pairwise(bases):
         if before.chosen[:4] != after.chosen[:4]:
             changes[seq] = after.chosen
     steps = _steps(reader.pages(since), restarts, changes)
-    return Replay(rebuild(rows, memory), policy, chosen_of(rows.chosen), since, steps)
+    return Replay(rebuild(rows, memory), policy, chosen_of(rows.chosen), since, steps, profiles)
 
 
-def _made(chosen: Row) -> tuple[Policy, Placer, object]:
+def _made(chosen: Row, profiles: Profiles) -> tuple[Policy, Placer, object]:
     """Policy, placer and memory from a row of the table of policies."""
     what = chosen_of(chosen)
     policy: Policy = policies.make(what.policy, what.options)
-    return policy, placers.make(what.placer, what.placer_options), policy.restore(json.loads(chosen[4]))
+    placer: Placer = placers.make(what.placer, what.placer_options, profiles=profiles)
+    return policy, placer, policy.restore(json.loads(chosen[4]))
 
 
 def _steps(
@@ -100,14 +102,13 @@ class Difference:
 def redecide(story: Replay) -> Difference | None:
     """Hand everything from outside to a Controller again; the first step that comes out otherwise, if any."""
     state, policy, chosen = story.state, story.policy, story.chosen
-    placer: Placer = placers.make(chosen.placer, chosen.placer_options)
+    placer: Placer = placers.make(chosen.placer, chosen.placer_options, profiles=story.profiles)
     controller = Controller(state, policy, placer)
     for recorded in story.steps:
         if recorded.change is not None:
-            policy, placer, state.memory = _made(recorded.change)
+            policy, placer, state.memory = _made(recorded.change, story.profiles)
         if recorded.is_restart:
-            for job in state.jobs.values():  # how long they were refused before, nobody knew any more
-                job.refused_since = INFINITY
+            state.refused_since.clear()  # the manager that was started anew did not know it any more
         if recorded.is_fresh:
             controller = Controller(state, policy, placer)
         step = Step()

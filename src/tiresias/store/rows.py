@@ -1,6 +1,4 @@
-"""A State as rows, and back. What the planner works out by itself (key, admitted, pinned, wakes_at) and what
-follows from the job (gpus, priority …) is not stored.
-"""
+"""A State as rows, and back. What follows from the job (gpus, priority …) is not stored."""
 
 from __future__ import annotations
 
@@ -76,15 +74,14 @@ def rebuild(rows: Rows, memory: Any) -> State:
         job = _job(row)
         state.jobs[job.id] = job
     for row in rows.runs:
-        run = _run(row)
+        run = _run(row, state)
         state.hold(state.jobs[run.job_id], run)
     for node, is_in, out in nodes:  # only now: a run may hold slots that were withdrawn since
         if not is_in:
             state.books_of(node.name).withdraw(node.name)
         for index in json.loads(out):
             state.books_of(node.name).withdraw_slot(node.name, index)
-    for id, since in rows.refused.items():
-        state.jobs[JobId(id)].refused_since = since
+    state.refused_since = {JobId(id): since for id, since in rows.refused.items()}
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
     return state
@@ -107,10 +104,10 @@ def _job(row: Row) -> JobState:
     return job
 
 
-def _run(row: Row) -> Run:
+def _run(row: Row, state: State) -> Run:
     id, job_id, allocation, granted_at, started_at, progress_s, progress_at, speed = row
     slots = tuple((node, mask) for node, mask in json.loads(allocation))
-    run = Run(RunId(id), JobId(job_id), slots, granted_at, progress_s)
+    run = Run(RunId(id), JobId(job_id), slots, state.pool_of(slots), granted_at, progress_s)
     run.started_at = INFINITY if started_at is None else started_at
     run.progress_at = progress_at
     run.speed = speed
@@ -131,9 +128,8 @@ def from_json(text: str) -> Rows:
 
 
 def refused_in(state: State) -> dict[int, float]:
-    """Whom the placer refuses though enough slots are free, and since when."""
-    jobs = state.jobs.values()
-    return {job.id: job.refused_since for job in jobs if job.refused_since != INFINITY}
+    """Since when the placer has refused which jobs though enough slots are free."""
+    return {int(id): since for id, since in state.refused_since.items()}
 
 
 def _filled(rows: Iterable[list[Any]], columns: str, defaults: Row) -> list[Row]:

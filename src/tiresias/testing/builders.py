@@ -1,4 +1,4 @@
-"""Short ways to make what tests are about. Randomness is an argument."""
+"""Functions that build jobs and traces for tests. The source of randomness is an argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[float, int, float]
 
 
 def a_job(id: int, gpus: int = 1, submitted_at: float = 0.0, **more: Any) -> Job:
-    """A job by its number; `more` are fields of Job, of which `demand` may stand for `gpus`."""
+    """A job with this id; `more` are fields of Job. A `demand` among them replaces `gpus`."""
     return Job(JobId(id), more.pop("demand", None) or Demand(gpus), submitted_at, **more)
 
 
@@ -39,7 +39,10 @@ def random_trace(
     longest_s: int = 400,
     whole: bool = True,
 ) -> list[Row]:
-    """Rows of a busy trace. Whole seconds make many ties; the others make none."""
+    """Rows of a busy trace. With `whole` seconds many instants coincide, otherwise none do.
+
+    `gap_s` is about the mean time between submissions, `longest_s` the longest duration.
+    """
     rows: list[Row] = []
     at = 0.0
     for _ in range(jobs):

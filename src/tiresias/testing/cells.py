@@ -1,4 +1,4 @@
-"""Simulations that would be given to workers, carried out in this process: to start workers takes longer."""
+"""Runs the cells of an experiment in this process, which for small ones is faster than worker processes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tiresias.sim.experiment import Cell, simulate_cell
 def run_cells_here(
     cells: Sequence[Cell], replayed: Mapping[int | None, Any], keep: Callable[[Result], Any], **_: Any
 ) -> Iterator[tuple[int, Any]]:
-    """As tiresias.sim.experiment.run_cells, without workers and one after the other."""
+    """A replacement for tiresias.sim.experiment.run_cells without worker processes."""
     for number, cell in enumerate(cells):
         yield number, keep(simulate_cell(cell, replayed[cell.seed]))

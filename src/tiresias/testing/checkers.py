@@ -1,4 +1,7 @@
-"""What must be true of every simulation, checked on its journal alone, not on the books of who wrote it."""
+"""Checks what must be true of every simulation, from its journal and its result alone.
+
+Each function raises AssertionError with the offending fact; `check_story` calls all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,19 @@ from tiresias.testing.story import Story
 CLOSE = 1e-6  # relative: sums of many floats
 
 
-def check_story(story: Story, *, moves_while_nothing_happens: bool = False) -> None:
-    """All of the following."""
+def check_story(story: Story, *, replans_without_events: bool = False) -> None:
+    """Run all checks. `replans_without_events` is for policies and placers that change the plan without
+    a new fact, for which `no_job_is_preempted_back` does not hold."""
     time_never_goes_back(story)
-    everything_is_told_once(story)
+    facts_are_unique(story)
     slots_are_held_once(story)
     gangs_are_whole(story)
-    nobody_is_lost(story)
+    no_job_is_lost(story)
     service_is_conserved(story)
     work_is_conserved(story)
     no_run_is_pointless(story)
-    if not moves_while_nothing_happens:
-        nobody_is_preempted_back(story)
+    if not replans_without_events:
+        no_job_is_preempted_back(story)
 
 
 def time_never_goes_back(story: Story) -> None:
@@ -32,7 +36,8 @@ def time_never_goes_back(story: Story) -> None:
     assert instants == sorted(instants), "facts out of order"
 
 
-def everything_is_told_once(story: Story) -> None:
+def facts_are_unique(story: Story) -> None:
+    """No job is submitted twice, and no run is granted, started, revoked or exited twice."""
     seen = set[tuple[object, ...]]()
     for fact in story.facts:
         if isinstance(fact, f.RunGranted | f.RunStarted | f.RunRevoked | f.RunExited):
@@ -43,7 +48,7 @@ def everything_is_told_once(story: Story) -> None:
             what = (type(fact), fact.job.id)
         else:
             continue
-        assert what not in seen, ("told twice", fact)
+        assert what not in seen, ("a fact occurred twice", fact)
         seen.add(what)
 
 
@@ -51,22 +56,23 @@ def slots_are_held_once(story: Story) -> None:
     """A slot exists, is granted only when free, and is free only after the exit of its last run."""
     sizes = [node.gpus or node.cpu_slots for node in story.cluster.nodes]
     free = [(1 << gpus) - 1 for gpus in sizes]
-    held: dict[RunId, f.Allocation] = {}
+    allocations: dict[RunId, f.Allocation] = {}
     for fact in story.facts:
         if isinstance(fact, f.RunGranted):
-            assert fact.run_id not in held, ("granted twice", fact)
-            held[fact.run_id] = fact.allocation
+            assert fact.run_id not in allocations, ("granted twice", fact)
+            allocations[fact.run_id] = fact.allocation
             for node, slots in fact.allocation:
                 assert slots & free[node] == slots, ("slots that were not free", fact, free[node])
                 free[node] ^= slots
         elif isinstance(fact, f.RunExited):
-            for node, slots in held.pop(fact.run_id):
+            for node, slots in allocations.pop(fact.run_id):
                 free[node] |= slots
     if not story.result.interrupted:
-        assert not held, ("runs that never exited", held)
+        assert not allocations, ("runs that never exited", allocations)
 
 
 def gangs_are_whole(story: Story) -> None:
+    """Every run holds exactly as many slots as its job demands."""
     jobs = story.jobs()
     for grant in story.grants().values():
         nodes = [node for node, _ in grant.allocation]
@@ -75,21 +81,21 @@ def gangs_are_whole(story: Story) -> None:
         assert gpus == jobs[grant.job_id].demand.gpus, ("a partial gang", grant)
 
 
-def nobody_is_lost(story: Story) -> None:
-    """Every job of the trace is rejected because it can never fit, or finishes, once."""
+def no_job_is_lost(story: Story) -> None:
+    """Every job of the trace is rejected because it can never fit, or finishes exactly once."""
     finished = [grant.job_id for grant, exited in story.runs() if exited.cause is ExitCause.FINISHED]
     assert len(finished) == len(set(finished)), "a job that finished twice"
     fits = story.trace.jobs["gpus"] <= story.cluster.gpus
     assert story.result.rejected_jobs == len(story.trace) - int(fits.sum())
-    assert len(story.jobs()) == int(fits.sum()), "a job that never came"
+    assert len(story.jobs()) == int(fits.sum()), "a job that was never submitted"
     assert set(finished) == story.jobs().keys(), "a job that never finished"
     assert story.result.jobs.height == len(finished)
 
 
 def service_is_conserved(story: Story) -> None:
-    """What is reported is the time between grants and exits times GPUs; likewise starts and preemptions.
+    """The service in the result is the time from grants to exits x GPUs; runs and preemptions agree, too.
 
-    A run on CPUs attains none, and that it is told to leave is no preemption.
+    A run on CPUs attains no service, and a stop there is not a preemption.
     """
     jobs = story.jobs()
     service: dict[JobId, float] = defaultdict(float)
@@ -103,37 +109,37 @@ def service_is_conserved(story: Story) -> None:
     for fact in story.facts:
         if isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked[grants[fact.run_id].job_id] += 1
-    positions = {name: JobId(row) for row, name in enumerate(story.trace.jobs["id"])}
+    ids = {name: JobId(row) for row, name in enumerate(story.trace.jobs["id"])}
     for row in story.result.jobs.iter_rows(named=True):
-        id = positions[row["id"]]
+        id = ids[row["id"]]
         assert isclose(row["service_gpu_s"], service[id], rel_tol=CLOSE, abs_tol=CLOSE), (row, service[id])
         assert (row["runs"], row["preemptions"]) == (runs[id], revoked[id]), row
 
 
 def work_is_conserved(story: Story) -> None:
-    """A job has done its whole work when it finishes, loses none on the way, and the rest was lost time."""
+    """A job has done all its work when it finishes and never loses any; the rest of its time is lost time."""
     jobs = story.jobs()
     done: dict[JobId, float] = defaultdict(float)
-    held_gpu_s = work_gpu_s = 0.0
+    executed_gpu_s = work_gpu_s = 0.0
     for grant, exited in story.runs():
         job = jobs[grant.job_id]
         assert exited.progress_s >= done[job.id] - CLOSE, ("work lost", exited)
         done[job.id] = exited.progress_s
         if story.on_gpus(grant):
-            held_gpu_s += (exited.at - grant.at) * job.demand.gpus
+            executed_gpu_s += (exited.at - grant.at) * job.demand.gpus
         if exited.cause is ExitCause.FINISHED:
             assert job.duration_s is not None
             assert isclose(exited.progress_s, job.duration_s, rel_tol=CLOSE), exited
             work_gpu_s += job.duration_s * job.demand.gpus
     on_cpus = story.result.on_cpus
     spent_gpu_s = work_gpu_s + story.result.lost_gpu_s - (0.0 if on_cpus is None else on_cpus.work_gpu_s)
-    assert isclose(held_gpu_s, spent_gpu_s, rel_tol=CLOSE, abs_tol=CLOSE), (held_gpu_s, spent_gpu_s)
+    assert isclose(executed_gpu_s, spent_gpu_s, rel_tol=CLOSE, abs_tol=CLOSE), (executed_gpu_s, spent_gpu_s)
 
 
 def no_run_is_pointless(story: Story) -> None:
-    """Nobody is granted slots and told to give them back at one instant, in either order.
+    """No job is both granted slots and preempted at one instant, in either order.
 
-    Unless somebody was promoted meanwhile, who may have starved long before he was preempted.
+    Unless a job was promoted in between: it may have starved long before it was preempted.
     """
     at, granted, revoked = 0.0, set[JobId](), set[JobId]()
     grants = story.grants()
@@ -147,13 +153,13 @@ def no_run_is_pointless(story: Story) -> None:
         assert not granted & revoked, ("granted and revoked at one instant", fact)
 
 
-def nobody_is_preempted_back(story: Story) -> None:
-    """Without news nobody is both granted slots and told to give them back, in either order.
+def no_job_is_preempted_back(story: Story) -> None:
+    """Between two external events no job is both granted slots and preempted, in either order.
 
-    News is an arrival, the end of a job, a timer, a promotion. What follows from our own decisions (victims
-    exit, runs start) is none: the plan made at the news must stand until the next. So no two jobs can preempt
-    each other by turns, whatever the number of jobs in between. How far a job got on CPUs is known when it
-    leaves them: that is news, too.
+    An external event is a submission, the end of a job, a timer or a promotion, and also an exit from CPUs,
+    because only then the work that was done there is known. What follows from the Controller's own decisions
+    (victims exit, runs start) is not one: the plan that was made at an event must stand until the next. So no
+    jobs can preempt each other in turn, however many are involved.
     """
     granted, revoked = set[JobId](), set[JobId]()
     grants = story.grants()
@@ -162,12 +168,12 @@ def nobody_is_preempted_back(story: Story) -> None:
             granted.add(fact.job_id)
         elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked.add(grants[fact.run_id].job_id)
-        elif _is_news(fact) or (isinstance(fact, f.RunExited) and not story.on_gpus(grants[fact.run_id])):
+        elif _is_external(fact) or (isinstance(fact, f.RunExited) and not story.on_gpus(grants[fact.run_id])):
             granted, revoked = set(), set()
-        assert not granted & revoked, ("preempted back without news", fact)
+        assert not granted & revoked, ("preempted back without an external event", fact)
 
 
-def _is_news(fact: f.Fact) -> bool:
+def _is_external(fact: f.Fact) -> bool:
     if isinstance(fact, f.RunExited):
         return fact.cause is not ExitCause.PREEMPTED
     return not isinstance(fact, f.RunStarted | f.RunProgressed | f.RunGranted | f.RunRevoked)

@@ -1,10 +1,10 @@
-"""What every policy and every placer must do, as classes of tests to inherit from.
+"""Tests that every policy and every placer must pass, as classes to inherit from.
 
     class TestMine(PolicyContract):
         policy = "mine"
         options = {"quantum_s": "5"}
 
-They use asserts only; any runner that finds methods named `test_` in classes named `Test` can run them.
+The tests use only `assert`: any runner that finds methods `test_…` in classes `Test…` can run them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tiresias.core.controller import Controller
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import INFINITY, Cluster, Demand, Job, JobId, Node, Phase, RunId
+from tiresias.core.model import Cluster, Demand, Job, JobId, Node, Phase, RunId
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
 from tiresias.core.state import JobState, State
 from tiresias.sim.trace import Trace
@@ -34,8 +34,8 @@ NONSENSE = "@?!"
 AT = 1e7
 
 
-def complaint(action: Callable[[], object]) -> str | None:
-    """What a person is told whose option is wrong; None if nothing is."""
+def option_error(action: Callable[[], object]) -> str | None:
+    """The message of the OptionError that the action raises; None if it raises none."""
     try:
         action()
     except OptionError as error:
@@ -44,7 +44,7 @@ def complaint(action: Callable[[], object]) -> str | None:
 
 
 class PolicyContract:
-    """For the policy registered as `policy`, with `options`."""
+    """The contract of policies. A subclass names a registered `policy` and, if need be, its `options`."""
 
     policy: str
     options: Mapping[str, Any] = {}
@@ -66,7 +66,7 @@ class PolicyContract:
         for each in fields(self.make().options):
             assert each.metadata.get("help"), ("an option without help", each.name)
 
-    def test_every_job_of_a_trace_finishes_and_nothing_is_held_twice(self) -> None:
+    def test_every_job_of_a_trace_finishes_and_no_slot_is_held_twice(self) -> None:
         for seed in range(4):
             for cost_s in (0.0, 60.0):
                 trace = self.trace(seed)
@@ -79,7 +79,7 @@ class PolicyContract:
         assert first.result.jobs.equals(second.result.jobs)
 
     def test_the_plan_is_exact_whatever_happens(self) -> None:
-        """Ranks compare, gangs are whole, and a Controller made anew from the State decides alike."""
+        """Ranks are comparable, gangs are whole, and a new Controller for the same State decides the same."""
         for seed in range(4):
             driven = self.driven(seed)
             for _ in range(60):
@@ -87,14 +87,15 @@ class PolicyContract:
                 check_books(driven)
             check_anew(driven)
 
-    def test_a_rank_never_runs_out_in_the_past(self) -> None:
+    def test_a_rank_is_never_valid_until_an_instant_in_the_past(self) -> None:
         driven = self.driven(7)
         state, policy = driven.state, driven.controller.policy
         for _ in range(80):
             driven.happen()
             for job in state.jobs.values():
-                rank, until = policy.standing(job, state.memory, state.at)
-                assert until >= state.at, (job.id, until, state.at)
+                for is_due in (True, False):
+                    rank, until = policy.standing(job, state.memory, state.at, is_due)
+                    assert until >= state.at, (job.id, until, state.at)
                 assert rank == policy.rank(job, state.memory, state.at)
 
     def test_there_is_a_reason_for_every_job_that_waits(self) -> None:
@@ -118,8 +119,8 @@ class PolicyContract:
             return job
 
         driven._job = without_duration  # type: ignore[method-assign]
-        told = complaint(driven.happen_often)
-        assert told is None or (self.policy in told and "duration" in told), told
+        message = option_error(driven.happen_often)
+        assert message is None or (self.policy in message and "duration" in message), message
 
     def test_a_run_is_not_stopped_before_its_shortest_time(self) -> None:
         if "min_run_s" not in {each.name for each in fields(self.make().options)}:
@@ -138,25 +139,29 @@ class PolicyContract:
         state, policy = driven.state, driven.controller.policy
         restored = policy.restore(json.loads(json.dumps(policy.save(state.memory))))
         for job in state.jobs.values():
-            before = policy.standing(job, state.memory, state.at)
-            assert policy.standing(job, restored, state.at) == before, job.id
+            for is_due in (True, False):
+                before = policy.standing(job, state.memory, state.at, is_due)
+                assert policy.standing(job, restored, state.at, is_due) == before, job.id
 
     def test_options_that_are_not_understood_are_named(self) -> None:
-        told = complaint(lambda: self.make(no_such_option="1"))
-        assert told is not None, "an unknown option was accepted"
-        assert "no_such_option" in told
-        assert self.policy in told
+        message = option_error(lambda: self.make(no_such_option="1"))
+        assert message is not None, "an unknown option was accepted"
+        assert "no_such_option" in message
+        assert self.policy in message
         for each in fields(self.make().options):
-            told = complaint(lambda name=each.name: self.make(**{name: NONSENSE}))  # type: ignore[misc]
-            if told is None:
+            message = option_error(lambda name=each.name: self.make(**{name: NONSENSE}))  # type: ignore[misc]
+            if message is None:
                 assert isinstance(each.default, str), ("nonsense was accepted", each.name)
             else:
-                assert each.name in told, told
-                assert NONSENSE in told, told
+                assert each.name in message, message
+                assert NONSENSE in message, message
 
 
 class PlacerContract:
-    """For the placer registered as `placer`; one that says that it `waits` may wait for better slots."""
+    """The contract of placers. A subclass names a registered `placer` and, if need be, its `options`.
+
+    Only a placer whose `waits` is true may refuse slots that would fit.
+    """
 
     placer: str
     options: Mapping[str, Any] = {}
@@ -166,7 +171,7 @@ class PlacerContract:
         return made
 
     def ledger(self, rng: Random) -> Ledger:
-        """A cluster in use, with nodes of several sizes, kinds and speeds, some of them out of service."""
+        """A cluster in use, with nodes of several sizes, GPU types and speeds, some out of service."""
         cpus = [Node(f"c{i}", 0, rack="c", cpus=64) for i in range(rng.randrange(2))]
         ledger = Ledger(Cluster([*cpus, *(self._node(rng, i) for i in range(rng.randrange(1, 8)))]))
         for node, spec in enumerate(ledger.nodes):
@@ -193,44 +198,48 @@ class PlacerContract:
         )
 
     def job(self, gpus: int, rng: Random, **demand: Any) -> JobState:
-        """A gang of a model that suffers when spread, or does not; it may have waited for a place."""
+        """A gang of a model that suffers when spread, or does not."""
         model = rng.choice(("vgg16", "resnet50", ""))
         job = JobState(Job(JobId(rng.randrange(99)), Demand(gpus, **demand), 0.0, model=model))
         job.held_s = rng.choice((0.0, 5000.0))
-        job.refused_since = rng.choice((INFINITY, AT, AT - 200.0, AT - 1e6))
         return job
+
+    def since(self, rng: Random) -> float:
+        """Since when a gang may have been refused; AT: it has not been."""
+        return rng.choice((AT, AT, AT - 200.0, AT - 1e6))
 
     def test_a_gang_gets_exactly_what_it_asks_for_of_what_is_free(self) -> None:
         rng = Random(1)
         for _ in range(300):
             ledger = self.ledger(rng)
             job = self.job(rng.randrange(1, max(ledger.gpus, 1) + 2), rng)
-            self._check(job, ledger, self.make().place(job, ledger, AT))
+            since = self.since(rng)
+            self._check(job, ledger, since, self.make().place(job, ledger, AT, since))
 
-    def test_a_choosy_gang_gets_what_suits_it(self) -> None:
+    def test_a_gang_with_further_demands_gets_slots_that_meet_them(self) -> None:
         rng = Random(4)
         for _ in range(300):
             ledger = self.ledger(rng)
             gpus = rng.randrange(1, max(ledger.gpus, 1) + 1)
             wish = rng.choice(({"gpu_type": "A100"}, {"cpus": 12 * gpus}, {"gpu_type": "V100", "cpus": gpus}))
             job = self.job(gpus, rng, **wish)
-            holes = ledger.open_to(job.job.demand)
-            allocation = self.make().place(job, holes, AT)
-            self._check(job, holes, allocation)
+            holes, since = ledger.open_to(job.job.demand), self.since(rng)
+            allocation = self.make().place(job, holes, AT, since)
+            self._check(job, holes, since, allocation)
             for node, _ in allocation or ():
                 assert ledger.nodes[node].suits(job.job.demand), (ledger.nodes[node], job.job.demand)
             assert job.gpus <= holes.free or allocation is None
 
-    def _check(self, job: JobState, holes: Holes, allocation: Allocation | None) -> None:
+    def _check(self, job: JobState, holes: Holes, since: float, allocation: Allocation | None) -> None:
         placer = self.make()
         if allocation is None:
             if job.gpus <= holes.free:
                 assert placer.waits, ("refused what fits", job.gpus, holes.free)
-                job.refused_since = min(job.refused_since, AT)
-                told = placer.refusal(job, holes, AT)
-                assert str(holes.free) in told, ("a refusal names its rule", told)
-                assert f"needs {job.gpus}" in told, told
-                assert placer.retry_at(job, holes, AT) > AT, "refused at an instant that was to be better"
+                text = placer.refusal(job, holes, AT, since)
+                assert str(holes.free) in text, ("a refusal names its rule", text)
+                assert f"needs {job.gpus}" in text, text
+                again_at = placer.retry_at(job, holes, AT, since)
+                assert again_at > AT, ("refused at an instant that was to be better", again_at)
             return
         assert sum(slots.bit_count() for _, slots in allocation) == job.gpus
         assert len({node for node, _ in allocation}) == len(allocation)
@@ -241,18 +250,18 @@ class PlacerContract:
         rng = Random(2)
         for _ in range(50):
             ledger = self.ledger(rng)
-            assert self.make().place(self.job(ledger.free + 1, rng), ledger, AT) is None
+            assert self.make().place(self.job(ledger.free + 1, rng), ledger, AT, self.since(rng)) is None
 
-    def test_it_only_looks(self) -> None:
+    def test_it_changes_neither_the_ledger_nor_the_job(self) -> None:
         rng = Random(3)
         for _ in range(50):
             ledger = self.ledger(rng)
             before = copy.deepcopy({key: value for key, value in vars(ledger).items() if key != "memo"})
             job = self.job(max(1, ledger.free), rng)
             known = {name: getattr(job, name) for name in JobState.__slots__}
-            placer = self.make()
-            placer.place(job, ledger, AT)
-            placer.claim(job, ledger, AT)
+            placer, since = self.make(), self.since(rng)
+            placer.place(job, ledger, AT, since)
+            placer.claim(job, ledger, AT, since)
             placer.verdict(job)
             assert {key: vars(ledger)[key] for key in before} == before
             assert {name: getattr(job, name) for name in JobState.__slots__} == known
@@ -263,19 +272,20 @@ class PlacerContract:
             one, two = self.ledger(first), self.ledger(second)
             gpus = max(1, one.free // 2)
             job, twin = self.job(gpus, first), self.job(gpus, second)
-            assert self.make().place(job, one, AT) == self.make().place(twin, two, AT)
+            since = self.since(first)
+            assert self.make().place(job, one, AT, since) == self.make().place(twin, two, AT, since)
 
-    def test_what_a_refused_gang_keeps_is_free_and_no_more_than_it_needs(self) -> None:
+    def test_what_a_refused_gang_claims_is_free_and_at_most_twice_its_need(self) -> None:
         rng = Random(5)
         for _ in range(300):
             ledger = self.ledger(rng)
             job = self.job(rng.randrange(1, max(ledger.gpus, 1) + 1), rng)
-            claim = self.make().claim(job, ledger, AT)
+            claim = self.make().claim(job, ledger, AT, self.since(rng))
             assert sum(slots.bit_count() for _, slots in claim) <= 2 * job.gpus
             if claim:
                 ledger.take(RunId(-1), claim)
 
-    def test_nobody_is_refused_where_nobody_runs(self) -> None:
+    def test_no_gang_is_refused_in_an_empty_cluster(self) -> None:
         rng = Random(6)
         for _ in range(300):
             ledger = self.ledger(rng)
@@ -284,20 +294,19 @@ class PlacerContract:
             if not ledger.free:
                 continue
             job = self.job(rng.randrange(1, ledger.free + 1), rng)
-            job.refused_since = INFINITY
-            assert self.make().place(job, ledger, AT) is not None, (job.gpus, ledger.offered)
+            assert self.make().place(job, ledger, AT, AT) is not None, (job.gpus, ledger.offered)
 
     def test_every_gang_that_fits_the_cluster_finishes(self) -> None:
-        """Nobody waits for ever for a place, whoever else comes, and no slot is held twice."""
+        """No gang waits for ever, whatever else is submitted, and no slot is held twice."""
         for seed, policy in enumerate(("fifo", "fifo-skip", "srsf", "tiresias-l", "las")):
             sizes = (1, 1, 2, 3, 4, 8, 12)
             rows = random_trace(Random(seed), 60, sizes=sizes, longest_s=900, whole=seed % 2 == 0)
             models = [("vgg16", "resnet50", "")[nth % 3] for nth in range(60)]
             story = story_of(a_trace(rows, model=models), "2*2x4", policy, placer=self.make())
-            check_story(story, moves_while_nothing_happens=self.make().moves > 0)
+            check_story(story, replans_without_events=self.make().moves > 0)
 
     def test_the_plan_is_exact_whatever_happens(self) -> None:
-        """Nobody who could start is left waiting, and a Controller made anew from the State decides alike."""
+        """No job waits that could start, and a new Controller for the same State decides the same."""
         for seed, policy in enumerate(("fifo-skip", "tiresias-l", "srsf", "fifo")):
             options = {"queues": "40,300"} if policy == "tiresias-l" else {}
             state = State(Cluster.of(2, 4, racks=2))

@@ -1,4 +1,4 @@
-"""The contract of executors, with real processes. Every executor passes it:
+"""The contract of executors, with real processes. Every executor must pass it:
 
     class TestMine(ExecutorContract):
         @contextmanager
@@ -7,7 +7,8 @@
             yield executor
             executor.close()
 
-`Bench` drives an executor in the words of the domain."""
+`Bench` drives an executor and collects its reports.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ R1, R2 = RunId(1), RunId(2)
 
 
 def until(look: Callable[[], T], what: str = "", within_s: float = WITHIN_S) -> T:
-    """Wait for a condition that is true before long."""
+    """Wait until `look` returns something true, and return that; fail after `within_s` seconds."""
     deadline = monotonic() + within_s
     while not (found := look()):
         assert monotonic() < deadline, f"not within {within_s} s: {what or look}"
@@ -43,7 +44,10 @@ def until(look: Callable[[], T], what: str = "", within_s: float = WITHIN_S) -> 
 
 
 class Bench:
-    """An executor, the runs started on it and the reports heard so far."""
+    """An executor, the specifications of the runs started on it, and its reports so far.
+
+    `top` is a directory for everything that the runs write.
+    """
 
     def __init__(self, executor: Executor, top: Path):
         self.executor = executor
@@ -77,13 +81,16 @@ class Bench:
         return self.start("/bin/sh", "-c", script, run=run, **changes)
 
     def listen(self, wait_s: float = 0.0) -> None:
+        """Collect new reports; wait up to `wait_s` seconds for one."""
         select.select([self.executor], [], [], wait_s)
         self.heard += self.executor.poll()
 
     def up(self, run: int = 1) -> RunUp:
+        """Wait for the report that the run is up."""
         return self._wait(RunUp, run)
 
     def gone(self, run: int = 1) -> RunGone:
+        """Wait for the report that the run is gone."""
         return self._wait(RunGone, run)
 
     def has_ended(self, run: int = 1) -> bool:
@@ -96,20 +103,20 @@ class Bench:
             for each in self.heard:
                 if isinstance(each, kind) and each.run_id == run:
                     return each
-            assert monotonic() < deadline, f"no {kind.__name__} of run {run}; heard {self.heard}"
+            assert monotonic() < deadline, f"no {kind.__name__} of run {run} among the reports {self.heard}"
             self.listen(0.5)
 
     def output(self, run: int = 1, worker: int = 0) -> str:
         return self.specs[RunId(run)].log(worker).read_text()
 
     def file(self, name: str) -> str:
-        """The contents of a file that a worker writes before long."""
+        """Wait for a file that a worker writes, and return its contents."""
         path = self.top / name
         return until(lambda: path.read_text() if path.exists() else "", f"file {name}")
 
 
 def processes_of(top: Path) -> list[int]:
-    """Living processes that belong to a run below this directory: by their environment."""
+    """The living processes of runs below this directory, recognised by their environment."""
     mark = b"TIRESIAS_RUN_DIR=" + os.fsencode(top)
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if mark in _read(pid, "environ") and is_alive(pid)]
@@ -126,7 +133,7 @@ def _read(pid: int, name: str) -> bytes:
         return b""
 
 
-# A process that leaves its worker's group, session and parent behind and hides its environment.
+# A process that leaves the group, session and parent of its worker and hides its environment.
 ESCAPE = """
 import os, signal
 if os.fork() == 0:
@@ -152,11 +159,11 @@ WAIT_FOR = "import os, time\nwhile not os.path.exists({path!r}): time.sleep(0.00
 
 
 class ExecutorContract(ABC):
-    """What every executor promises."""
+    """The contract of executors. A subclass implements `open`."""
 
     @abstractmethod
     def open(self, root: Path) -> AbstractContextManager[Executor]:
-        """An executor whose runs are found again by the next one that is opened on the same root."""
+        """A new executor; another one that is opened later on the same root must find its runs."""
 
     @pytest.fixture
     def bench(self, tmp_path: Path) -> Iterator[Bench]:
@@ -185,7 +192,7 @@ class ExecutorContract(ABC):
         gone = bench.gone()
         assert (gone.exits[0].code, gone.exits[0].signal, gone.status) == (None, 11, 139)
 
-    def test_a_run_is_up_before_it_is_gone_and_each_is_told_once(self, bench: Bench) -> None:
+    def test_a_run_is_up_before_it_is_gone_and_each_is_reported_once(self, bench: Bench) -> None:
         bench.shell("exit 0")
         bench.gone()
         bench.listen(0.2)
@@ -200,13 +207,13 @@ class ExecutorContract(ABC):
         assert bench.file("starts") == "x\n"
         assert len(bench.heard) == 2
 
-    def test_the_tail_of_the_output_comes_along(self, bench: Bench) -> None:
+    def test_the_tail_of_the_output_is_reported(self, bench: Bench) -> None:
         bench.shell("i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo the end >&2; exit 1")
         tail = bench.gone().tail.splitlines()
         assert tail[-2:] == ["line 2999", "the end"]
         assert len(tail) <= 40
 
-    def test_descriptor_is_readable_only_when_there_is_news(self, bench: Bench) -> None:
+    def test_descriptor_is_readable_only_when_there_is_a_report(self, bench: Bench) -> None:
         bench.shell(f"while [ ! -e {bench.top}/go ]; do sleep 0.01; done")
         bench.up()
         bench.listen()
@@ -215,8 +222,8 @@ class ExecutorContract(ABC):
         assert select.select([bench.executor], [], [], WITHIN_S)[0]
         bench.gone()
 
-    def test_an_event_loop_is_woken_by_news(self, bench: Bench) -> None:
-        async def hear() -> None:
+    def test_an_event_loop_is_woken_by_a_report(self, bench: Bench) -> None:
+        async def wait() -> None:
             woken = asyncio.Event()
             loop = asyncio.get_running_loop()
             loop.add_reader(bench.executor.fileno(), woken.set)
@@ -226,7 +233,7 @@ class ExecutorContract(ABC):
                 await asyncio.wait_for(woken.wait(), WITHIN_S)
             loop.remove_reader(bench.executor.fileno())
 
-        asyncio.run(hear())
+        asyncio.run(wait())
 
     # --- stopping --------------------------------------------------------------------------------------
 
@@ -240,7 +247,7 @@ class ExecutorContract(ABC):
         assert gone.first_failed is None
         assert [(each.signal, each.told) for each in gone.exits] == [(15, True)] * 3
 
-    def test_a_worker_may_save_and_say_how_it_ended(self, bench: Bench) -> None:
+    def test_a_worker_may_save_and_choose_its_exit_code(self, bench: Bench) -> None:
         top = bench.top
         bench.shell(
             f"trap 'echo saved > {top}/saved; exit 75' TERM; touch {top}/on; while :; do sleep 0.01; done"
@@ -273,11 +280,11 @@ class ExecutorContract(ABC):
     def test_a_child_of_a_shell_that_dies_at_once_has_the_whole_grace_to_save(self, bench: Bench) -> None:
         saver = (
             "import os, signal, sys, time; top = sys.argv[1]\n"
-            "heard = []; signal.signal(signal.SIGTERM, lambda *_: heard.append(1))\n"
+            "signals = []; signal.signal(signal.SIGTERM, lambda *_: signals.append(1))\n"
             "open(top + '/on', 'w').close()\n"
-            "while not heard: time.sleep(0.005)\n"
+            "while not signals: time.sleep(0.005)\n"
             "time.sleep(0.5)\n"
-            "open(top + '/saved', 'w').write(str(len(heard)))\n"
+            "open(top + '/saved', 'w').write(str(len(signals)))\n"
         )
         bench.shell(f'{sys.executable} -c "$SAVER" {bench.top}; true', env={**os.environ, "SAVER": saver})
         until((bench.top / "on").exists)
@@ -285,14 +292,14 @@ class ExecutorContract(ABC):
         gone = bench.gone()
         assert gone.stopped
         assert gone.status == 143
-        assert (bench.top / "saved").read_text() == "1"  # and it was told once only
+        assert (bench.top / "saved").read_text() == "1"  # it got the signal only once
 
     def test_a_run_stopped_as_it_starts_ends(self, bench: Bench) -> None:
         bench.shell("exec sleep 600")
         bench.executor.stop(R1)
         assert bench.gone().stopped
 
-    def test_what_is_not_known_or_over_is_left_alone(self, bench: Bench) -> None:
+    def test_commands_for_unknown_or_ended_runs_do_nothing(self, bench: Bench) -> None:
         bench.executor.stop(RunId(99))
         bench.executor.forget(RunId(99))
         bench.shell("exit 0")
@@ -319,12 +326,12 @@ class ExecutorContract(ABC):
         (bench.top / "go").touch()
         assert [(each.code, each.told) for each in bench.gone().exits] == [(0, False)] * 2
 
-    def test_each_worker_has_a_session_of_its_own(self, bench: Bench) -> None:
+    def test_each_worker_has_its_own_session(self, bench: Bench) -> None:
         bench.start(*PYTHON, "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))", workers=2)
         bench.gone()
         assert [bench.output(worker=each) for each in range(2)] == ["True\n"] * 2
 
-    # --- nothing is left behind ------------------------------------------------------------------------
+    # --- no process is left behind ---------------------------------------------------------------------
 
     @pytest.mark.parametrize(
         ("prelude", "env"),
@@ -335,7 +342,9 @@ class ExecutorContract(ABC):
         ],
         ids=["by double fork", "and by a new environment", "and by ignoring SIGTERM"],
     )
-    def test_what_escapes_is_ended_before_the_run_is_gone(self, bench: Bench, prelude: str, env: str) -> None:
+    def test_escaped_processes_are_ended_before_the_run_is_gone(
+        self, bench: Bench, prelude: str, env: str
+    ) -> None:
         path = bench.top / "escapee"
         then = WAIT_FOR.format(path=str(path))
         bench.start(*escape(path, prelude=prelude, env=env, then=then))
@@ -343,7 +352,7 @@ class ExecutorContract(ABC):
         assert not is_alive(int(path.read_text()))
         assert (gone.status, gone.escaped) == (0, 1)
 
-    def test_what_escaped_from_a_stopped_run_is_ended_too(self, bench: Bench) -> None:
+    def test_escaped_processes_of_a_stopped_run_are_ended_too(self, bench: Bench) -> None:
         path = bench.top / "escapee"
         bench.start(*escape(path, then="import time; time.sleep(600)"))
         pid = int(bench.file("escapee"))
@@ -352,9 +361,9 @@ class ExecutorContract(ABC):
         assert bench.gone().stopped
         assert not is_alive(pid)
 
-    # --- what workers find -----------------------------------------------------------------------------
+    # --- the environment of workers --------------------------------------------------------------------
 
-    def test_output_is_one_file_a_worker_and_never_truncated(self, bench: Bench) -> None:
+    def test_output_is_one_file_per_worker_and_never_truncated(self, bench: Bench) -> None:
         spec = bench.spec("/bin/sh", "-c", "echo out $TIRESIAS_WORKER; echo err >&2", workers=2)
         spec.run_dir.mkdir(parents=True)
         spec.log(0).write_text("before\n")
@@ -380,7 +389,7 @@ class ExecutorContract(ABC):
         libc = 1 << 31 | 1 << 32  # two that the C library keeps for itself
         assert {int(line.split()[1], 16) & ~libc for line in bench.output().splitlines()} == {0}
 
-    def test_the_environment_tells_the_run(self, bench: Bench) -> None:
+    def test_the_environment_describes_the_run(self, bench: Bench) -> None:
         bench.shell(
             "echo $TIRESIAS_RUN_ID $TIRESIAS_SLOTS $TIRESIAS_WORKER/$TIRESIAS_WORKERS; env -0 >/dev/null"
         )
@@ -400,7 +409,7 @@ class ExecutorContract(ABC):
         first, second, other = (log.read_text() for log in logs)
         assert first == second != other
 
-    # --- what is wrong with a run is its exit ----------------------------------------------------------
+    # --- a run that cannot start exits with an error ---------------------------------------------------
 
     @pytest.mark.parametrize(
         ("command", "says"),
@@ -414,7 +423,7 @@ class ExecutorContract(ABC):
             ((), "the command is empty"),
         ],
     )
-    def test_a_program_that_cannot_run_is_an_exit_with_words(
+    def test_a_program_that_cannot_run_is_an_exit_with_an_error(
         self, bench: Bench, command: tuple[str, ...], says: str
     ) -> None:
         for name, text, mode in (
@@ -430,7 +439,7 @@ class ExecutorContract(ABC):
         assert gone.status == 127
         assert not any(isinstance(each, RunUp) for each in bench.heard)
 
-    def test_a_working_directory_that_is_gone_is_an_exit_with_words(self, bench: Bench) -> None:
+    def test_a_missing_working_directory_is_an_exit_with_an_error(self, bench: Bench) -> None:
         bench.shell("exit 0", cwd="/no/such/directory")
         gone = bench.gone()
         assert "cannot enter the working directory '/no/such/directory': no such file" in gone.error
@@ -459,7 +468,7 @@ class ExecutorContract(ABC):
             executor.stop(R1)
             assert later.gone().stopped
 
-    def test_a_run_that_ended_meanwhile_is_told_again_until_it_is_forgotten(self, bench: Bench) -> None:
+    def test_a_run_that_ended_meanwhile_is_reported_again_until_it_is_forgotten(self, bench: Bench) -> None:
         spec = bench.shell("exit 5")
         first = bench.gone()
         for _ in range(2):
@@ -471,13 +480,13 @@ class ExecutorContract(ABC):
         bench.listen(0.1)
         assert len(bench.heard) == 2
 
-    def test_a_run_that_never_began_may_begin_now(self, bench: Bench) -> None:
+    def test_a_run_that_never_began_can_be_started(self, bench: Bench) -> None:
         spec = bench.spec("/bin/sh", "-c", "exit 4")
         assert bench.executor.adopt([spec]).absent == [R1]
         bench.executor.start(spec)
         assert bench.gone().status == 4
 
-    def test_a_run_that_never_began_and_is_stopped_never_will(self, bench: Bench) -> None:
+    def test_a_run_that_was_stopped_before_it_began_never_begins(self, bench: Bench) -> None:
         spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
         bench.executor.adopt([spec])
         bench.executor.stop(R1)
@@ -488,7 +497,7 @@ class ExecutorContract(ABC):
             assert Bench(executor, bench.top).gone() == gone
         assert not (bench.top / "ran").exists()
 
-    def test_closing_leaves_runs_alone(self, bench: Bench) -> None:
+    def test_closing_does_not_affect_runs(self, bench: Bench) -> None:
         with self.open(bench.top / "executor") as executor:
             spec = Bench(executor, bench.top).shell(
                 f"until [ -e {bench.top}/go ]; do sleep 0.01; done; exit 6"

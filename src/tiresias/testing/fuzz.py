@@ -1,8 +1,8 @@
-"""Facts at random, straight into a Controller: all that can happen to a cluster, in any legal order.
+"""Gives random facts to a Controller: everything that can happen to a cluster, in any legal order.
 
-No World and no sense: jobs finish, fail, exit, are held, released and cancelled whenever the lifecycle
-allows it, nodes come and go, timers fire when they were wished for. After every `handle` the books must be
-in order and the plan that of a plain recomputation.
+There is no World: jobs finish, fail, exit, are put on hold, released and cancelled whenever the lifecycle
+allows it, nodes are drained and restored, and timers fire when they are due. After every `handle` the State
+must be consistent, and the plan must be that of a plain recomputation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 
 class RandomDriver:
-    """Hands facts over and keeps the Controller's commands; `kinds` are the things that may happen."""
+    """Gives facts to a Controller and keeps its commands; `kinds` are the events that may happen.
+
+    `sizes` are the demands of jobs, `most` is the largest number of active jobs.
+    """
 
     def __init__(
         self,
@@ -52,12 +55,12 @@ class RandomDriver:
         self.at = 0.0
         self.timer_at = INFINITY
         self.submitted = self.ended = 0
-        self.told: set[RunId] = set()  # runs that were told to stop
+        self.stopped: set[RunId] = set()  # runs for which there was a StopRun
         self._kinds = sorted(kinds)
         self._step = Step()
 
     def happen(self) -> None:
-        """One instant, no later than the timer: one to three things that touch different jobs."""
+        """Simulate one instant, no later than the timer: one to three events that concern different jobs."""
         if self.rng.random() < 0.4:
             self.at = min(self.timer_at, self.at + self.rng.choice((1.0, 7.5, 40.0, 1000 / 3)))
         facts: list[f.Fact] = []
@@ -66,7 +69,7 @@ class RandomDriver:
             self.timer_at = INFINITY
             facts.append(f.TimerFired(self.at))
         for _ in range(self.rng.randrange(1, 4)):
-            fact = self._things[self.rng.choice(self._kinds)](self, touched)
+            fact = self._events[self.rng.choice(self._kinds)](self, touched)
             if fact is not None:
                 facts.append(fact)
         if all(isinstance(fact, SILENT) for fact in facts):
@@ -85,7 +88,7 @@ class RandomDriver:
                 assert command.at > self.at, ("a timer in the past", command, self.at)
                 self.timer_at = command.at
             elif isinstance(command, StopRun):
-                self.told.add(command.run_id)
+                self.stopped.add(command.run_id)
             else:
                 assert isinstance(command, StartRun)
         self.ended += len(step.ended)
@@ -124,7 +127,7 @@ class RandomDriver:
         )
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
-        run = None if job is None else job.open_run
+        run = None if job is None else job.run
         if run is None:
             return None
         return f.RunExited(self.at, run.id, cause, run.work_at(self.at))
@@ -152,12 +155,12 @@ class RandomDriver:
 
     def _start(self, touched: set[JobId]) -> f.Fact | None:
         job = self._pick(touched, lambda job: job.phase is Phase.STARTING)
-        run = None if job is None else job.open_run
+        run = None if job is None else job.run
         return None if run is None else f.RunStarted(self.at, run.id)
 
     def _progress(self, touched: set[JobId]) -> f.Fact | None:
         job = self._pick(touched, lambda job: job.phase is Phase.RUNNING)
-        run = None if job is None else job.open_run
+        run = None if job is None else job.run
         if run is None:
             return None
         speed = self.rng.choice((0.5, 1.0, 2.0))
@@ -165,8 +168,8 @@ class RandomDriver:
 
     def _hold(self, touched: set[JobId]) -> f.Fact | None:
         waiting = (Phase.PENDING, Phase.SUSPENDED)
-        anyone = self.rng.random() < 0.2
-        job = self._pick(touched, lambda job: anyone or job.phase in waiting)
+        any_phase = self.rng.random() < 0.2
+        job = self._pick(touched, lambda job: any_phase or job.phase in waiting)
         return None if job is None or self.rng.random() < 0.5 else f.JobHeld(self.at, job.id)
 
     def _release(self, touched: set[JobId]) -> f.Fact | None:
@@ -174,11 +177,11 @@ class RandomDriver:
         return None if job is None else f.JobReleased(self.at, job.id)
 
     def _requeue(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.open_run is not None)
+        job = self._pick(touched, lambda job: job.run is not None)
         return None if job is None or self.rng.random() < 0.7 else f.JobRequeued(self.at, job.id)
 
     def _defer(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.open_run is None)
+        job = self._pick(touched, lambda job: job.run is None)
         if job is None or self.rng.random() < 0.5:
             return None
         until = self.rng.choice((None, self.at, self.at + self.rng.randrange(1, 500)))
@@ -189,7 +192,7 @@ class RandomDriver:
         return None if job is None else f.JobCleared(self.at, job.id)
 
     def _fail_waiting(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.open_run is None)
+        job = self._pick(touched, lambda job: job.run is None)
         return None if job is None or self.rng.random() < 0.9 else f.JobFailed(self.at, job.id)
 
     def _change(self, touched: set[JobId]) -> f.Fact | None:
@@ -217,12 +220,12 @@ class RandomDriver:
 
     def _restore_slot(self, touched: set[JobId]) -> f.Fact | None:
         node = self.rng.choice(self.state.ledger.nodes)
-        books = self.state.books_of(node.name)
-        gone = books.out_slots[books.position(node.name)]
-        out = [i for i in range(gone.bit_length()) if gone >> i & 1]
+        ledger = self.state.books_of(node.name)
+        mask = ledger.out_slots[ledger.position(node.name)]
+        out = [i for i in range(mask.bit_length()) if mask >> i & 1]
         return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None
 
-    _things: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], f.Fact | None]]] = {
+    _events: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], f.Fact | None]]] = {
         "submit": _submit,
         "finish": _finish,
         "exit": _exit,
@@ -247,26 +250,26 @@ class RandomDriver:
 
 
 def check_books(driver: RandomDriver) -> None:
-    """The invariants hold, runs that must stop were told to, nobody is lost."""
+    """The invariants hold, every run that must stop got a StopRun, and no job is lost."""
     state = driver.state
     invariants.check_plan(driver.controller)
-    open_runs = [(job.open_run, job.phase) for job in state.jobs.values()]
+    open_runs = [(job.run, job.phase) for job in state.jobs.values()]
     stopping = {run.id for run, phase in open_runs if run and phase is Phase.STOPPING}
-    assert stopping <= driver.told, ("must stop and was not told to", stopping - driver.told)
+    assert stopping <= driver.stopped, ("runs without a StopRun", stopping - driver.stopped)
     assert driver.submitted == len(state.jobs) + driver.ended, "a job lost"
 
 
 def check_anew(driver: RandomDriver) -> None:
-    """A Controller made from the State alone has the same plan and decides nothing more."""
+    """A Controller that is made from the State alone has the same plan and decides nothing more."""
     old = driver.controller
     state = copy.deepcopy(old.state)
     new, step = Controller(state, old.policy, old.placer), Step()
     new.handle([f.TimerFired(state.at)], step)
     assert not step.facts, ("decided only when all is worked out anew", step.facts)
-    for id, job in old.state.jobs.items():
-        twin = state.jobs[id]
-        assert (job.admitted, job.pinned) == (twin.admitted, twin.pinned), ("another plan", id)
+    for id, entry in old.entries.items():
+        twin = new.entries[id]
+        assert (entry.admitted, entry.pinned) == (twin.admitted, twin.pinned), ("another plan", id)
     before, after = [[job.id for job in view.ranked()] for view in (old.view, new.view)]
-    if not old.policy.moves:  # near ties of moving ranks may be told apart by rounding
+    if not old.policy.drifts:  # near ties of drifting ranks may be ordered by rounding
         assert before == after, ("another order", before, after)
     assert sorted(before) == sorted(after)

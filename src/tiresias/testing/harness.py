@@ -1,9 +1,9 @@
-"""Scenarios in the domain's words, over a real Controller and a real State: facts in, decisions out.
+"""Harness: short scenarios for policies and placers, with a real Controller and a real State.
 
-First the scene, as it is at instant 0: who runs and for how long already, who waits, who is held. It is
-replayed into the State without asking the policy, as after a restart. Then `plan()`, and what happens next:
-`submit`, `finish`, `exit`, `wait` … each hands facts over and answers with the Plan they lead to. Nothing
-happens by itself but the timers during `wait`; a preempted run holds its slots until `exit`.
+First the scene at instant 0: `running`, `pending`, `suspended` and `held` jobs. It is replayed into the State
+without the policy, as after a restart. Then `plan()` and events: `submit`, `finish`, `exit`, `wait` … each
+gives facts to the Controller and returns the Plan to which they lead. Rules: only timers fire by themselves,
+and only during `wait`. A preempted run holds its slots until `exit`. A started run is up at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import tiresias.placers
-import tiresias.policies  # noqa: F401  (both for what they register)
+import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core import facts as f
 from tiresias.core import invariants
 from tiresias.core.commands import SetTimer, StartRun, StopRun
@@ -30,17 +30,20 @@ EXITS, SUBMITS, GRANTS, STARTS = 0, 1, 2, 3  # the order at one instant
 
 @dataclass(slots=True)
 class Plan:
-    """What the Controller decided, by names of jobs, in the order of its decisions."""
+    """What the Controller decided: names of jobs, in the order of its decisions."""
 
     started: list[str] = field(default_factory=list)
-    preempted: list[str] = field(default_factory=list)
+    preempted: list[str] = field(default_factory=list)  # stopped because the policy wants others to run
     promoted: list[str] = field(default_factory=list)
-    told_to_stop: list[str] = field(default_factory=list)
+    told_to_stop: list[str] = field(default_factory=list)  # runs with a StopRun, for whatever reason
     ended: list[str] = field(default_factory=list)
 
 
 class Harness:
-    """A cluster of `nodes` nodes with `gpus` GPUs each, under one policy."""
+    """A cluster of `nodes` nodes with `gpus` GPUs each (or `cluster`), under one policy and one placer.
+
+    Jobs have names. Further arguments of a job are fields of Job, such as `priority`, `duration_s`, `demand`.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class Harness:
         self._placer = placers.make(placer, placer_options)
         self._ids: dict[str, JobId] = {}
         self._scene: list[tuple[float, int, int, Callable[[float], f.Fact]]] = []
-        self._pasts: list[tuple[str, float]] = []  # who ran some time before, and for how long
+        self._pasts: list[tuple[str, float]] = []  # jobs that ran at some earlier time, and for how long
         self._controller: Controller | None = None
 
     # --- the scene -------------------------------------------------------------------------------------
@@ -73,41 +76,46 @@ class Harness:
         on: Mapping[str, int] | None = None,
         **job: Any,
     ) -> Self:
-        """It has held its GPUs for `service_s` seconds: so many `on` each node, or where the placer says."""
-        self._comes(name, gpus, job.pop("submitted_at", -service_s), job)
+        """The job has held its GPUs for `service_s` seconds: `on` maps nodes to numbers of GPUs; without it
+        the placer chooses."""
+        self._submitted(name, gpus, job.pop("submitted_at", -service_s), job)
         self._starts(name, -service_s, on)
         return self
 
     def pending(self, name: str, gpus: int = 1, waited_s: float = 0.0, **job: Any) -> Self:
-        """It has never run."""
-        self._comes(name, gpus, job.pop("submitted_at", -waited_s), job)
+        """The job has never run; it was submitted `waited_s` seconds ago."""
+        self._submitted(name, gpus, job.pop("submitted_at", -waited_s), job)
         return self
 
     def suspended(
         self, name: str, gpus: int = 1, service_s: float = 1.0, waited_s: float | None = None, **job: Any
     ) -> Self:
-        """It ran for `service_s` seconds, was preempted, and has waited since: by default for long."""
+        """The job ran for `service_s` seconds, was preempted, and has waited since for `waited_s` seconds.
+
+        By default it has waited longer than any other job.
+        """
         if waited_s is None:
-            self._comes(name, gpus, -INFINITY, job)
+            self._submitted(name, gpus, -INFINITY, job)
             self._pasts.append((name, service_s))
             return self
-        self._comes(name, gpus, job.pop("submitted_at", -waited_s - service_s), job)
+        self._submitted(name, gpus, job.pop("submitted_at", -waited_s - service_s), job)
         self._ran(name, -waited_s - service_s, -waited_s)
         return self
 
     def held(self, name: str, gpus: int = 1, **job: Any) -> Self:
+        """The job is on hold and has never run."""
         self.pending(name, gpus, **job)
-        self._note(0.0, STARTS, lambda at: f.JobHeld(at, self._ids[name]))
+        self._add(0.0, STARTS, lambda at: f.JobHeld(at, self._ids[name]))
         return self
 
     def plan(self) -> Plan:
-        """What is decided as things stand now."""
+        """What the Controller decides at this instant without a new event."""
         return self._happen(f.TimerFired(self.at))
 
-    # --- what happens then -----------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------------
 
     def submit(self, name: str, gpus: int = 1, **job: Any) -> Plan:
-        """`demand` may stand for `gpus`."""
+        """Submit a job now; a `demand` replaces `gpus`."""
         self._ids[name] = id = JobId(len(self._ids) + 1)
         made = a_job(id, gpus, job.pop("submitted_at", self.at), **job)
         return self._happen(f.JobSubmitted(self.at, made))
@@ -116,14 +124,14 @@ class Harness:
         return self._exit(names, ExitCause.FINISHED)
 
     def exit(self, *names: str) -> Plan:
-        """Their runs have saved and are gone."""
+        """The runs of these jobs, which were preempted, have saved and exited."""
         return self._exit(names, ExitCause.PREEMPTED)
 
     def fail(self, *names: str) -> Plan:
         return self._exit(names, ExitCause.FAILED)
 
     def retry(self, name: str, back_off_s: float = 0.0) -> Plan:
-        """Its run has failed of something curable; it is tried again, after a pause."""
+        """Its run has failed, and the job is run again, after a pause of `back_off_s` seconds."""
         run = self.job(name).run
         assert run is not None, (name, "does not run")
         id, at = self._ids[name], self.at
@@ -166,8 +174,8 @@ class Harness:
         return self._happen(f.NodeRestored(self.at, node))
 
     def wait(self, seconds: float) -> Plan:
-        """Time passes and timers fire; what all of them decided, together."""
-        self.controller  # noqa: B018  (the scene comes before)
+        """Let time pass; the plan has everything that was decided when timers fired."""
+        self.controller  # noqa: B018  (replays the scene first)
         end, plan = self.at + seconds, Plan()
         while self.timer_at <= end:
             self.at, self.timer_at = self.timer_at, INFINITY
@@ -175,11 +183,11 @@ class Harness:
         self.at = end
         return plan
 
-    # --- looking ---------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------
 
     @property
     def controller(self) -> Controller:
-        """The real one; made when the scene is complete."""
+        """The Controller; the first use of it replays the scene."""
         if self._controller is None:
             self._set_scene()
             self._controller = Controller(self.state, self._policy, self._placer)
@@ -190,6 +198,7 @@ class Harness:
         return self.state.jobs[self._ids[name]]
 
     def name(self, id: int) -> str:
+        """The name of the job with this id."""
         return next(name for name, known in self._ids.items() if known == id)
 
     def nodes_of(self, name: str) -> dict[str, int]:
@@ -198,37 +207,38 @@ class Harness:
         return {self.state.ledger.nodes[node].name: slots.bit_count() for node, slots in run.allocation}
 
     def why(self, name: str) -> Reason | None:
+        """Why the job is where it is."""
         return self.controller.why(self._ids[name])
 
     def ranked(self) -> list[str]:
-        """Names of the ranked jobs, best first."""
+        """The names of the ranked jobs, the first in the ranks first."""
         return [self.name(job.id) for job in self.controller.view.ranked()]
 
     def queue_of(self, name: str) -> int:
         """The number of its queue under a policy with queues, from 1."""
         return int(self._policy.rank(self.job(name), self.state.memory, self.at)[0]) + 1
 
-    # --- how -------------------------------------------------------------------------------------------
+    # --- details ---------------------------------------------------------------------------------------
 
-    def _comes(self, name: str, gpus: int, at: float, job: dict[str, Any]) -> None:
+    def _submitted(self, name: str, gpus: int, at: float, job: dict[str, Any]) -> None:
         assert name not in self._ids, ("two jobs of one name", name)
         self._ids[name] = id = JobId(len(self._ids) + 1)
-        self._note(at, SUBMITS, lambda at: f.JobSubmitted(at, a_job(id, gpus, at, **job)))
+        self._add(at, SUBMITS, lambda at: f.JobSubmitted(at, a_job(id, gpus, at, **job)))
 
-    def _note(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
+    def _add(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
         self._scene.append((at, order, len(self._scene), fact))
 
     def _starts(self, name: str, at: float, on: Mapping[str, int] | None = None) -> None:
-        self._note(at, GRANTS, lambda at: self._grant(name, at, on))
-        self._note(at, STARTS, lambda at: f.RunStarted(at, self._run_of(name)))
+        self._add(at, GRANTS, lambda at: self._grant(name, at, on))
+        self._add(at, STARTS, lambda at: f.RunStarted(at, self._run_of(name)))
 
     def _ran(self, name: str, since: float, until: float) -> None:
         self._starts(name, since)
-        self._note(until, EXITS, lambda at: f.RunRevoked(at, self._run_of(name)))
-        self._note(until, EXITS, lambda at: f.RunExited(at, self._run_of(name), ExitCause.PREEMPTED, 0.0))
+        self._add(until, EXITS, lambda at: f.RunRevoked(at, self._run_of(name)))
+        self._add(until, EXITS, lambda at: f.RunExited(at, self._run_of(name), ExitCause.PREEMPTED, 0.0))
 
     def _set_scene(self) -> None:
-        """Replay the past: those without a date one after the other, before all others."""
+        """Replay the scene; runs without an instant go first, one after the other."""
         begin = min((at for at, *_ in self._scene if at != -INFINITY), default=0.0)
         begin -= sum(service_s for _, service_s in self._pasts)
         self._scene = [(max(at, begin), order, nth, fact) for at, order, nth, fact in self._scene]
@@ -241,20 +251,20 @@ class Harness:
     def _grant(self, name: str, at: float, on: Mapping[str, int] | None) -> f.Fact:
         job, ledger = self.job(name), self.state.ledger
         if on is None:
-            allocation = self._placer.place(job, ledger, at)
+            allocation = self._placer.place(job, ledger, at, at)
         else:
-            spots = [(ledger.position(node), count) for node, count in on.items()]
-            allocation = tuple((node, ledger.pick(node, count)) for node, count in spots)
+            counts = [(ledger.position(node), count) for node, count in on.items()]
+            allocation = tuple((node, ledger.pick(node, count)) for node, count in counts)
         assert allocation is not None, ("the scene does not fit the cluster", name, at)
         return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
 
     def _run_of(self, name: str) -> RunId:
-        run = self.job(name).open_run
+        run = self.job(name).run
         assert run is not None, ("it does not run", name)
         return run.id
 
     def _exit(self, names: tuple[str, ...], cause: ExitCause) -> Plan:
-        self.controller  # noqa: B018  (the scene comes before)
+        self.controller  # noqa: B018  (replays the scene first)
         progress_s = {name: self.state.runs[self._run_of(name)].work_at(self.at) for name in names}
         return self._happen(*(f.RunExited(self.at, self._run_of(n), cause, progress_s[n]) for n in names))
 

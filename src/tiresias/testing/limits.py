@@ -1,4 +1,4 @@
-"""An end to what would never end: for the main thread of a test."""
+"""A time limit for code that may hang, in the main thread of a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fails what takes longer. An AssertionError: a TimeoutError is an OSError, and these are handled."""
+    """Raise AssertionError in the block after so many seconds.
+
+    It is not a TimeoutError because that is an OSError, which the code under test may handle.
+    """
 
     def give_up(*_: object) -> None:
         raise AssertionError(f"it hangs: not done within {seconds:g} s")

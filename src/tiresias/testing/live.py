@@ -1,4 +1,4 @@
-"""A real manager with real processes on fake GPUs, driven by hand: `until` turns its loop.
+"""A real manager with real processes on fake GPUs, driven by a test: `until` runs its loop.
 
     with LiveLab(tmp_path, gpus=2) as lab:
         job = lab.submit("sleep 1", gpus=2)
@@ -32,7 +32,10 @@ ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
 class LiveLab:
-    """`python` in a command stands for this very Python."""
+    """A manager at `home`; `options` are those of `open_manager`.
+
+    Leaving the `with` block cancels all jobs. `python` as a command is the interpreter of the test.
+    """
 
     def __init__(self, home: Path, *, gpus: int = 2, policy: str = "tiresias-l", **options: Any):
         self.home = home
@@ -44,7 +47,7 @@ class LiveLab:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave no process behind."""
+        """Cancel all jobs and wait until no run is left."""
         for job in list(self.manager.state.jobs.values()):
             with suppress(StoreError):
                 self.manager.requests.cancel(ADMIN, job.id)
@@ -58,11 +61,12 @@ class LiveLab:
         self.manager.store.close()
 
     def restart(self) -> None:
-        """As after a kill: nothing is said to anybody."""
+        """Open the manager again, as after a kill."""
         self.close()
         self.manager = open_manager(self.home, self.options)
 
     def submit(self, command: str | tuple[str, ...], *, by: Caller = ADMIN, **asked: Any) -> JobId:
+        """Submit one job; `asked` are fields of Submission."""
         argv = tuple(shlex.split(command)) if isinstance(command, str) else command
         if argv and argv[0] == "python":
             argv = (sys.executable, *argv[1:])
@@ -74,7 +78,7 @@ class LiveLab:
         return id
 
     def turn(self, wait_s: float = 0.05) -> None:
-        """What a service does in its loop, once."""
+        """Run the loop of the manager once: wait for reports or timers, apply them, commit."""
         wait_s = min(wait_s, max(0.0, self.manager.next_due_at - self.manager.now()))
         select.select([self.manager.executor.fileno()], [], [], wait_s)
         self.manager.poll()
@@ -82,9 +86,10 @@ class LiveLab:
         self.manager.flush()
 
     def until(self, holds: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+        """Run the loop until `holds` returns something true; fail after `patience_s` seconds."""
         end = monotonic() + patience_s
         while not holds():
-            assert monotonic() < end, ("it never came to this", self.summaries())
+            assert monotonic() < end, ("the condition never became true", self.summaries())
             self.turn()
 
     def until_ended(self, *ids: JobId) -> list[JobSummary]:
@@ -101,7 +106,7 @@ class LiveLab:
         return self.manager.queries.summaries(ADMIN, ended=True)[0]
 
     def output(self, id: JobId, run: int | None = None) -> str:
-        """What it has written so far."""
+        """What the job has written so far, in its last run or in run number `run`."""
         with suppress(NotFound, FileNotFoundError):
             return self.manager.queries.log_file(ADMIN, id, run).path.read_text()
         return ""

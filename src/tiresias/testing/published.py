@@ -1,8 +1,7 @@
-"""Published measurements of scaling and placement, and what the network model predicts for the same.
+"""Published measurements of scaling and placement, and what the network model predicts for them.
 
-The tests bound the errors, the documentation prints them. One number of the model was fitted to rows that are
-here: `Software.unhidden`, to `tensorflow_ec2`. `philly_fitted` fits another one, and says so, as does
-`philly_interference`.
+Tests bound the errors, and the documentation shows them. One number of the model was fitted to rows that are
+here: `Software.unhidden`, to `tensorflow_ec2`. `philly_fitted` and `philly_interference` each fit one more.
 """
 
 from __future__ import annotations
@@ -47,15 +46,16 @@ class Row(NamedTuple):
 
 
 def tiresias_fig_3() -> dict[str, float]:
-    """Four jobs of 8 workers on 8 nodes of 4 GPUs: how much longer spread over all than on two nodes each."""
+    """Four jobs of 8 workers on 8 nodes of 4 GPUs: the slowdown if each is spread over all nodes, relative to
+    two nodes for each job."""
     network = Network(PRESETS["tiresias-testbed"])
     spread, packed = spread_shape(8, 4, 8), packed_shape(8, 4)
-    told = {}
+    slowdowns = {}
     for name in zoo.CNNS:
         profile = zoo.find(name)
         apart = network.together(profile, spread, jobs=4).seconds
-        told[name] = apart / network.iteration(profile, packed).seconds
-    return told
+        slowdowns[name] = apart / network.iteration(profile, packed).seconds
+    return slowdowns
 
 
 DGX1 = {
@@ -69,12 +69,12 @@ DGX1 = {
     ("resnet152", 32): (82.7, 160, 317, 632),
     ("vgg16", 32): (144, 281, 549, 820),
 }
-"""TensorFlow, May 2017, images a second on 1, 2, 4 and 8 P100 of a DGX-1, by model and batch."""
+"""TensorFlow, May 2017, images per second on 1, 2, 4 and 8 P100 of a DGX-1, by model and batch."""
 WITH_NCCL = ("alexnet", "vgg16")  # the others kept their parameters on the CPU, over PCIe
 
 
 def tensorflow_dgx1() -> Iterator[Row]:
-    """Images a second on one node. TensorFlow's NCCL mode of that year sent after the backward pass."""
+    """Images per second on one node. TensorFlow's NCCL mode of that year sent after the backward pass."""
     for (name, batch), rates in DGX1.items():
         is_ring = name in WITH_NCCL
         node = NVLINK1 if is_ring else PCIE3
@@ -94,11 +94,11 @@ EC2 = {
     ("inception3", 32): (219, 427, 820, 1608),
     ("resnet50", 32): (333, 667, 1180, 2315),
 }
-"""TensorFlow, May 2017, images a second on 1, 2, 4 and 8 nodes of 8 K80 with 10 Gb/s between them."""
+"""TensorFlow, May 2017, images per second on 1, 2, 4 and 8 nodes of 8 K80 with 10 Gb/s between them."""
 
 
 def tensorflow_ec2(software: Software | None = None) -> Iterator[Row]:
-    """Images a second on several nodes; inside a node gradients were added up first: a node is a worker."""
+    """Images per second on several nodes. A node is one worker: gradients were first added up inside it."""
     ethernet = Link(10 * GBIT, 30e-6)
     network = Network(Links(PCIE3, ethernet, ethernet, node_gpus=1), software)
     for (name, batch), rates in EC2.items():
@@ -114,11 +114,11 @@ PHILLY_RESNET50 = {
     "two shared nodes": 0.659,
     "two shared nodes, shared links": 0.645,
 }
-"""Relative speed of ResNet-50 on 2 P100: 114.8, 98.0, 75.6 and 74.1 images a second."""
+"""Relative speed of ResNet-50 on 2 P100: 114.8, 98.0, 75.6 and 74.1 images per second."""
 PHILLY_IMAGES_PER_S = 114.8 / 2
 PHILLY_BATCH = 32
 NEIGHBOURS = 3
-"""Jobs on the other GPUs of a node of four; the paper does not tell how busy they were."""
+"""Jobs on the other GPUs of a node of four; the paper does not state how busy they were."""
 
 
 def _philly_resnet50() -> ModelProfile:
@@ -132,13 +132,13 @@ def _philly_speeds(network: Network) -> list[float]:
     node = network.links.node
     crowded = node._replace(bandwidth_Bps=node.bandwidth_Bps / (1 + NEIGHBOURS))
     full = Network(network.links._replace(node=crowded), network.software)
-    told = [
+    iterations = [
         network.iteration(profile, ((2,),)),
         network.iteration(profile, apart),
         network.iteration(profile, apart, Sharing(node=1 + NEIGHBOURS)),
         full.together(profile, apart, 1 + NEIGHBOURS),
     ]
-    return [best / each.seconds for each in told]
+    return [best / each.seconds for each in iterations]
 
 
 def philly_resnet50(network: Network | None = None) -> list[Row]:
@@ -149,7 +149,7 @@ def philly_resnet50(network: Network | None = None) -> list[Row]:
 
 
 def philly_fitted() -> tuple[float, list[Row]]:
-    """The bandwidth (bytes a second) at which two nodes come out right, and the rows with it."""
+    """The bandwidth (bytes per second) at which the prediction for two nodes is exact, and its rows."""
     low, high = 1e7, 12.5e9
     while high / low > 1.0001:
         middle = (low * high) ** 0.5
@@ -168,7 +168,7 @@ def _with_rate(bandwidth: float) -> Network:
 def philly_interference() -> list[Row]:
     """ResNet-50 on two nodes full of other gangs, relative to two nodes of its own; the first row was fitted.
 
-    As the simulator has it: one number for sharing nodes, times what sharing the links between them does.
+    As in the simulator: one factor for shared nodes, times the effect of shared links between them.
     """
     network, apart = Network(PRESETS["philly"]), ((1, 1),)
     profile = _philly_resnet50()
@@ -185,8 +185,8 @@ PHILLY_16 = {2: 43.66, 4: 40.94, 8: 28.56}
 
 
 def philly_16_gpus() -> list[Row]:
-    """Utilisation relative to two nodes: ours is the mean over the ten models, the rest of each node full of
-    other jobs of the same size of part."""
+    """Utilisation relative to two nodes. The prediction is the mean over the ten models, if the rest of each
+    node is full of jobs of the same shape."""
     network = Network(PRESETS["philly"])
     base = PHILLY_16[2]
     best = _busy(network, 2)
@@ -197,11 +197,11 @@ def philly_16_gpus() -> list[Row]:
 
 
 def _busy(network: Network, nodes: int) -> float:
-    """The part of an iteration that GPUs compute, 16 of them on so many nodes of 8."""
+    """The share of an iteration in which GPUs compute, with 16 GPUs on so many nodes of 8."""
     shape, jobs = spread_shape(16, 8, nodes), Sharing(rack=nodes / 2)
 
     def share(profile: ModelProfile) -> float:
-        told = network.iteration(profile, shape, jobs)
-        return told.compute_s / told.seconds
+        iteration = network.iteration(profile, shape, jobs)
+        return iteration.compute_s / iteration.seconds
 
     return fmean(share(zoo.find(name)) for name in zoo.CNNS)

@@ -1,4 +1,4 @@
-"""A manager whose runs are not started, to see what the manager itself costs.
+"""A manager whose runs have no processes, to measure what the manager itself costs.
 
     with still_manager(tmp_path, gpus=256) as (manager, executor):
         manager.requests.submit(caller, submissions)
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import tiresias.placers
-import tiresias.policies  # noqa: F401  (both for what they register)
+import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core.model import RunId
 from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp, WorkerExit
 from tiresias.live.machine import Machine
@@ -24,9 +24,9 @@ from tiresias.store import Chosen, Store
 
 
 class NoProcesses:
-    """An executor that starts nothing: every run is up at once and ends when `finish` says so.
+    """An executor that starts nothing: every run is up at once and ends when `finish` is called.
 
-    For measuring what the manager itself costs with hundreds of runs on a machine that could not run them.
+    It shows what the manager itself costs with hundreds of runs, on a machine that could not run them.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class NoProcesses:
 def still_manager(
     home: Path, gpus: int, policy: str = "tiresias-l"
 ) -> Iterator[tuple[Manager, NoProcesses]]:
-    """The real manager over the real journal; only its runs are no processes."""
+    """The real manager with the real journal; only its runs have no processes."""
     executor = NoProcesses()
     with Store.open(home / "journal.db", home=home) as store:
         yield Manager.open(home, store, executor, Machine.fake(gpus), Chosen(policy)), executor

@@ -1,4 +1,4 @@
-"""What happened in a simulation, told by its journal: facts read back from the file that was written."""
+"""A Story is a simulation with its facts, which are read back from its journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[str, Any] = {kind.__name__: kind for kind in f.Fact.__args__}
 
 @dataclass(slots=True)
 class Story:
-    """A simulation's trace, cluster, facts in order, and Result."""
+    """The trace, the cluster, the facts in order, and the Result of a simulation."""
 
     trace: Trace
     cluster: Cluster
@@ -48,7 +48,7 @@ class Story:
 
 
 def story_of(trace: Trace, cluster: Cluster | str, policy: Any, **settings: Any) -> Story:
-    """Simulate and read the journal back; `settings` are those of `simulate`."""
+    """Simulate and read the journal back; `settings` are arguments of `simulate`."""
     if isinstance(cluster, str):
         cluster = clusters.parse(cluster)
     with TemporaryDirectory() as folder:
@@ -62,18 +62,18 @@ def read_journal(path: Path) -> list[f.Fact]:
     return [_fact(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _fact(record: dict[str, Any]) -> f.Fact:
-    kind, version = record.pop("kind"), record.pop("version")
+def _fact(values: dict[str, Any]) -> f.Fact:
+    kind, version = values.pop("kind"), values.pop("version")
     assert version == f.VERSION, ("a journal of another version", version)
-    if "job" in record:
-        job = record["job"]
+    if "job" in values:
+        job = values["job"]
         demand, priority = Demand(**job.pop("demand")), Priority(job.pop("priority"))
-        record["job"] = Job(demand=demand, priority=priority, **job)
-    if isinstance(record.get("node"), dict):
-        record["node"] = Node(**record["node"])
-    if "allocation" in record:
-        record["allocation"] = tuple((node, slots) for node, slots in record["allocation"])
-    if "cause" in record:
-        record["cause"] = ExitCause(record["cause"])
-    fact: f.Fact = KINDS[kind](**record)
+        values["job"] = Job(demand=demand, priority=priority, **job)
+    if isinstance(values.get("node"), dict):
+        values["node"] = Node(**values["node"])
+    if "allocation" in values:
+        values["allocation"] = tuple((node, slots) for node, slots in values["allocation"])
+    if "cause" in values:
+        values["cause"] = ExitCause(values["cause"])
+    fact: f.Fact = KINDS[kind](**values)
     return fact

@@ -57,7 +57,7 @@ def test_a_bad_cell_is_named_with_its_place(given, complaint, row, column, value
 @pytest.mark.parametrize(
     ("column", "value", "why"),
     [
-        ("priority", "urgent", "is no priority (high, normal, low)"),
+        ("priority", "urgent", "is not a priority (high, normal, low)"),
         ("preemptible", "maybe", "is neither true nor false"),
         ("preemption_cost_s", "-1", "is below 0"),
         ("preemption_cost_s", "much", "is not a number"),
@@ -110,7 +110,7 @@ def test_a_long_value_is_cut(given, complaint):
 
 def test_only_bad_rows_leave_nothing_to_replay(given, complaint):
     told = complaint(given(f"{HEADER}a,0,0,1\n"), skip_bad_rows=True)
-    assert "holds no job that can be replayed (skipped 1 bad row" in told
+    assert "has no job that can be replayed (skipped 1 bad row" in told
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])

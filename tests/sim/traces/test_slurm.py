@@ -107,7 +107,7 @@ def test_a_time_that_is_none_is_a_bad_row(given, complaint):
     assert "line 3, column Submit: 'yesterday' is neither a number nor an ISO" in complaint(path)
     trace = load(path, skip_bad_rows=True)
     assert (len(trace), trace.skipped_rows) == (1, 2)
-    assert "line 4, column ElapsedRaw: 'long' is no length of time above 0" in trace.notes[0]
+    assert "line 4, column ElapsedRaw: 'long' is not a length of time above 0" in trace.notes[0]
 
 
 def test_without_tres_the_gpus_are_not_known(given, complaint):

@@ -1,7 +1,7 @@
-"""Reads profiles from files: models as frameworks store them, and profiles that we stored.
+"""Reads profiles from files: models as frameworks store them, and profiles that Tiresias stored.
 
-Used by the command line only. `load` takes whatever a person names: a model of the zoo, a file, a folder, or
-`module:function`. Every error is a ProfileError that names file and key.
+Used only by the command line. `load` takes what a user may name: a model of the zoo, a file, a folder, or
+`module:function`. Every error is a ProfileError that names the file and the key.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SUFFIXES: dict[str, Callable[[Path], ModelProfile]] = {
     ".onnx": onnx.read,
     ".json": read_stored,
 }
-"""Which reader a file gets."""
+"""The reader for files with each ending."""
 
 
 def load(source: str) -> ModelProfile:
-    """The profile of a model by the zoo's name, a file, a folder, or module:function."""
+    """The profile of a model of the zoo, of a file or a folder, or of what module:function returns."""
     path = Path(source)
-    is_way = "/" in source  # ./vgg16 is a folder, ViT-B/16 a model
-    if zoo.knows(source) and not (is_way and path.exists()):
+    is_path = "/" in source  # ./vgg16 is a folder, ViT-B/16 a model
+    if zoo.knows(source) and not (is_path and path.exists()):
         return zoo.find(source)
     if path.exists():
         return _read(path)
@@ -50,14 +50,14 @@ def load(source: str) -> ModelProfile:
         return function.read(source)
     if path.suffix.lower() in SUFFIXES or path.parent != Path():
         raise ProfileError(f"{source}: no such file")
-    return zoo.find(source)  # says which names are near
+    return zoo.find(source)  # its error names similar models
 
 
 def _read(path: Path) -> ModelProfile:
     reader = safetensors.read if path.is_dir() else SUFFIXES.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(SUFFIXES)
-        raise ProfileError(f"{path}: what it is cannot be told from its name; known endings: {known}")
+        raise ProfileError(f"{path}: its name does not say what it is; known endings: {known}")
     try:
         return reader(path)
     except OSError as error:

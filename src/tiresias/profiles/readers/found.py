@@ -1,4 +1,4 @@
-"""What a reader finds: tensors by name, and how they become a profile."""
+"""The tensors that a reader finds, and how they become a profile."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tiresias.profiles.model import ModelProfile, Tensor
 
 MOST_BYTES = 1 << 60
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
-"""What a batch norm keeps and nobody sends, by the names that frameworks give it."""
+"""Tensors of a batch norm that are not sent, by the names that frameworks give them."""
 
 
 class Found(NamedTuple):
-    """One tensor. What is not of real numbers (counters, indices) gets no gradient, nor do buffers."""
+    """One tensor. Tensors of integers (counters, indices) and buffers have no gradient."""
 
     name: str
     bytes: int
@@ -22,12 +22,12 @@ class Found(NamedTuple):
 
 
 def profile_of(name: str, found: Sequence[Found], place: str, source: str) -> ModelProfile:
-    """The profile of what was found; how long an iteration takes no file tells."""
+    """The profile of the tensors that were found, without a compute time, which is in no file."""
     if not found:
         raise ProfileError(f"{place}: no tensors in it")
     for each in found:
         if each.bytes > MOST_BYTES:
-            raise ProfileError(f"{place}: tensor {each.name!r}: a shape of {each.bytes:,} bytes cannot be")
+            raise ProfileError(f"{place}: tensor {each.name!r}: a size of {each.bytes:,} bytes is impossible")
     seen: set[str] = set()
     for each in found:
         if each.name in seen:

@@ -1,4 +1,4 @@
-"""`module:function`: a function that returns a model, called on the meta device: nothing is allocated."""
+"""Reads a model from `module:function`, which returns it on the meta device, where nothing is allocated."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def is_function(source: str) -> bool:
 
 
 def read(source: str, limit_s: float = LIMIT_S) -> ModelProfile:
-    """The model that `module:function` returns; ProfileError tells what it raised, and where."""
+    """The model that `module:function` returns; ProfileError says what it raised, and where."""
     module, _, name = source.partition(":")
     with tempfile.TemporaryDirectory(prefix="tiresias-profile-") as folder:
         answer = Path(folder) / "answer.json"
         command = [sys.executable, "-m", f"{__package__}.function_child", module, name, str(answer)]
-        code, said = _run(command, source, limit_s)
+        code, stderr = _run(command, source, limit_s)
         if not answer.exists():
-            last = said.strip().splitlines()[-1:] or ["nothing on stderr"]
+            last = stderr.strip().splitlines()[-1:] or ["nothing on stderr"]
             raise ProfileError(f"{source}: its process ended with exit code {code} and no model: {last[0]}")
-        told = json.loads(answer.read_text(encoding="utf-8"))
-    if "error" in told:
-        raise ProfileError(f"{source}: {told['error']}")
-    found = [Found(*each) for each in told["tensors"]]
+        answered = json.loads(answer.read_text(encoding="utf-8"))
+    if "error" in answered:
+        raise ProfileError(f"{source}: {answered['error']}")
+    found = [Found(*each) for each in answered["tensors"]]
     return profile_of(source, found, source, "PyTorch on the meta device")
 
 
 def _run(command: list[str], source: str, limit_s: float) -> tuple[int, str]:
-    """Exit code and what it wrote on stderr; what it prints is of no interest."""
+    """The exit code and what the process wrote to stderr; its stdout is discarded."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -52,11 +52,11 @@ def _run(command: list[str], source: str, limit_s: float) -> tuple[int, str]:
         start_new_session=True,
     )
     try:
-        _, said = process.communicate(timeout=limit_s)
+        _, stderr = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise ProfileError(f"{source}: it did not return within {limit_s:g} s") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    return process.returncode, said
+    return process.returncode, stderr

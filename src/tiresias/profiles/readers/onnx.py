@@ -1,7 +1,7 @@
-"""ONNX: the initialisers of a graph, read from the protobuf wire format; the weights are skipped.
+"""Reads the initialisers of an ONNX graph from the protobuf wire format; the weights are skipped.
 
-A message is a run of fields: a number (field << 3 | kind) and a value, which is a varint (0), 8 bytes (1),
-bytes with their length ahead (2) or 4 bytes (5). Only the fields we need are looked into:
+A message is a sequence of fields: a number (field << 3 | kind) and a value, which is a varint (0), 8 bytes
+(1), bytes preceded by their length (2) or 4 bytes (5). Only the fields that are needed are parsed:
 ModelProto.graph 7, GraphProto.initializer 5, TensorProto dims 1, data_type 2, name 8.
 """
 
@@ -24,7 +24,7 @@ BITS = {
     1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128,
     16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4,
 }
-"""Of TensorProto.DataType; 8, strings, have no fixed size and are no parameters."""
+"""Bits per element by TensorProto.DataType; 8, strings, have no fixed size and are not parameters."""
 REAL = {1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23}
 STRINGS = 8
 
@@ -63,18 +63,18 @@ class Wire:
         return Wire(self.data, begin, end, self.place)
 
     def varints(self) -> Iterator[int]:
-        """What is packed in a field of numbers."""
+        """The numbers that are packed in a field."""
         while self.at < self.end:
             yield self._varint()
 
     def _varint(self) -> int:
         value = 0
-        for place in range(LONGEST_VARINT):
+        for index in range(LONGEST_VARINT):
             if self.at >= self.end:
-                raise ProfileError(f"{self.place}: truncated: a number breaks off at byte {self.at:,}")
+                raise ProfileError(f"{self.place}: truncated: a number is cut off at byte {self.at:,}")
             byte = self.data[self.at]
             self.at += 1
-            value |= (byte & 0x7F) << (7 * place)
+            value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
         raise ProfileError(f"{self.place}: no ONNX file: a number without end at byte {self.at:,}")
@@ -124,5 +124,5 @@ def _tensor(wire: Wire, number: int) -> Found | None:
     if dtype not in BITS:
         raise ProfileError(f"{place}: data_type {dtype} is not known")
     if any(each >> 62 for each in dims):
-        raise ProfileError(f"{place}: dims {dims} cannot be")
+        raise ProfileError(f"{place}: dims {dims} are impossible")
     return Found(name, (prod(dims) * BITS[dtype] + 7) // 8, dtype in REAL)

@@ -1,7 +1,7 @@
-"""Safetensors: eight bytes of length, a header in JSON, then the weights, which are not read.
+"""Reads safetensors: eight bytes of length, a header in JSON, then the weights, which are not read.
 
-Accepts a file, or a folder with an index or with files of one model. Everything is checked against the size
-of the file, so that a download that broke off is noticed.
+Accepts a file, or a folder with an index or with the files of one model. Everything is checked against the
+size of the file, so that an incomplete download is detected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _files(folder: Path) -> list[Path]:
         if not isinstance(name, str) or Path(name).name != name:
             raise ProfileError(f"{index}: weight_map: {name!r} is not the name of a file beside it")
         if not (folder / name).exists():
-            raise ProfileError(f"{index}: weight_map names {name}, which is not there")
+            raise ProfileError(f"{index}: weight_map names {name}, which does not exist")
     return [folder / name for name in names]
 
 

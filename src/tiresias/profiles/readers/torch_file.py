@@ -1,7 +1,7 @@
-"""PyTorch checkpoints: a zip with a pickle of shapes and the weights beside it, which are not read.
+"""Reads PyTorch checkpoints: a zip with a pickle of shapes, and with the weights, which are not read.
 
 No code of the file is ever run: the unpickler finds none of the classes and functions that the pickle names.
-Tensors become stubs with a size, everything else becomes an `Opaque`, which only remembers what it was given.
+Tensors become stubs with a size; everything else becomes an `Opaque`, which only stores its arguments.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tiresias.profiles.readers.found import Found, profile_of
 LARGEST_PICKLE = 256 * 1024 * 1024
 DEEPEST = 100
 MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network")
-"""Where training programs put the model in their checkpoints, the usual names first."""
+"""Under which keys training programs store the model in their checkpoints, the most usual first."""
 SIZES = {
     "double": (8, True), "float": (4, True), "half": (2, True), "bfloat16": (2, True),
     "complexdouble": (16, True), "complexfloat": (8, True),
     "long": (8, False), "int": (4, False), "short": (2, False), "char": (1, False), "byte": (1, False),
     "bool": (1, False), "untyped": (1, True),
 }
-"""Bytes of an element, and whether it is a real number, by the name of the storage."""
+"""Bytes per element, and whether it is a real number, by the name of the storage."""
 DTYPES = {
     "float64": "double", "float32": "float", "float16": "half", "bfloat16": "bfloat16", "int64": "long",
     "int32": "int", "int16": "short", "int8": "char", "uint8": "byte", "bool": "bool",
@@ -39,7 +39,7 @@ DTYPES = {
 
 
 class Opaque:
-    """Something of the file that is no tensor: remembers its parts, does nothing."""
+    """An object of the file that is not a tensor: it stores its parts and does nothing."""
 
     def __init__(self, *parts: Any, **more: Any):
         self.parts: list[Any] = [*parts, *more.values()]
@@ -63,14 +63,14 @@ class Opaque:
 
 
 class Kind(NamedTuple):
-    """A type of element. A named tuple, like the next two: no pickle can change it afterwards."""
+    """A type of element. It is a named tuple, like the next two, so that no pickle can change it later."""
 
     bytes: int
     is_real: bool
 
 
 class Storage(NamedTuple):
-    """Where tensors keep their numbers; several may share one."""
+    """The memory of tensors; several tensors may share one storage."""
 
     kind: Kind
     key: str
@@ -98,7 +98,7 @@ def _parameter(data: Any, *rest: Any) -> Any:
 
 
 def _of_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
-    """A tensor of a subclass: how it is made is told in `args`."""
+    """A tensor of a subclass; `args` are the arguments of the function that makes it."""
     return function(*args) if function in (_tensor, _parameter) and isinstance(args, tuple) else Opaque(args)
 
 
@@ -147,13 +147,13 @@ def read(path: Path) -> ModelProfile:
         if stub.identity in found:
             continue  # tied weights are one tensor under two names
         names[name] += 1
-        told = f"{name}#{names[name]}" if names[name] > 1 else name
-        found[stub.identity] = Found(told or "tensor", stub.bytes, stub.is_real)
+        unique = f"{name}#{names[name]}" if names[name] > 1 else name
+        found[stub.identity] = Found(unique or "tensor", stub.bytes, stub.is_real)
     return profile_of(path.stem, list(found.values()), str(path), "PyTorch checkpoint")
 
 
 def _tree(path: Path) -> Any:
-    """What was saved, without the numbers and without anything of its own."""
+    """The saved objects, with stubs in place of tensors and no code of the file."""
     with path.open("rb") as file:
         begin = file.read(2)
     if begin == b"\x80\x02":
@@ -175,10 +175,10 @@ def _tree(path: Path) -> Any:
 
 
 def _model_of(tree: Any) -> Any:
-    """The part of a checkpoint that is the model; optimizers keep tensors of the same sizes again."""
+    """The part of a checkpoint that is the model; optimizers have tensors of the same sizes again."""
     if not isinstance(tree, dict):
         return tree
-    parts = dict(dict.items(tree))  # a pickle may have given the object other `items` of its own
+    parts = dict(dict.items(tree))  # a pickle may have replaced the `items` of the object
     if not any(isinstance(value, Stub) for value in parts.values()):
         for key in MODEL_KEYS:
             if key in parts and next(_named(parts[key], "", 0, set()), None) is not None:
@@ -187,7 +187,7 @@ def _model_of(tree: Any) -> Any:
 
 
 def _named(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Stub]]:
-    """All tensors below a value, by the way to them; what was seen is not looked into again."""
+    """All tensors inside a value, by their path; nothing is visited twice."""
     if isinstance(value, Stub):
         yield name, value
         return

@@ -1,10 +1,10 @@
-"""Models by name, their tensors derived from widths and depths.
+"""Profiles of well-known models by name; their tensors are derived from widths and depths.
 
     from tiresias.profiles import zoo
 
     zoo.find("ResNet50").skew
 
-Rules: a profile is built when it is asked for, once. Names are compared without case and punctuation.
+Rules: a profile is built once, when it is first needed. Names are compared without case and punctuation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ CNNS: dict[str, Entry] = {
     "inception3": _cnn("Inception v3", inception.inception3),
     "googlenet": _cnn("GoogLeNet (Inception v1)", inception.googlenet),
 }
-"""The ten of the paper, trained with parameter servers on a P100."""
+"""The ten models of the paper, trained with parameter servers on a P100."""
 
 MODELS: dict[str, Entry] = {
     **CNNS,
@@ -89,7 +89,7 @@ MODELS: dict[str, Entry] = {
         "Llama 3 70B", 8192, 80, heads=64, shared_heads=8, vocabulary=128256, inner=_inner(8192, 1.3, 4096)
     ),
     "mixtral-8x7b": _llama(
-        "Mixtral 8x7B, 2 of 8 experts a token", 4096, 32, heads=32, shared_heads=8, vocabulary=32000,
+        "Mixtral 8x7B, 2 of 8 experts per token", 4096, 32, heads=32, shared_heads=8, vocabulary=32000,
         inner=_inner(4096, 1.3, 1024), experts=8, used_experts=2,
     ),
     "vit-b": _plain("ViT-B/16", 64, senses.vit, 768, 12),
@@ -130,7 +130,7 @@ def knows(name: str) -> bool:
 
 
 def find(name: str) -> ModelProfile:
-    """The profile of a model by any usual spelling of its name; ProfileError names what is near."""
+    """The profile of a model by any usual spelling of its name; ProfileError names a similar model."""
     known = _KNOWN.get(_plainly(name))
     if known is None:
         close = get_close_matches(_plainly(name), _KNOWN, n=1)
@@ -168,12 +168,12 @@ def _build(name: str) -> ModelProfile:
 
 
 def _p100(name: str, sheet: Sheet) -> tuple[float, str]:
-    """Seconds of an iteration, and how we know."""
+    """Seconds of an iteration on a P100, and the source of the figure."""
     known = costs.P100.get(name)
     if known is not None:
-        told = f"TensorFlow's published {known.images_per_s:g} images/s on a P100, batch {known.batch}"
-        return known.batch / known.images_per_s, told
+        source = f"TensorFlow's published {known.images_per_s:g} images/s on a P100, batch {known.batch}"
+        return known.batch / known.images_per_s, source
     relatives = costs.RELATIVES[name]
     rates = [MODELS[each].build().flops * costs.P100[each].images_per_s for each in relatives]
-    told = f"estimated: the arithmetic rate of {' and '.join(relatives)} on a P100"
-    return MODELS[name].batch * sheet.flops / fmean(rates), told
+    source = f"estimated: the arithmetic rate of {' and '.join(relatives)} on a P100"
+    return MODELS[name].batch * sheet.flops / fmean(rates), source

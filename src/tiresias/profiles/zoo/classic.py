@@ -32,9 +32,9 @@ def vgg(depth: int, classes: int = 1001) -> Sheet:
     image = Image(sheet, 224, norm="none")
     number = 0
     for stage, convs in enumerate(VGG_STAGES[depth]):
-        for place in range(convs):
+        for conv in range(convs):
             image.conv(f"conv{number}", Conv(min(64 << stage, 512), 3, 3))
-            if place == convs - 1:
+            if conv == convs - 1:
                 image.pool(2, 2)
             sheet.layer(f"conv{number}", "conv", image.elements)
             number += 1
@@ -50,9 +50,9 @@ def resnet(depth: int, classes: int = 1001) -> Sheet:
     image.pool(3, 2)
     sheet.layer("stem", "conv", image.elements)
     for stage, blocks in enumerate(RESNET_STAGES[depth]):
-        for place in range(blocks):
-            name = f"stage{stage}.block{place}"
-            stride = 2 if place == 0 and stage > 0 else 1
+        for block in range(blocks):
+            name = f"stage{stage}.block{block}"
+            stride = 2 if block == 0 and stage > 0 else 1
             _bottleneck(image, name, 64 << stage, stride)
             sheet.layer(name, "block", image.elements)
     sheet.dense("fc", image.channels, classes)

@@ -1,11 +1,11 @@
-"""What an iteration and a preemption of the zoo's models cost, and where each figure comes from.
+"""The cost of an iteration and of a preemption of the zoo's models, and the source of each figure.
 
-CNNs: images a second on a P100 as TensorFlow published them (May 2017, one GPU of a DGX-1, synthetic data);
-those without a figure go at the arithmetic rate of a relative. Checkpoint times are the paper's (Fig. 4),
-resume times are read off its Fig. 5 by eye, for several workers.
-Others: arithmetic at a stated share of an A100's peak, or the time to start the work of each tensor where
-that is more, and a checkpoint of weights and two moments at the bandwidth of the paper's file system. These
-are estimates, and their `source` says so.
+CNNs: images per second on a P100 as TensorFlow published them (May 2017, one GPU of a DGX-1, synthetic data);
+models without a published figure get the arithmetic rate of a related model. Checkpoint times are the paper's
+(Fig. 4); resume times are read by eye from its Fig. 5, for several workers.
+Others: the arithmetic at a stated share of an A100's peak, or the time to launch the kernels of each tensor
+if that is more; and a checkpoint of weights and two moments at the bandwidth of the paper's file system.
+These are estimates, and their `source` says so.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BACKWARD = 2.0
-"""The backward pass does twice the arithmetic of the forward one."""
+"""The arithmetic of the backward pass relative to the forward pass."""
 A100_FLOPS = 312e12
 UTILISATION = 0.4
 LAUNCH_S = 30e-6
-"""To start the few kernels, forward and backward, that work on a tensor."""
+"""Time to launch the few kernels, forward and backward, that work on a tensor."""
 STORE_BPS = 1.2e9
 STATE_BYTES = 12
-"""A parameter in a checkpoint: itself and two moments, 4 bytes each."""
+"""Bytes of a parameter in a checkpoint: itself and two moments, 4 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One GPU's images a second at a batch size."""
+    """Images per second of one GPU at a batch size."""
 
     images_per_s: float
     batch: int
@@ -72,7 +72,7 @@ RESUME_S = {
 
 
 def estimated_s(flops: float, tensors: int, batch: int) -> float:
-    """Forward and backward of a batch on an A100."""
+    """Seconds for the forward and backward pass of a batch on an A100."""
     return max(flops * (1 + BACKWARD) * batch / (A100_FLOPS * UTILISATION), tensors * LAUNCH_S)
 
 

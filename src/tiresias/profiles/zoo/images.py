@@ -1,7 +1,7 @@
 """Convolutions over an image whose size changes from layer to layer.
 
-The conventions are those of TensorFlow's benchmark models, on which the paper's table was measured:
-padding `same` or `valid`, a batch norm keeps its mean and variance as tensors of their own.
+The conventions are those of TensorFlow's benchmark models, with which the paper's table was measured:
+padding is `same` or `valid`, and the mean and variance of a batch norm are separate tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tiresias.profiles.zoo.sheet import Sheet
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """A convolution as papers write it: how many filters of which size."""
+    """A convolution: the number of filters and their size."""
 
     filters: int
     height: int
@@ -23,12 +23,12 @@ class Conv:
 
 
 def side(before: int, kernel: int, stride: int, valid: bool) -> int:
-    """The length of an edge after a window has gone over it."""
+    """The length of an edge after a window has passed over it."""
     return -(-(before - kernel + 1 if valid else before) // stride)
 
 
 class Image:
-    """What flows through the network: `channels` of `size` x `size`."""
+    """The activation at a point of the network: `channels` of `size` x `size`."""
 
     def __init__(self, sheet: Sheet, size: int, *, norm: str):
         self.sheet = sheet
@@ -41,14 +41,14 @@ class Image:
         return self.channels * self.size * self.size
 
     def copy(self) -> Image:
-        """The same image, to be led through another branch."""
+        """The same image, for another branch."""
         other = Image(self.sheet, self.size, norm=self.norm)
         other.channels = self.channels
         return other
 
     def conv(self, name: str, conv: Conv) -> None:
         height, width = conv.height, conv.width
-        # A flat window (1x7) keeps both edges under `same`; the square ones alone change the size.
+        # A flat window (1x7) with `same` padding keeps both edges; only square ones change the size.
         after = side(self.size, max(height, width), conv.stride, conv.valid)
         sheet = self.sheet
         sheet.tensor(f"{name}.weight", height, width, self.channels, conv.filters)

@@ -1,6 +1,6 @@
-"""GoogLeNet, Inception v3 and v4: modules of parallel columns, written as the papers' figures show them.
+"""GoogLeNet, Inception v3 and v4: modules of parallel columns, as in the papers' figures.
 
-A column is a list of convolutions; a tuple inside it is a fork, whose parts go side by side.
+A column is a list of convolutions; a tuple inside it is a fork into parallel convolutions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fork(filters: int) -> tuple[Conv, Conv]:
 
 
 def module(image: Image, name: str, columns: Sequence[Column], *, pooled: int = 0) -> None:
-    """Lead the image through all columns at once; `pooled` more channels come from a pooling column."""
+    """Apply all columns to the image in parallel; a pooling column adds `pooled` channels."""
     outputs, size = pooled, image.size
     for number, column in enumerate(columns):
         branch = image.copy()

@@ -6,12 +6,12 @@ from tiresias.profiles.zoo.sheet import Sheet
 
 
 def attention_flops(tokens: int, width: int, seen: int | None = None) -> float:
-    """Scores and their sums, beyond the matrices: every token looks at `seen` others."""
+    """The arithmetic of attention besides the matrices: every token attends to `seen` others."""
     return 4.0 * tokens * (tokens if seen is None else seen) * width
 
 
 def attention(sheet: Sheet, name: str, width: int, tokens: int, *, key_bias: bool = True) -> None:
-    """Queries, keys, values and the way out, each of full width."""
+    """Queries, keys, values and the output projection, each of full width."""
     for part in ("query", "key", "value", "out"):
         sheet.dense(f"{name}.{part}", width, width, bias=key_bias or part != "key", times=tokens)
     sheet.work(attention_flops(tokens, width))
@@ -38,7 +38,7 @@ def bert(width: int, depth: int, tokens: int = 512, vocabulary: int = 30522) -> 
 
 
 def gpt2(width: int, depth: int, tokens: int = 1024, vocabulary: int = 50257) -> Sheet:
-    """The matrix of words is also that of the way out."""
+    """GPT-2, in which the matrix of words is also the output projection."""
     sheet = Sheet()
     sheet.tensor("embedding.words", vocabulary, width)
     sheet.tensor("embedding.positions", 1024, width)
@@ -77,7 +77,7 @@ def llama(
     experts: int = 1,
     used_experts: int = 1,
 ) -> Sheet:
-    """Groups of heads share keys and values; with several experts, a router picks some for each token."""
+    """Llama and Mixtral: groups of heads share keys and values; a router picks experts for each token."""
     sheet = Sheet(element_bytes=2)
     narrow = width // heads * shared_heads
     sheet.tensor("embedding", vocabulary, width)

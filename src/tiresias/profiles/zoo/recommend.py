@@ -1,4 +1,4 @@
-"""DLRM: tables of vectors for categories, a perceptron for numbers, one above both.
+"""DLRM: embedding tables for categories, a perceptron for numbers, and a perceptron above both.
 
 The tables have as many rows as the public Criteo data has categories; that is data, not architecture.
 """
@@ -24,7 +24,7 @@ def dlrm(
     above: Sequence[int] = (512, 256, 1),
     batch: int = 2048,
 ) -> Sheet:
-    """Of each table a batch touches one row a sample at most: only those have gradients to send."""
+    """A batch uses at most one row per sample of each table, and only those rows have gradients to send."""
     sheet = Sheet()
     for number, count in enumerate(rows):
         sheet.tensor(f"table{number}", count, width, sent=min(count, batch) * width)

@@ -1,14 +1,14 @@
-"""Transformers that see and hear: ViT and Whisper."""
+"""Transformers for images and sound: ViT and Whisper."""
 
 from __future__ import annotations
 
 from tiresias.profiles.zoo.language import attention, attention_flops
 from tiresias.profiles.zoo.sheet import Sheet
 
-HEARD = 1500
-"""Positions of the encoder: 30 seconds, two hundredths each."""
-SAID = 448
-"""The longest text."""
+AUDIO_TOKENS = 1500
+"""Positions of the encoder: 30 seconds, with 0.02 seconds each."""
+TEXT_TOKENS = 448
+"""Positions of the decoder: the longest text."""
 
 
 def vit(width: int, depth: int, patch: int = 16, size: int = 224, classes: int = 1000) -> Sheet:
@@ -37,29 +37,29 @@ def vit(width: int, depth: int, patch: int = 16, size: int = 224, classes: int =
 def whisper(width: int, depth: int, vocabulary: int = 51865, bands: int = 80) -> Sheet:
     """An encoder of sound and a decoder of text of the same depth; keys have no bias."""
     sheet = Sheet()
-    sheet.dense("encoder.conv0", 3 * bands, width, times=2 * HEARD)
-    sheet.dense("encoder.conv1", 3 * width, width, times=HEARD)
-    sheet.tensor("encoder.positions", HEARD, width, trained=False)  # sines, not learned
-    sheet.layer("encoder.convolutions", "conv", HEARD * width)
+    sheet.dense("encoder.conv0", 3 * bands, width, times=2 * AUDIO_TOKENS)
+    sheet.dense("encoder.conv1", 3 * width, width, times=AUDIO_TOKENS)
+    sheet.tensor("encoder.positions", AUDIO_TOKENS, width, trained=False)  # sines, not learned
+    sheet.layer("encoder.convolutions", "conv", AUDIO_TOKENS * width)
     for number in range(depth):
         name = f"encoder.block{number}"
-        _half(sheet, f"{name}.attention", width, HEARD)
-        _perceptron(sheet, name, width, HEARD)
-        sheet.layer(name, "block", HEARD * width)
+        _half(sheet, f"{name}.attention", width, AUDIO_TOKENS)
+        _perceptron(sheet, name, width, AUDIO_TOKENS)
+        sheet.layer(name, "block", AUDIO_TOKENS * width)
     sheet.norm("encoder.norm", width)
     sheet.tensor("decoder.words", vocabulary, width)
-    sheet.tensor("decoder.positions", SAID, width)
-    # From here on what was heard goes along with what is said: every block of the decoder looks at it.
-    sheet.layer("decoder.embedding", "embedding", (HEARD + SAID) * width)
+    sheet.tensor("decoder.positions", TEXT_TOKENS, width)
+    # Every block of the decoder attends to the encoder's output, which therefore crosses with the text.
+    sheet.layer("decoder.embedding", "embedding", (AUDIO_TOKENS + TEXT_TOKENS) * width)
     for number in range(depth):
         name = f"decoder.block{number}"
-        _half(sheet, f"{name}.attention", width, SAID)
+        _half(sheet, f"{name}.attention", width, TEXT_TOKENS)
         _cross(sheet, f"{name}.cross", width)
-        _perceptron(sheet, name, width, SAID)
-        sheet.layer(name, "block", (HEARD + SAID) * width)
+        _perceptron(sheet, name, width, TEXT_TOKENS)
+        sheet.layer(name, "block", (AUDIO_TOKENS + TEXT_TOKENS) * width)
     sheet.norm("decoder.norm", width)
-    sheet.work(2.0 * SAID * width * vocabulary)
-    sheet.layer("decoder.head", "norm", SAID * vocabulary)
+    sheet.work(2.0 * TEXT_TOKENS * width * vocabulary)
+    sheet.layer("decoder.head", "norm", TEXT_TOKENS * vocabulary)
     return sheet
 
 
@@ -70,9 +70,10 @@ def _half(sheet: Sheet, name: str, width: int, tokens: int) -> None:
 
 def _cross(sheet: Sheet, name: str, width: int) -> None:
     sheet.norm(f"{name}.norm", width)
-    for part, times in (("query", SAID), ("key", HEARD), ("value", HEARD), ("out", SAID)):
+    for part in ("query", "key", "value", "out"):
+        times = TEXT_TOKENS if part in ("query", "out") else AUDIO_TOKENS
         sheet.dense(f"{name}.{part}", width, width, bias=part != "key", times=times)
-    sheet.work(attention_flops(SAID, width, HEARD))
+    sheet.work(attention_flops(TEXT_TOKENS, width, AUDIO_TOKENS))
 
 
 def _perceptron(sheet: Sheet, name: str, width: int, tokens: int) -> None:

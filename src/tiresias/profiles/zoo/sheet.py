@@ -1,4 +1,4 @@
-"""A sheet on which an architecture is written down layer by layer, in the order of the forward pass.
+"""A Sheet collects the tensors and layers of an architecture, in the order of the forward pass.
 
 Rules: tensors and arithmetic gather until `layer` closes them into one Layer. One multiply-add is two
 floating-point operations; what costs little (norms, activations, pooling, biases) is not counted.
@@ -12,7 +12,7 @@ from tiresias.profiles.model import Layer, Tensor
 
 
 class Sheet:
-    """What a model turns out to consist of."""
+    """The tensors and layers of a model, written down by the functions of the zoo."""
 
     def __init__(self, element_bytes: int = 4):
         self.element_bytes = element_bytes
@@ -23,16 +23,16 @@ class Sheet:
 
     @property
     def parameters(self) -> int:
-        """How many numbers are trained."""
+        """How many parameters are trained."""
         return sum(each.bytes for each in self.tensors if each.sent != 0) // self.element_bytes
 
     @property
     def flops(self) -> float:
-        """Of one sample, forward."""
+        """Floating-point operations of the forward pass of one sample."""
         return sum(layer.flops for layer in self.layers)
 
     def tensor(self, name: str, *shape: int, trained: bool = True, sent: int | None = None) -> None:
-        """A tensor; `sent` counts the elements of which an iteration sends gradients, if not all."""
+        """Add a tensor; `sent` is the number of elements whose gradients an iteration sends, if not all."""
         sent_bytes = 0 if not trained else None if sent is None else sent * self.element_bytes
         self.tensors.append(Tensor(name, prod(shape) * self.element_bytes, sent_bytes))
 
@@ -40,20 +40,20 @@ class Sheet:
         self._flops += flops
 
     def dense(self, name: str, inputs: int, outputs: int, *, bias: bool = True, times: int = 1) -> None:
-        """A matrix, used `times` times for a sample."""
+        """Add a matrix that is used `times` times per sample."""
         self.tensor(f"{name}.weight", inputs, outputs)
         if bias:
             self.tensor(f"{name}.bias", outputs)
         self.work(2.0 * inputs * outputs * times)
 
     def norm(self, name: str, width: int, *, bias: bool = True) -> None:
-        """A norm over the features of one sample."""
+        """Add a norm over the features of one sample."""
         self.tensor(f"{name}.weight", width)
         if bias:
             self.tensor(f"{name}.bias", width)
 
     def layer(self, name: str, kind: str, outputs: int) -> None:
-        """Close what was written since the last layer; `outputs` are the elements that leave it."""
+        """Make a layer of what was added since the last one; `outputs` is its number of output elements."""
         fresh = len(self.tensors) - self._closed
         self.layers.append(Layer(name, kind, fresh, outputs * self.element_bytes, self._flops))
         self._closed = len(self.tensors)

@@ -1,4 +1,4 @@
-"""Traces: read, generated, described, written."""
+"""Reads, generates, describes and writes traces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Delimited text as a Sheet, each row with its line in the file.
+"""Splits delimited text into a Sheet, in which each row has its line number in the file.
 
-Text without quotes is split a column at a time; only a file with quotes goes row by row.
+Text without quotes is split column by column, which is fast; only text with quotes is split row by row.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tiresias.sim.traces.source import Source
 
 
 def split(source: Source, separator: str = ",", *, quotes: bool = True) -> Sheet:
-    """The table of a delimited text with a header; blank lines are no rows."""
+    """The table of a delimited text with a header; blank lines are not rows."""
     sheet = _by_rows(source, separator) if quotes and '"' in source.text else _by_columns(source, separator)
     if not sheet.cells.height and not sheet.problems[0].height:
-        raise TraceError(f"{source.name}: the file has a header but no job.")
+        raise TraceError(f"{source.name}: the file has a header but no jobs.")
     return sheet
 
 
@@ -44,19 +44,19 @@ def _by_columns(source: Source, separator: str) -> Sheet:
 
 
 def _by_rows(source: Source, separator: str) -> Sheet:
-    """For text with quotes, where a field may hold separators and line ends."""
+    """Split text with quotes, in which a field may contain separators and line ends."""
     with _no_collector():
         lines, records = _records(source, separator)
         header = _header(source, records[0] if records else [])
-        places = pl.DataFrame(
+        positions = pl.DataFrame(
             {"number": range(len(records)), "line": lines, "fields": [len(cells) for cells in records]},
             schema={"number": pl.Int64(), "line": pl.Int64(), "fields": pl.Int64()},
         )[1:]
-        odd = places.filter(pl.col("fields") != len(header))
+        odd = positions.filter(pl.col("fields") != len(header))
         odd = odd.with_columns(
             pl.Series("text", [separator.join(records[i]) for i in odd["number"]], dtype=pl.String)
         )
-        rows = places.filter(pl.col("fields") == len(header))
+        rows = positions.filter(pl.col("fields") == len(header))
         kept = records[1:] if not odd.height else [records[i] for i in rows["number"]]
         columns = list(zip(*kept, strict=True)) or [()] * len(header)
         cells = pl.DataFrame(
@@ -66,7 +66,7 @@ def _by_rows(source: Source, separator: str) -> Sheet:
 
 
 def _records(source: Source, separator: str) -> tuple[list[int], list[list[str]]]:
-    """The line each row begins on, and the rows, the header first."""
+    """The line on which each row begins, and the rows, with the header first."""
     reader = csv.reader(io.StringIO(source.text, newline=""), delimiter=separator, strict=True)
     lines, records, begins = [], [], 1
     try:
@@ -85,7 +85,7 @@ def _records(source: Source, separator: str) -> tuple[list[int], list[list[str]]
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Millions of small lists, none of them garbage: looking for it takes longer than reading them."""
+    """Without garbage collection: there are millions of small lists, and to search them takes too long."""
     was_on = gc.isenabled()
     gc.disable()
     try:

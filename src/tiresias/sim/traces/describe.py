@@ -1,4 +1,4 @@
-"""What is in a trace: the numbers to look at before replaying it."""
+"""Describes what is in a trace, in numbers that are worth a look before it is replayed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SizeShare(TypedDict):
 
 
 class Description(TypedDict):
-    """Shares are of 1. `busy_gpus` is the offered load: GPU-seconds asked for, a second of the span."""
+    """Shares are from 0 to 1. `busy_gpus` is the load: demanded GPU-seconds per second of the span."""
 
     name: str
     format: str
@@ -43,7 +43,7 @@ class Description(TypedDict):
 
 
 def describe(trace: Trace) -> Description:
-    """The trace in numbers; `busy_gpus` is None where all jobs come at once."""
+    """The trace in numbers; `busy_gpus` is None if all jobs are submitted at one instant."""
     jobs = trace.jobs.with_columns(service=pl.col("gpus") * pl.col("duration_s"))
     total = float(jobs["service"].sum())
     first, last = float(jobs["submitted_at"][0]), float(jobs["submitted_at"][-1])
@@ -84,7 +84,7 @@ def _quantiles(values: pl.Series) -> dict[str, float]:
 
 
 def table(found: Description) -> list[tuple[str, str]]:
-    """The same as (what, value) rows for people."""
+    """The description as (name, value) rows to be printed."""
     busy = "all jobs at once" if found["busy_gpus"] is None else f"{found['busy_gpus']:,.1f}"
     rows = [
         ("jobs", f"{found['jobs']:,}"),

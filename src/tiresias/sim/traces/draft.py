@@ -1,4 +1,4 @@
-"""What a reader hands over, and how it becomes a Trace: bad rows first, then doubles, then order."""
+"""A Draft is what a reader returns; `finish` makes a Trace of it, without bad rows and in order."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DEFAULTS = {"priority": "normal"}
 
 @dataclass(slots=True)
 class Draft:
-    """Jobs as read, with what was found wrong.
+    """Jobs as read, and the problems that were found in them.
 
-    `jobs` has the columns of SCHEMA (null where a cell is bad) and tells of each row its `number`, which is
-    unique, and the `line` it begins on; so do the problems.
+    `jobs` has the columns of SCHEMA (null where a cell is bad), a unique `number` of each row and the `line`
+    on which the row begins. `problems` refers to rows by the same two columns.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Draft:
 
 
 def complete(table: pl.DataFrame) -> pl.DataFrame:
-    """The same jobs with every column of SCHEMA, in its order and types; what is missing is unknown."""
+    """The same jobs with every column of SCHEMA, in its order and types; missing columns get defaults."""
     missing = [
         pl.lit(DEFAULTS.get(name, "") if kind == pl.String else None, dtype=kind).alias(name)
         for name, kind in SCHEMA.items()
@@ -51,9 +51,9 @@ def complete(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def finish(draft: Draft, *, skip_bad_rows: bool) -> Trace:
-    """The draft as a trace; stops at the first bad row unless bad rows are to be left out."""
-    bad = draft.problems.unique("number", keep="first", maintain_order=True)  # one complaint a row
-    problems = pl.concat([bad, _doubles(draft, _without(draft.jobs, bad))]).sort("number")
+    """The draft as a trace; TraceError names the first bad row, unless bad rows are to be left out."""
+    bad = draft.problems.unique("number", keep="first", maintain_order=True)  # one problem per row
+    problems = pl.concat([bad, _duplicates(draft, _without(draft.jobs, bad))]).sort("number")
     if problems.height and not skip_bad_rows:
         raise TraceError(_first(draft.name, problems))
     kept = _without(draft.jobs, problems)
@@ -62,7 +62,7 @@ def finish(draft: Draft, *, skip_bad_rows: bool) -> Trace:
         notes.append(_skipped(draft.name, problems))
     if not kept.height:
         why = f" ({'; '.join(notes)})" if notes else ""
-        raise TraceError(f"{draft.name}: the trace holds no job that can be replayed{why}.")
+        raise TraceError(f"{draft.name}: the trace has no job that can be replayed{why}.")
     ordered = in_order(kept.drop("number", "line"))
     return Trace(Path(draft.name).name, ordered, draft.format, skipped_rows=problems.height, notes=notes)
 
@@ -71,8 +71,8 @@ def _without(jobs: pl.DataFrame, problems: pl.DataFrame) -> pl.DataFrame:
     return jobs.join(problems.select("number"), on="number", how="anti") if problems.height else jobs
 
 
-def _doubles(draft: Draft, good: pl.DataFrame) -> pl.DataFrame:
-    """Every good row whose id an earlier one has already."""
+def _duplicates(draft: Draft, good: pl.DataFrame) -> pl.DataFrame:
+    """A problem for every good row with the id of an earlier row."""
     ids = good.select("number", "line", "id")
     if not ids["id"].is_duplicated().any():
         return pl.DataFrame(schema=PROBLEM)
@@ -113,5 +113,5 @@ def jobs(count: int) -> str:
 
 
 def shortened(value: str, limit: int = 60) -> str:
-    """The value in quotes, cut where it would fill the screen."""
+    """The value in quotes, cut to `limit` characters."""
     return repr(value if len(value) <= limit else value[:limit] + "…")

@@ -1,7 +1,7 @@
-"""Instants as people write them: seconds, or a date and time in ISO 8601.
+"""Reads instants: seconds, or a date and time in ISO 8601.
 
-A time without a zone is UTC, so that a trace means the same on every machine and no clock change
-puts a gap or an overlap in it.
+A time without a zone is UTC, so that a trace means the same on every machine and no change to or from
+daylight saving time puts a gap or an overlap in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ISO = (
 
 
 def epoch_seconds(cells: pl.Series) -> pl.Series:
-    """Seconds since 1970 (numbers are taken as they stand), null where the text is no instant."""
+    """Seconds since 1970 (numbers are taken as they are); null where the text is not an instant."""
     values = cells.cast(pl.Float64, strict=False)
     rest = values.is_null()
     if not rest.any():

@@ -1,4 +1,4 @@
-"""Reading a trace, whatever it comes from."""
+"""Loads a trace from a file of any known format, or generates it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tiresias.sim.traces.source import open_source
 def load(
     source: str | Path, *, format: str | None = None, skip_bad_rows: bool = False, seed: int = 0
 ) -> Trace:
-    """The trace in a file (plain or gzip), or a generated one (`builtin:NAME`, by `seed`).
+    """The trace in a file (plain or gzip), or the generated trace `builtin:NAME` for a seed.
 
-    The format is recognised from the file's content unless named. A bad row stops the reading with a
-    TraceError unless `skip_bad_rows`, which leaves bad rows out and counts them.
+    The format is recognised from the content of the file unless `format` names it. A bad row raises
+    TraceError unless `skip_bad_rows` is true: then bad rows are left out and counted.
     """
     if str(source).startswith(PREFIX):
         if format is not None:

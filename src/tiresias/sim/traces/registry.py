@@ -1,4 +1,4 @@
-"""The formats that can be read, and which one a file is in."""
+"""The formats that can be read, and the recognition of a file's format."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def named(name: str) -> Format:
 
 
 def recognised(source: Source) -> Format:
-    """The first format that the header fits; the message says how near the nearest came."""
+    """The first format that fits the header; the error names what the nearest format lacks."""
     header = source.header
     for form in FORMATS.values():
         if form.matches(header):

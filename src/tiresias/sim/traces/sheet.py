@@ -1,8 +1,8 @@
-"""A table of cells with a meaning.
+"""A Sheet converts the cells of a delimited text to typed columns and collects the problems in them.
 
-A reader first leaves out rows that are no use, then says what its columns are (`gpus`, `instant` …).
-Every cell that does not hold becomes a problem with its line, column and value, and a null in the result.
-Work is done a column at a time: a million rows take seconds.
+A reader first leaves out rows that are of no use, then states what each column is (`gpus`, `instant` …).
+Every bad cell becomes a problem with its line, column and value, and a null in the result. All work is done
+column by column, so that a million rows take seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Sheet:
     def __init__(
         self, source: Source, cells: pl.DataFrame, rows: pl.DataFrame, problems: pl.DataFrame
     ) -> None:
-        """`rows` tells of each row of cells its `number` and its `line` in the file."""
+        """`rows` has the `number` and the `line` in the file of each row of cells."""
         self.source = source
         self.columns = cells.columns
         self.cells = cells
@@ -46,19 +46,19 @@ class Sheet:
             )
 
     def keep(self, rows: pl.Series) -> None:
-        """Drop all other rows. Before reading any column."""
+        """Drop all other rows. Call it before reading any column."""
         self.cells = self.cells.filter(rows)
         self.rows = self.rows.filter(rows)
 
     def leave_out(self, rows: pl.Series, why: str) -> None:
-        """Drop rows that are right but no use here, and say how many. Before reading any column."""
+        """Drop rows that are correct but of no use, and note how many. Call it before reading any column."""
         count = int(rows.sum())
         if count:
             self.keep(~rows)
             self.notes.append(f"left out {jobs(count)} {why}")
 
     def text(self, column: str) -> pl.Series:
-        """The cells as they stand; empty where the file has no such column."""
+        """The cells as they are; empty texts if the file has no such column."""
         if column in self.columns:
             return self.cells[column]
         return pl.Series(column, [""], dtype=pl.String).new_from_index(0, self.cells.height)
@@ -68,18 +68,18 @@ class Sheet:
         return self.text(column).str.strip_chars()
 
     def is_unknown(self, column: str) -> pl.Series:
-        """Where the cell is empty or one of the usual words for nothing."""
+        """Where the cell is empty or one of NOTHING."""
         return self.trimmed(column).str.to_lowercase().is_in(NOTHING)
 
     def is_zero(self, column: str) -> pl.Series:
         return (self.trimmed(column).cast(pl.Float64, strict=False) == 0.0).fill_null(False)
 
     def is_same(self, start: str, end: str) -> pl.Series:
-        """Where two instants are one."""
+        """Where two instants are equal."""
         return (epoch_seconds(self.trimmed(start)) == epoch_seconds(self.trimmed(end))).fill_null(False)
 
     def identity(self, column: str) -> pl.Series:
-        """Ids: any text but nothing; that each is unique is checked at the end, over all rows."""
+        """Ids: any text that is not empty; `finish` checks that each is unique."""
         self.id_column = column
         ids = self.text(column)
         empty = ids.str.strip_chars() == ""
@@ -87,7 +87,7 @@ class Sheet:
         return pl.select(pl.when(~empty).then(ids)).to_series()
 
     def row_numbers(self) -> pl.Series:
-        """Ids for a file that has none: the row's number, from 1, blank lines and the header not counted."""
+        """Ids for a file that has none: row numbers from 1, without the header and blank lines."""
         return self.rows["number"].cast(pl.String)
 
     def number(
@@ -99,7 +99,7 @@ class Sheet:
         most: float = LONGEST_S,
         optional: bool = False,
     ) -> pl.Series:
-        """Finite numbers within the bounds; an empty cell is bad unless the number is optional."""
+        """Finite numbers within the bounds; an empty cell is a problem unless the number is optional."""
         cells = self.trimmed(column)
         if not optional:
             self.refuse(cells == "", column, "is empty")
@@ -112,7 +112,7 @@ class Sheet:
         return self.number(column, above=0.0)
 
     def gpus(self, column: str) -> pl.Series:
-        """A demand of GPUs: whole, at least 1."""
+        """Numbers of GPUs: whole, at least 1."""
         values = self.number(column, least=1.0, most=MOST_GPUS)
         self.refuse(values.is_not_null() & (values != values.floor()), column, "is not a whole number")
         return values.cast(pl.Int64)
@@ -132,7 +132,7 @@ class Sheet:
         return values
 
     def refuse(self, rows: pl.Series, column: str, why: str) -> None:
-        """Note these rows as bad."""
+        """Add a problem for each of these rows; `why` continues the sentence after the value."""
         if rows.any():
             bad = self.rows.filter(rows).with_columns(self.text(column).filter(rows).alias("value"))
             bad = bad.with_columns(column=pl.lit(column), why=pl.lit(why))
@@ -141,7 +141,7 @@ class Sheet:
     def _bounded(
         self, column: str, values: pl.Series, above: float | None, least: float | None, most: float
     ) -> pl.Series:
-        """The values, null where they break a bound (a bad row is never a number to reckon with)."""
+        """The values, null where they are out of bounds, so that no bad value is used in a computation."""
         finite = values.is_finite().fill_null(False)
         self.refuse(values.is_not_null() & ~finite, column, "is not a finite number")
         late = " (in milliseconds, perhaps)" if most == LATEST_AT else ""
@@ -157,7 +157,7 @@ class Sheet:
         return pl.select(pl.when(good).then(values)).to_series()
 
     def draft(self, format: str, **columns: pl.Series) -> Draft:
-        """These columns, with the lines they came from, as a draft."""
+        """A draft of these columns, with the line of each row."""
         table = complete(self.rows.with_columns(**columns))
         problems = pl.concat(self.problems)
         return Draft(self.source.name, format, table, problems, self.notes, self.id_column)

@@ -1,4 +1,4 @@
-"""A trace file as text: gzip undone, bytes decoded, every way of failing told in words."""
+"""Reads a trace file as text: decompresses gzip, decodes UTF-8, and explains every failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(slots=True)
 class Source:
-    """The whole text of a trace file, and how to name it to people."""
+    """The text of a trace file, and its name in messages."""
 
     name: str
     text: str
@@ -27,7 +27,7 @@ class Source:
 
 
 def open_source(path: str | Path) -> Source:
-    """The text of the file, which must be UTF-8, plain or gzip (told by its content, not its name)."""
+    """The text of the file, which must be UTF-8, plain or gzip (recognised by its content, not its name)."""
     name = str(path)
     data = _uncompressed(name, _bytes(name, path))
     try:

@@ -1,4 +1,4 @@
-"""`python -m tiresias.testing.faults SEED [--count N]`: tell one seed's story, or try many."""
+"""`python -m tiresias.testing.faults SEED [--count N]`: print the story of one seed, or try many seeds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from tiresias.testing.faults.campaign import Failure, campaign, command, tell_story
+from tiresias.testing.faults.campaign import Failure, campaign, command, print_story
 
 
 def main() -> int:
@@ -18,7 +18,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.count == 1:
-            return tell_story(options.seed, Path(folder), sys.stdout)
+            return print_story(options.seed, Path(folder), sys.stdout)
         begun = perf_counter()
         try:
             tally = campaign(range(options.seed, options.seed + options.count), Path(folder))

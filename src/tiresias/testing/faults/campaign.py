@@ -1,4 +1,4 @@
-"""Many seeds, one after the other; a failing one is named with the command that repeats it."""
+"""Runs many seeds, one after the other; a failure names the seed and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HANGS_S = 300.0  # a seed takes a fraction of a second
 
 
 class Failure(AssertionError):
-    """A seed went wrong."""
+    """The simulation of a seed failed."""
 
     def __init__(self, seed: int, cause: Exception):
         super().__init__(f"seed {seed}: {type(cause).__name__}: {cause}")
@@ -25,7 +25,7 @@ class Failure(AssertionError):
 
 @dataclass(slots=True)
 class Tally:
-    """What was tried, so that a campaign in which nothing happens does not pass for a good one."""
+    """What a campaign did, so that a campaign in which nothing happens is noticed."""
 
     seeds: int = 0
     events: int = 0
@@ -52,7 +52,7 @@ def command(seed: int) -> str:
 
 
 def campaign(seeds: Iterable[int], folder: Path, parts: Parts | None = None) -> Tally:
-    """Raises Failure at the first seed that goes wrong."""
+    """Simulate all seeds; Failure at the first one that fails."""
     tally = Tally()
     for seed in seeds:
         home = folder / str(seed)
@@ -69,14 +69,14 @@ def campaign(seeds: Iterable[int], folder: Path, parts: Parts | None = None) -> 
     return tally
 
 
-def tell_story(seed: int, home: Path, out: TextIO) -> int:
-    """Print what happened, line by line, and how it ended."""
+def print_story(seed: int, home: Path, out: TextIO) -> int:
+    """Print what happened, line by line, and how it ended; return the exit code."""
     simulation = Simulation(seed, home)
     problem = ""
     try:
         with within(HANGS_S):
             simulation.run()
-    except Exception:  # noqa: BLE001  (the story is worth most when something broke)
+    except Exception:  # noqa: BLE001  (the story is needed most when something failed)
         problem = traceback.format_exc()
     for at, what, about in simulation.story:
         print(f"{at:10.2f}  {what}  {'  '.join(map(str, about))}", file=out)

@@ -1,4 +1,4 @@
-"""The machine's clocks over the World's true time: the wall clock jumps, the other starts anew at a boot."""
+"""The clocks of the simulated machine: the wall clock may jump, the monotonic clock restarts at a boot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Clocks:
         self._booted_at = 0.0
 
     def wall(self) -> float:
-        """Epoch seconds, as far as somebody has set the clock right."""
+        """Epoch seconds, wrong by all jumps of the clock."""
         return self._world.at + self._wall_offset_s
 
     def monotonic(self) -> float:

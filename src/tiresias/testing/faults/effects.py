@@ -1,6 +1,6 @@
-"""The manager's effects on the outside, each of which may be its last: commits, commands, what it forgets.
+"""The effects of a manager (commits and commands), at each of which it may be killed.
 
-A killed manager has no further effect, whatever its `finally` clauses try: every later one raises again.
+A killed manager has no further effect, whatever its `finally` clauses try: every later effect raises again.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from tiresias.testing.faults.witness import Witness
 
 
 class Killed(BaseException):
-    """kill -9: nothing of the manager's catches this."""
+    """The manager was killed with SIGKILL. It is a BaseException so that the manager does not catch it."""
 
 
 class Effects:
-    """Counts effects, and kills the manager at the one that was chosen."""
+    """Counts effects, and kills the manager when `left` of them have happened."""
 
-    def __init__(self, tell: Callable[..., None]):
-        self.tell = tell
-        self.left: int | None = None  # effects until it is killed; None: it lives
+    def __init__(self, log: Callable[..., None]):
+        self.log = log
+        self.left: int | None = None  # effects until it is killed; None: it is not killed
         self.is_dead = False
         self.is_disk_full = False
 
     def point(self, what: str) -> None:
-        """Here it may be killed."""
+        """Raise Killed if the manager is to be killed here, or is dead."""
         if self.is_dead:
             raise Killed(what)
         if self.left is not None:
             self.left -= 1
             if self.left <= 0:
-                self.tell("KILLED", what)
+                self.log("KILLED", what)
                 self.is_dead = True
                 raise Killed(what)
 
 
 class MortalStore(Store):
-    """The real store, whose owner may be killed before and after each commit, and whose disk may be full."""
+    """The real store, with kills before and after each commit and with a disk that may be full."""
 
     effects: Effects
     commits = 0
@@ -71,7 +71,7 @@ class MortalStore(Store):
 
 
 class MortalExecutor:
-    """An executor whose owner may be killed before and after each command; the witness sees each first."""
+    """An executor with kills before and after each command; the witness checks each command first."""
 
     def __init__(self, executor: Executor, effects: Effects, witness: Witness):
         self._executor = executor

@@ -1,7 +1,7 @@
-"""An executor over the World: what `executors.local` is over processes.
+"""An executor over the simulated World, as `executors.local` is one over processes.
 
-It keeps nothing that outlives it. Its reports take their time, may come twice and overtake those of other
-runs; that a run is up may not be told at all. A run's own reports stay in order, but for repetitions.
+Nothing in it survives the manager. Reports are delayed, may arrive twice and may overtake those of other
+runs; the report that a run is up may be lost. The reports of one run stay in order, except for repetitions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class SimulatedExecutor:
     def __init__(self, world: World):
         self._world = world
         self._known: dict[RunId, RunSpec] = {}
-        self._watched: set[RunId] = set()  # a supervisor was sent, or something of the run was seen
-        self._told: dict[RunId, float] = {}  # when its last report arrives
+        self._watched: set[RunId] = set()  # runs whose supervisor was started or that were found on the disk
+        self._last_report_at: dict[RunId, float] = {}  # when the last report of each run arrives
         self._up: set[RunId] = set()
         self._over: set[RunId] = set()
         self._inbox: list[Report] = []
@@ -80,7 +80,7 @@ class SimulatedExecutor:
         self._is_open = False
         self._world.listeners.remove(self)
 
-    # --- what the World tells --------------------------------------------------------------------------
+    # --- events of the World ---------------------------------------------------------------------------
 
     def is_up(self, gang: Gang) -> None:
         run_id = gang.spec.run_id
@@ -101,7 +101,7 @@ class SimulatedExecutor:
             self._world.sweep(gang)
 
     def _look(self, spec: RunSpec) -> bool:
-        """Take over what there is of the run; False if it has never begun."""
+        """Take over the run as it is on the disk; False if it has never begun."""
         gang = self._world.disk.get(spec.run_dir)
         if gang is None:
             return False
@@ -115,13 +115,13 @@ class SimulatedExecutor:
         return True
 
     def _report(self, report: RunUp | RunGone) -> None:
-        """It arrives some time, no earlier than what was told of this run before."""
+        """Deliver the report some time later, not before earlier reports of this run."""
         world, weather = self._world, self._world.weather
-        # Most reports are quick: what is late overtakes nothing if everything is late.
+        # Most reports are not delayed: if all were, few would be overtaken.
         late = world.rng.random() < 0.3
         arrives_at = world.at + (world.rng.random() * weather.report_s if late else 0.0)
-        arrives_at = max(arrives_at, self._told.get(report.run_id, 0.0))
-        self._told[report.run_id] = arrives_at
+        arrives_at = max(arrives_at, self._last_report_at.get(report.run_id, 0.0))
+        self._last_report_at[report.run_id] = arrives_at
         world.when(arrives_at, self._arrive, report)
         if world.rng.random() < weather.duplicate:
             world.when(arrives_at + world.rng.random() * weather.report_s, self._arrive, report)

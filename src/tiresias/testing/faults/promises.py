@@ -1,7 +1,7 @@
-"""What the user asked for and what was acknowledged: the yardstick, kept outside the manager.
+"""What the user has requested and what was acknowledged, kept outside the manager, for the checks.
 
-A request counts as *asked* from the moment it is made: from then on its effect may show. It counts as
-*sure* once it was acknowledged: from then on its effect must show, whatever dies.
+A request is *asked* from the moment it is made: from then on its effect may be visible. It is *sure* once it
+was acknowledged: from then on its effect must be visible, whatever is killed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tiresias.testing.faults.trainings import Training
 
 
 @dataclass(slots=True)
-class Asked:
+class RequestedJob:
     """One job as its user sees it."""
 
     training: Training
     submission: Submission
-    after: tuple[Asked, ...] = ()
-    id: JobId | None = None  # known, and never to be lost, once acknowledged
+    after: tuple[RequestedJob, ...] = ()
+    id: JobId | None = None  # None until it is acknowledged; then it must never be lost
     is_cancel_asked: bool = False
     is_cancel_sure: bool = False
     is_hold_sure: bool = False
-    releases: int = 0  # asked for: a hold from before the last one is not sure any more
-    sure_priority: str | None = None  # None: somebody has asked for another one
-    is_stop_asked: bool = False  # hold, requeue or cancel: its runs may be told to stop
+    releases: int = 0  # how many were asked: a hold from before the last release is not sure
+    sure_priority: str | None = None  # None: another priority was asked
+    is_stop_asked: bool = False  # by a hold, requeue or cancel: its runs may be stopped
 
     @property
     def name(self) -> str:
@@ -37,21 +37,24 @@ class Asked:
 
 @dataclass(slots=True)
 class Request:
-    """Something that was applied and not acknowledged yet."""
+    """A request that was applied and is not acknowledged yet."""
 
-    sure: Callable[[], None]
-    again: Callable[[Any], None] | None = None  # what the user does if the answer never came
+    sure: Callable[[], None]  # called when it is acknowledged
+    again: Callable[[Any], None] | None = None  # what the user does if it is never acknowledged
 
 
 @dataclass(slots=True)
 class Promises:
-    jobs: dict[str, Asked] = field(default_factory=dict)  # by the training's name
+    """All requests of the user."""
+
+    jobs: dict[str, RequestedJob] = field(default_factory=dict)  # by the name of the training
     sure_drained: set[str] = field(default_factory=set)  # slots on which nothing may start
-    sure_policy: str | None = None  # None: somebody has asked for another one
-    sure_gpu_limit: int | None = None  # for one user; None: none, or not sure
+    sure_policy: str | None = None  # None: another policy was asked
+    sure_gpu_limit: int | None = None  # of one user; None: no limit, or not sure
     open: list[Request] = field(default_factory=list)
 
     def acknowledge(self) -> None:
+        """Everything that was applied so far is committed."""
         for request in self.open:
             request.sure()
         self.open.clear()

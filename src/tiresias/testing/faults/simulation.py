@@ -1,4 +1,4 @@
-"""One seed, one story: a random machine, trainings and user, and everything that can go wrong."""
+"""The simulation of one seed: a random machine, random trainings, a random user and random faults."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tiresias.testing.faults.world import CALM, World
 ENOUGH_S = 400_000.0  # virtual seconds in which everything finishes once faults are off
 ENOUGH_EVENTS = 20_000
 RESTARTS_WITHIN_S = 30.0
-TIDIES_S = 5_000.0  # an admin puts GPUs that jobs died of back into service now and then
-THINKS_S = 20.0  # a user, between two requests
+TIDIES_S = 5_000.0  # how often an administrator puts withdrawn GPUs back into service
+THINKS_S = 20.0  # at most, between two requests of the user
 
 
 @dataclass(slots=True, frozen=True)
 class Parts:
-    """What is under test. The seeded bugs of the tests replace one of them."""
+    """The classes under test. Tests with a deliberate bug replace one of them."""
 
     manager: type[Manager] = Manager
     store: type[MortalStore] = MortalStore
@@ -42,7 +42,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Life:
-    """One manager, from its start to its death."""
+    """One manager, from its start until it is killed."""
 
     manager: Manager
     store: MortalStore
@@ -56,11 +56,11 @@ def _random_machine(rng: Random) -> Machine:
 
 
 def _nothing() -> None:
-    """Something to wake up for."""
+    """An event without an effect, so that the loop runs at its instant."""
 
 
 class Simulation:
-    """`run` ends well, or raises what went wrong. `story` is what happened so far."""
+    """`run` raises an exception if anything goes wrong. `story` is what happened so far."""
 
     def __init__(self, seed: int, home: Path, parts: Parts | None = None, odds: Odds | None = None):
         rng = Random(seed)
@@ -71,31 +71,33 @@ class Simulation:
         trainings = [random_training(rng, f"t{index}") for index in range(rng.randrange(5, 13))]
         self.machine = _random_machine(rng)
         slots = sorted(self.machine.gpus)
-        self.world = World(Random(rng.random()), {each.name: each for each in trainings}, self.tell)
+        self.world = World(Random(rng.random()), {each.name: each for each in trainings}, self.log)
         self.promises = Promises()
         self.witness = Witness(self.world, self.promises, frozenset(slots))
         self.clocks = Clocks(self.world)
         nodes = [node.name for node in self.machine.nodes]
-        self.user = User(Random(rng.random()), trainings, slots, nodes, self.promises, self.tell)
+        self.user = User(Random(rng.random()), trainings, slots, nodes, self.promises, self.log)
         self.disasters = Disasters(Random(rng.random()), replace(odds or Odds()))
         self.rng = Random(rng.random())
         self.chosen = self.rng.choice(POLICIES)
-        self.effects = Effects(self.tell)
+        self.effects = Effects(self.log)
         self.life: Life | None = None
         self.is_calm = False
         self.settings = Settings()
         if self.rng.random() < 0.3:
-            # What is old leaves the journal, keys too: a clock that jumps ahead would make them old at once.
+            # Old facts and keys are removed from the journal. A clock that jumps ahead would make all of them
+            # old at once, so it must not jump here.
             self.settings = Settings(compact_every_s=100.0, keep_facts_s=1000.0)
             self.disasters.odds.jump = 0.0
         self._is_last_life = False
-        self._wake_at = 0.0  # a manager that could not commit tries again then
+        self._wake_at = 0.0  # when a manager that could not commit tries again
         self._faulty_events = self.rng.randrange(60, 260)
 
-    def tell(self, what: str, *about: object) -> None:
+    def log(self, what: str, *about: object) -> None:
+        """Add an event to the story."""
         self.story.append((self.world.at, what, about))
 
-    # --- the two halves --------------------------------------------------------------------------------
+    # --- with faults, then without ---------------------------------------------------------------------
 
     def run(self) -> None:
         try:
@@ -117,7 +119,7 @@ class Simulation:
                 self.life.store.close()
 
     def _happen(self) -> None:
-        """The next thing happens, then whatever goes wrong, then the manager sees to it."""
+        """Simulate the next event, then faults, then what the manager does about it."""
         self.events += 1
         world = self.world
         due_at = self._manager_due_at()
@@ -135,8 +137,8 @@ class Simulation:
         self.witness.look()
 
     def _calm_down(self) -> None:
-        """Faults off; the user takes back what keeps jobs from running."""
-        self.tell("CALM")
+        """Switch faults off; the user takes back what keeps jobs from running."""
+        self.log("CALM")
         self.is_calm = True
         self.world.weather = CALM
         self.effects.left, self.effects.is_disk_full = None, False
@@ -151,17 +153,17 @@ class Simulation:
         self._serve()
 
     def _kill_once_more(self) -> None:
-        """When few are left, and one of them waits for something that the next manager must not forget."""
+        """Kill the manager when few jobs are left and one of them is deferred, which must not be lost."""
         if self._is_last_life or self.life is None:
             return
         jobs = self.life.manager.state.jobs.values()
         if len(jobs) <= 3 and any(job.deferred for job in jobs):
             self._is_last_life = True
-            self.tell("KILLED", "for the last time")
+            self.log("KILLED", "for the last time")
             self._die()
 
     def _tidy(self) -> None:
-        """Only if there is something to do: whoever stirs the manager up hides that it overslept."""
+        """Restore GPUs, but only if some are withdrawn: a needless request would hide a missed timer."""
         if self.life is not None and self.life.manager.gpu_health.out_of_service:
             self.user.tidy(self.life.manager)
         self.world.after(TIDIES_S, self._tidy)
@@ -173,14 +175,14 @@ class Simulation:
         return self.life
 
     def _manager_due_at(self) -> float:
-        """When the manager wants to be woken, in true time."""
+        """When the manager must be called next, in true time."""
         if self.life is None:
             return float("inf")
         due_at = self.world.at + self.life.manager.next_due_at - self.life.manager.journal.clock.now()
         return max(due_at, self._wake_at)
 
     def _serve(self) -> None:
-        """What the service does whenever it wakes up: look, apply, commit, carry out, acknowledge."""
+        """Do what the service does when it is woken: apply reports and timers, commit, act, acknowledge."""
         if self.life is None or self.world.at < self._wake_at:
             return
         manager, commits = self.life.manager, self.life.store.commits
@@ -202,12 +204,12 @@ class Simulation:
             invariants.check_plan(manager.controller)
 
     def _be_born(self) -> None:
-        """A manager starts, and may be killed as it does."""
+        """Start a manager, which may be killed while it starts."""
         if self.life is not None:
             return
         left = self.effects.left
         full = self.effects.is_disk_full
-        self.effects = Effects(self.tell)
+        self.effects = Effects(self.log)
         self.effects.left, self.effects.is_disk_full = left, full and not self.is_calm
         store: MortalStore | None = None
         executor = self.parts.executor(self.world)
@@ -216,7 +218,7 @@ class Simulation:
             store.effects = self.effects
             manager = self._open(store, MortalExecutor(executor, self.effects, self.witness))
         except (Killed, StoreError) as end:
-            self.tell("dies as it starts", str(end))
+            self.log("dies as it starts", str(end))
             executor.close()
             if store is not None:
                 store.close()
@@ -225,7 +227,7 @@ class Simulation:
         self.life = Life(manager, store, executor)
         self._wake_at = 0.0
         self.lives += 1
-        self.tell("the manager is there")
+        self.log("the manager is there")
         self._check_nothing_lost()
         self._serve()
 
@@ -262,7 +264,7 @@ class Simulation:
             except Killed:
                 self._die()
 
-    # --- what must be true -----------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------------
 
     def _check_nothing_lost(self) -> None:
         store = self._alive().store
@@ -287,14 +289,14 @@ class Simulation:
         return self.life is not None and not self.life.manager.state.jobs and not self.world.live
 
     def _check_ends(self) -> None:
-        """Every job ended as it really went, every run has its record, the story can be told again."""
+        """Every job ended as the World says, every run is in the journal, and a replay decides the same."""
         life = self._alive()
         self.witness.check_begun_once()
         phases: dict[str, Phase] = {}
         for job in self.promises.jobs.values():
             record = None if job.id is None else life.store.job(job.id)
             if record is None:
-                raise Violation(f"a job that was asked for again and again is nowhere: {job.name}")
+                raise Violation(f"a job that was submitted again and again is not in the journal: {job.name}")
             phases[job.name] = record.phase
         for job in self.promises.jobs.values():
             self.witness.check_end(job, phases)
@@ -306,4 +308,4 @@ class Simulation:
                 raise Violation(f"run {gang.spec.run_id} is not in the journal as it was: {run}")
         difference = redecide(replay(life.store))
         if difference is not None:
-            raise Violation(f"decided otherwise when asked again: {difference}")
+            raise Violation(f"the replay decides differently: {difference}")

@@ -1,4 +1,4 @@
-"""What the simulated jobs do when they run, and what they do when they are told to stop. Values only."""
+"""What the simulated trainings do when they run and when they are stopped. Values only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOR_EVER = 10**6
 
 
 class OnStop(StrEnum):
-    """What a training makes of SIGTERM."""
+    """How a training reacts to SIGTERM."""
 
     SAVE = "saves and asks to be run again"
     DIE = "saves and dies of the signal"
@@ -20,7 +20,7 @@ class OnStop(StrEnum):
 
 
 class Trouble(StrEnum):
-    """What else ends a run before its work is done."""
+    """What may end a run before its work is done."""
 
     BROKEN = "a mistake that no retry can cure"
     FLAKY = "something that a retry may cure"
@@ -41,9 +41,9 @@ CODES = {Trouble.BROKEN: 1, Trouble.FLAKY: 1, Trouble.GPU: 1, Trouble.ASKS: 75, 
 
 @dataclass(slots=True, frozen=True)
 class Training:
-    """One program. Its steps are done in order; `saves_every` steps it saves, and it resumes from there.
+    """One program. It does its steps in order, saves after each `saves_every` steps, and resumes from there.
 
-    `trouble` meets it before step `trouble_step`, in so many of its runs; FOR_EVER is in all of them.
+    `trouble` ends a run before step `trouble_step`, in `trouble_times` of its runs; FOR_EVER: in all of them.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Training:
 
 
 def random_training(rng: Random, name: str) -> Training:
-    """Mostly well behaved; a third has something wrong with it."""
+    """A random training; about a third have some trouble."""
     steps = rng.randrange(1, 9)
     trouble = rng.choice(list(Trouble)) if rng.random() < 0.35 else None
     times = FOR_EVER if trouble in (Trouble.BROKEN, Trouble.UNSTARTABLE) else rng.randrange(1, 4)

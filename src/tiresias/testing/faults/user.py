@@ -1,4 +1,4 @@
-"""A user who does everything a user can do, at random, and asks again when no answer came."""
+"""A user who makes random requests of every kind, and repeats those that were not acknowledged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiresias.live.errors import Refused, Unavailable
 from tiresias.live.manager import Manager
 from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
-from tiresias.testing.faults.promises import Asked, Promises, Request
+from tiresias.testing.faults.promises import Promises, Request, RequestedJob
 from tiresias.testing.faults.trainings import Training
 
 ADMIN = Caller("root", is_admin=True)
@@ -27,7 +27,7 @@ POLICIES: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 class User:
-    """Submits the trainings, in order, and meddles with them."""
+    """Submits the trainings in order, and makes random requests about them."""
 
     def __init__(
         self,
@@ -36,41 +36,41 @@ class User:
         slots: list[str],
         nodes: list[str],
         promises: Promises,
-        tell: Callable[..., None],
+        log: Callable[..., None],
     ):
         self._rng = rng
         self._trainings = trainings
         self._slots = slots
         self._nodes = nodes
         self._promises = promises
-        self._tell = tell
-        self._again: list[Callable[[Manager], None]] = []  # what no answer came to
-        self._drained: set[str] = set()  # asked for and not taken back
+        self._log = log
+        self._again: list[Callable[[Manager], None]] = []  # requests that were not acknowledged
+        self._drained: set[str] = set()  # drained and not restored, as far as was requested
         self._keys = 0
 
     @property
     def has_more(self) -> bool:
-        """Submissions still to make, or to make again."""
+        """Whether there are submissions still to make, or to repeat."""
         return bool(self._trainings or self._again)
 
     def act(self, manager: Manager, now: float) -> None:
-        """One request."""
+        """Make one request."""
         if self._again and self._rng.random() < 0.7:
             self._again.pop(0)(manager)
         elif self._trainings and self._rng.random() < 0.5:
             self._submit_some(manager, now)
         else:
-            self._rng.choice(self._meddling)(self, manager)
+            self._rng.choice(self._requests)(self, manager)
 
     def lost_touch(self) -> None:
-        """The manager died: what was not acknowledged is asked for again, or given up."""
+        """The manager was killed: requests that were not acknowledged are repeated or given up."""
         for request in self._promises.open:
             if request.again is not None:
                 self._again.append(request.again)
         self._promises.open.clear()
 
     def submit_rest(self, manager: Manager) -> None:
-        """Everything that is still to be submitted, and nothing else."""
+        """Submit everything that is still to be submitted."""
         while self._again:
             self._again.pop(0)(manager)
         while self._trainings:
@@ -99,7 +99,7 @@ class User:
         self._keys += 1
         self._submit(manager, jobs, f"key-{self._keys}")
 
-    def _job(self, training: Training, now: float) -> Asked:
+    def _job(self, training: Training, now: float) -> RequestedJob:
         rng = self._rng
         known = [job for job in self._promises.jobs.values() if job.id is not None]
         after = tuple(rng.sample(known, 1)) if known and rng.random() < 0.15 else ()
@@ -119,19 +119,19 @@ class User:
             preflight=rng.random() < 0.1,
             preflight_limit_s=20.0,
         )
-        return Asked(training, submission, after)
+        return RequestedJob(training, submission, after)
 
-    def _submit(self, manager: Manager, jobs: list[Asked], key: str) -> None:
-        """All of them or none; with the same key for as long as it takes."""
+    def _submit(self, manager: Manager, jobs: list[RequestedJob], key: str) -> None:
+        """Submit all of the jobs or none, with the same key each time."""
         names = " ".join(job.name for job in jobs)
-        self._tell("submits", names, key)
+        self._log("submits", names, key)
         try:
             ids = manager.requests.submit(ANNA, [job.submission for job in jobs], key=key, digest=names)
         except Unavailable:
             self._again.append(lambda manager: self._submit(manager, jobs, key))
             return
-        except Refused as refusal:  # what it depends on has failed: it is given up
-            self._tell("is refused", names, str(refusal))
+        except Refused as refusal:  # a job on which it depends has failed: it is given up
+            self._log("is refused", names, str(refusal))
             for job in jobs:
                 del self._promises.jobs[job.name]
             return
@@ -139,7 +139,7 @@ class User:
 
         def sure() -> None:
             for job, id in zip(jobs, ids, strict=True):
-                assert job.id in (None, id), ("another id at the second asking", job.id, id)
+                assert job.id in (None, id), ("a repeated request got another id", job.id, id)
                 job.id = id
 
         self._asked(sure, lambda manager: self._submit(manager, jobs, key))
@@ -147,20 +147,20 @@ class User:
     def _asked(self, sure: Callable[[], None], again: Callable[[Manager], None] | None = None) -> None:
         self._promises.open.append(Request(sure, again))
 
-    # --- meddling --------------------------------------------------------------------------------------
+    # --- other requests --------------------------------------------------------------------------------
 
-    def _some_job(self) -> Asked | None:
+    def _some_job(self) -> RequestedJob | None:
         known = [job for job in self._promises.jobs.values() if job.id is not None]
         return self._rng.choice(known) if known else None
 
     def _try(self, what: str, *about: object, do: Callable[[], None]) -> bool:
-        """Whether it was not refused: a request may come too late."""
+        """Make a request that may be refused because it is too late; return whether it was accepted."""
         try:
             do()
         except Refused as refusal:
-            self._tell("is refused", what, *about, str(refusal))
+            self._log("is refused", what, *about, str(refusal))
             return False
-        self._tell("asks", what, *about)
+        self._log("asks", what, *about)
         return True
 
     def _cancel(self, manager: Manager) -> None:
@@ -190,12 +190,12 @@ class User:
             self._asked(sure)
 
     def _release(self, manager: Manager) -> None:
-        held = [job for job in self._promises.jobs.values() if job.is_hold_sure]
-        job = self._rng.choice(held) if held else self._some_job()
+        on_hold = [job for job in self._promises.jobs.values() if job.is_hold_sure]
+        job = self._rng.choice(on_hold) if on_hold else self._some_job()
         if job is not None:
             self._release_one(manager, job)
 
-    def _release_one(self, manager: Manager, job: Asked) -> None:
+    def _release_one(self, manager: Manager, job: RequestedJob) -> None:
         id = job.id
         assert id is not None
         job.is_hold_sure = False
@@ -241,7 +241,7 @@ class User:
             self._undrain_one(manager, self._rng.choice(sorted(self._drained)))
 
     def _undrain_one(self, manager: Manager, what: str) -> None:
-        # From the asking on nothing is sure, also of slots that were drained one by one.
+        # From the request on nothing is sure, also of slots that were drained one by one.
         self._promises.sure_drained -= self._slots_of(what)
         if self._try("undrain", what, do=lambda: manager.requests.undrain(ADMIN, what)):
             self._drained.discard(what)
@@ -269,13 +269,13 @@ class User:
 
         limits = Limits(max_running_gpus=most)
         if self._try("limit", most, do=lambda: manager.requests.set_limits(ADMIN, ANNA.user, limits)):
-            # Only the last of several that are acknowledged together counts, and it is the last in line.
+            # Of several that are acknowledged together, the last one counts; it is the last in the list.
             self._asked(sure)
 
     # --- the end ---------------------------------------------------------------------------------------
 
     def tidy(self, manager: Manager) -> None:
-        """Take back whatever keeps jobs from running."""
+        """Take back everything that keeps jobs from running."""
         for job in list(self._promises.jobs.values()):
             if job.id is not None:
                 self._release_one(manager, job)
@@ -284,7 +284,7 @@ class User:
         self._promises.sure_gpu_limit = None
         manager.requests.set_limits(ADMIN, ANNA.user, Limits())
 
-    _meddling: ClassVar[list[Callable[[User, Manager], None]]] = [
+    _requests: ClassVar[list[Callable[[User, Manager], None]]] = [
         _cancel,
         _hold,
         _hold,

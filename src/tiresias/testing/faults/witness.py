@@ -1,4 +1,4 @@
-"""Looks at the World and at every command, and says what must never happen. It asks the manager nothing."""
+"""Checks the World and every command for what must never happen, without asking the manager anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tiresias.core.model import JobId, Phase, RunId
 from tiresias.executors.base import RunSpec
-from tiresias.testing.faults.promises import Asked, Promises
+from tiresias.testing.faults.promises import Promises, RequestedJob
 from tiresias.testing.faults.trainings import Trouble
 from tiresias.testing.faults.world import Gang, World
 
@@ -24,7 +24,7 @@ def _must(holds: bool, claim: str, *values: object) -> None:
 
 
 def _name(spec: RunSpec) -> str:
-    """Which training a run is one of; a preflight is another job than the one it tries out."""
+    """The training of a run; a preflight is a job of its own."""
     return f"preflight of {spec.command[-1]}" if spec.preflight else spec.command[-1]
 
 
@@ -35,8 +35,8 @@ class Witness:
         self._slots = slots
         self._specs: dict[RunId, RunSpec] = {}  # as first commanded
         self._forgotten: set[RunId] = set()
-        self._names: dict[JobId, str] = {}  # which training a job id stands for
-        self.clock_now = 0.0  # the manager's own time, for begin times
+        self._names: dict[JobId, str] = {}  # the training of each job id
+        self.clock_now = 0.0  # the time of the manager's clock, for begin times
 
     # --- commands --------------------------------------------------------------------------------------
 
@@ -67,10 +67,10 @@ class Witness:
         name = self._names.setdefault(spec.job_id, _name(spec))
         _must(name == _name(spec), "one job id, two jobs", spec.job_id, name, _name(spec))
         program = self._world.program_of(spec)
-        _must(spec.resumes or not program.saved, "it must resume and is not told so", spec.run_id)
+        _must(spec.resumes or not program.saved, "it must resume but starts from the beginning", spec.run_id)
         _must(not program.is_finished, "a job that said it is finished runs again", spec.run_id)
 
-    def _check_slots(self, spec: RunSpec, job: Asked) -> None:
+    def _check_slots(self, spec: RunSpec, job: RequestedJob) -> None:
         slots = [str(slot) for slot in spec.slots]
         gpus = 1 if spec.preflight else job.submission.gpus
         _must(len(set(slots)) == len(slots) == gpus, "not the gang that was asked for", slots, gpus)
@@ -78,29 +78,29 @@ class Witness:
         out = self._promises.sure_drained & set(slots)
         _must(not out, "a start on a drained slot", spec.run_id, sorted(out))
 
-    def _check_turn(self, spec: RunSpec, job: Asked) -> None:
+    def _check_turn(self, spec: RunSpec, job: RequestedJob) -> None:
         asked = job.submission
         is_it = spec.preflight or job.id in (None, spec.job_id)
         _must(is_it, "an acknowledged job runs as another", job.id, spec.job_id)
         _must(not job.is_cancel_sure, "a cancelled job starts", spec.job_id)
-        _must(spec.preflight or not job.is_hold_sure, "a held job starts", spec.job_id)
+        _must(spec.preflight or not job.is_hold_sure, "a job on hold starts", spec.job_id)
         waits = [other.name for other in job.after if not self._world.programs[other.name].is_done]
         _must(not waits, "it starts before what it depends on is done", spec.job_id, waits)
         if asked.begin_at is not None:
             _must(self.clock_now >= asked.begin_at, "it starts too early", spec.job_id, self.clock_now)
         limit = self._promises.sure_gpu_limit
         if limit is not None:
-            held = sum(len(gang.spec.slots) for gang in self._world.live)
-            _must(held + len(spec.slots) <= limit, "above the limit of its user", held, limit)
+            in_use = sum(len(gang.spec.slots) for gang in self._world.live)
+            _must(in_use + len(spec.slots) <= limit, "above the limit of its user", in_use, limit)
 
     def stops(self, run_id: RunId) -> None:
         spec = self._specs.get(run_id)
         if spec is None:
-            return  # one that was granted and never commanded
+            return  # a run that was granted and whose start was never commanded
         job = self._promises.jobs[spec.command[-1]]
         asked = job.submission
         may = asked.preemptible or job.is_stop_asked or asked.time_limit_s is not None or spec.preflight
-        _must(may, "a job that may not be preempted is told to stop", run_id, spec.job_id)
+        _must(may, "a job that may not be preempted is stopped", run_id, spec.job_id)
 
     def forgets(self, run_id: RunId) -> None:
         spec = self._specs.get(run_id)
@@ -113,7 +113,7 @@ class Witness:
     # --- the World -------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """After everything that happens."""
+        """Check the World; called after every event."""
         holders: dict[str, RunId] = {}
         jobs: dict[JobId, RunId] = {}
         arrays: dict[str, int] = {}
@@ -134,10 +134,10 @@ class Witness:
         begun = [gang.spec.run_id for gang in self._world.gangs]
         _must(len(set(begun)) == len(begun), "a run was started twice", begun)
 
-    # --- what a job's end must look like ---------------------------------------------------------------
+    # --- the end of a job ------------------------------------------------------------------------------
 
-    def check_end(self, job: Asked, phases: Mapping[str, Phase]) -> None:
-        """How the manager says that the jobs ended (by name), against how it really went for one of them."""
+    def check_end(self, job: RequestedJob, phases: Mapping[str, Phase]) -> None:
+        """Compare how a job ended according to the manager (`phases`, by name) with the World."""
         phase = phases[job.name]
         program = self._world.programs[job.name]
         gangs = [gang for gang in self._world.gangs if _name(gang.spec) == job.name]
@@ -145,7 +145,7 @@ class Witness:
         if phase is Phase.SUCCEEDED:
             _must(program.is_done, "succeeded without doing its steps", job.id, program.saved)
             wanted = set(range(1, job.training.steps + 1))
-            _must(done == wanted, "other steps than were asked for", job.id, done, wanted)
+            _must(done == wanted, "other steps than were requested", job.id, done, wanted)
         elif phase is Phase.CANCELLED:
             _must(job.is_cancel_asked, "cancelled by nobody", job.id)
         else:
@@ -156,19 +156,19 @@ class Witness:
         _must(failures <= job.submission.retries + 1, "retried too often", job.id, failures)
 
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
-        """Runs that failed so, by themselves, and whose end somebody saw."""
+        """How many runs failed by one of these troubles, were not stopped, and have an exit record."""
         seen = [gang for gang in gangs if gang.record is not None and not gang.record.lost]
-        return sum(gang.trouble in troubles and not gang.was_told for gang in seen)
+        return sum(gang.trouble in troubles and not gang.was_signalled for gang in seen)
 
-    def _check_failure(self, job: Asked, gangs: list[Gang], in_vain: bool) -> None:
-        """`in_vain`: what it depends on did not succeed."""
+    def _check_failure(self, job: RequestedJob, gangs: list[Gang], in_vain: bool) -> None:
+        """Check a failed job; `in_vain` means that a job on which it depends did not succeed."""
         hopeless = self._failed_of(gangs, *HOPELESS)
         _must(hopeless <= 1, "retried what no retry can cure", job.id, hopeless)
         tried = self._world.tried.get(job.name)
         if job.submission.time_limit_s is not None or hopeless or (tried is not None and tried.troubles):
             return
         if in_vain:
-            _must(not gangs, "failed for what it depends on, after it ran", job.id)
+            _must(not gangs, "failed because of a job on which it depends, after it ran", job.id)
             return
         failures = self._failed_of(gangs, *CURABLE)
         _must(failures > job.submission.retries, "failed, but could have been retried", job.id, failures)

@@ -1,8 +1,9 @@
-"""The simulated machines: the ground truth, which knows nothing of the manager's books.
+"""The simulated machines: the ground truth, which is independent of the manager.
 
-A run's directory is its identity, as on a real machine: whoever claims it first starts the gang, and the
-record of its exit stays in it until the manager says `forget`. Supervisors and workers outlive the manager.
-A run holds its slots from the claim until nothing of it lives, which is a while after its workers ended.
+The directory of a run is its identity, as on a real machine: the first supervisor that claims it starts the
+gang, and the exit record stays in it until the manager calls `forget`. Supervisors and workers outlive the
+manager. A run holds its slots from the claim until none of its processes lives, which is a while after its
+workers ended.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ LOST = "the machine was restarted during the run"
 
 @dataclass(slots=True)
 class Program:
-    """What a training leaves on the disk, whatever runs of it come and go."""
+    """What a training has on the disk, independent of its runs."""
 
     training: Training
     saved: int = 0  # steps in its checkpoint
-    steps: list[tuple[int, RunId]] = field(default_factory=list)  # every step done, by whom
-    troubles: int = 0  # how often it met its trouble
-    is_finished: bool = False  # it has said so through the SDK
+    steps: list[tuple[int, RunId]] = field(default_factory=list)  # every step done, and the run that did it
+    troubles: int = 0  # how often its trouble occurred
+    is_finished: bool = False  # whether it called job.finished()
 
     @property
     def is_done(self) -> bool:
@@ -39,7 +40,7 @@ class Program:
 
 @dataclass(slots=True)
 class Gang:
-    """One run as it really is. `record` is what its directory says of its end."""
+    """One run as it really is. `record` is the exit record in its directory."""
 
     spec: RunSpec
     program: Program
@@ -47,16 +48,18 @@ class Gang:
     is_supervised: bool = False
     is_up: bool = False
     is_loaded: bool = False
-    is_ending: bool = False  # its workers have ended, but something of it still lives
-    stop_grace_s: float | None = None  # somebody wants it to stop
-    was_told: bool = False  # SIGTERM has reached its workers
+    is_ending: bool = False  # its workers have ended, but other processes of it still live
+    stop_grace_s: float | None = None  # not None: it is to stop, with this grace period
+    was_signalled: bool = False  # SIGTERM has reached its workers
     step: int = 0
     record: RunGone | None = None
     trouble: Trouble | None = None  # what ended it
-    epoch: int = 0  # what was to happen to it in an earlier epoch does not
+    epoch: int = 0  # scheduled events of an earlier epoch are cancelled
 
 
 class Listener(Protocol):
+    """What the World calls: an executor."""
+
     def is_up(self, gang: Gang) -> None: ...
 
     def is_over(self, gang: Gang) -> None: ...
@@ -66,7 +69,7 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class Weather:
-    """How slow and unreliable the world is now, in seconds and probabilities."""
+    """How slow and unreliable the World is at present: longest delays in seconds, and probabilities."""
 
     spawn_s: float = 0.3
     signal_s: float = 0.1
@@ -80,19 +83,19 @@ CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0)
 
 
 class World:
-    """Slots, disks, processes and true time. `tell` hears the story."""
+    """Slots, disks, processes and true time. `log` is called with each event of the story."""
 
-    def __init__(self, rng: Random, trainings: dict[str, Training], tell: Callable[..., None]):
+    def __init__(self, rng: Random, trainings: dict[str, Training], log: Callable[..., None]):
         self.rng = rng
-        self.tell = tell
+        self.log = log
         self.at = 0.0
         self.boot = 0
         self.weather = Weather()
         self.programs = {name: Program(training) for name, training in trainings.items()}
-        self.tried: dict[str, Program] = {}  # by preflights
-        self.disk: dict[Path, Gang] = {}  # run directories with what they say, until they are forgotten
-        self.claims: set[Path] = set()  # claim.json, which nobody ever removes
-        self.wishes: dict[Path, float] = {}  # stop.json, also of runs that have not begun
+        self.tried: dict[str, Program] = {}  # the programs of preflights
+        self.disk: dict[Path, Gang] = {}  # run directories and their contents, until they are forgotten
+        self.claims: set[Path] = set()  # claim.json, which is never removed
+        self.stop_requests: dict[Path, float] = {}  # stop.json, also of runs that have not begun
         self.gangs: list[Gang] = []  # every gang that was ever begun
         self.listeners: list[Listener] = []  # the executors that are open
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -112,12 +115,12 @@ class World:
         heappush(self._heap, (at, self._sequence, what, about))
 
     def happen(self) -> None:
-        """The next thing happens."""
+        """Simulate the next event."""
         self.at, _, what, about = heappop(self._heap)
         what(*about)
 
     def program_of(self, spec: RunSpec) -> Program:
-        """A preflight works on a copy of its own: what it does counts for nothing."""
+        """The program of a run; a preflight has its own copy, which has no effect on the job."""
         program = self.programs[spec.command[-1]]
         if not spec.preflight:
             return program
@@ -127,10 +130,10 @@ class World:
     def live(self) -> list[Gang]:
         return [gang for gang in self.gangs if gang.is_alive]
 
-    # --- what supervisors are asked for ----------------------------------------------------------------
+    # --- requests to supervisors -----------------------------------------------------------------------
 
     def spawn(self, spec: RunSpec) -> None:
-        """A supervisor is on its way; it comes even if whoever sent it dies."""
+        """Start a supervisor, which begins a little later, even if the manager is killed meanwhile."""
         self.after(self.rng.random() * self.weather.spawn_s, self._begin, spec, self.boot)
 
     def _begin(self, spec: RunSpec, boot: int) -> None:
@@ -141,10 +144,10 @@ class World:
         gang = Gang(spec, program, is_alive=True, is_supervised=True)
         self.disk[spec.run_dir] = gang
         self.gangs.append(gang)
-        self.tell("begins", spec.run_id, [str(slot) for slot in spec.slots])
+        self.log("begins", spec.run_id, [str(slot) for slot in spec.slots])
         gang.step = program.saved
         training = program.training
-        if spec.run_dir in self.wishes:
+        if spec.run_dir in self.stop_requests:
             self._end(gang, RunGone(spec.run_id, stopped=True))
         elif training.trouble is Trouble.UNSTARTABLE:
             gang.trouble = training.trouble
@@ -156,24 +159,24 @@ class World:
             self._later(gang, self.rng.random() * self.weather.spawn_s, self._up)
 
     def void(self, spec: RunSpec) -> Gang:
-        """Claim the run so that nobody ever starts it."""
+        """Claim the run so that it is never started."""
         gang = Gang(spec, self.program_of(spec))
         self.claims.add(spec.run_dir)
         self.disk[spec.run_dir] = gang
         gang.record = RunGone(spec.run_id, stopped=True)
-        self.tell("never begins", spec.run_id)
+        self.log("never begins", spec.run_id)
         return gang
 
     def stop(self, spec: RunSpec, grace_s: float | None) -> None:
-        """Write the wish, and tell the supervisor if there is one."""
+        """Write the stop request, and signal the supervisor if there is one."""
         grace_s = spec.grace_s if grace_s is None else grace_s
-        self.wishes[spec.run_dir] = min(grace_s, self.wishes.get(spec.run_dir, grace_s))
+        self.stop_requests[spec.run_dir] = min(grace_s, self.stop_requests.get(spec.run_dir, grace_s))
         gang = self.disk.get(spec.run_dir)
         if gang is not None and gang.is_supervised:
             self.after(self.rng.random() * self.weather.signal_s, self._signal, gang)
 
     def sweep(self, gang: Gang) -> None:
-        """Nobody supervises it any more: end what is left and record that."""
+        """End the processes of a run without a supervisor, and write its exit record."""
         self.after(self.rng.random() * self.weather.spawn_s, self._swept, gang)
 
     def _swept(self, gang: Gang) -> None:
@@ -183,11 +186,11 @@ class World:
             self._report_end(gang)
 
     def forget(self, spec: RunSpec) -> None:
-        """The manager needs no answer of this run any more, so it gets none."""
+        """Remove the run from the disk: the manager needs its exit record no more."""
         self.disk.pop(spec.run_dir, None)
-        self.wishes.pop(spec.run_dir, None)
+        self.stop_requests.pop(spec.run_dir, None)
 
-    # --- what workers do -------------------------------------------------------------------------------
+    # --- workers ---------------------------------------------------------------------------------------
 
     def _later(self, gang: Gang, delay_s: float, what: Callable[[Gang], None]) -> None:
         self.after(delay_s, self._if_same, gang, gang.epoch, what)
@@ -201,7 +204,7 @@ class World:
         for listener in self.listeners:
             listener.is_up(gang)
         self._later(gang, gang.program.training.load_s, self._loaded)
-        if gang.spec.run_dir in self.wishes:
+        if gang.spec.run_dir in self.stop_requests:
             self._signal(gang)
 
     def _loaded(self, gang: Gang) -> None:
@@ -217,14 +220,14 @@ class World:
                 program.is_finished = True
                 gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
                 (gang.spec.job_dir / "finished").write_text("0\n")
-            self._exit(gang, WorkerExit(code=training.ends_with, told=gang.was_told))
+            self._exit(gang, WorkerExit(code=training.ends_with, told=gang.was_signalled))
         elif self._meets_trouble(gang):
             assert training.trouble is not None
             gang.trouble = training.trouble
             program.troubles += 1
             if training.trouble is Trouble.ASKS:
                 program.saved = gang.step
-            self._exit(gang, WorkerExit(code=CODES[training.trouble], told=gang.was_told))
+            self._exit(gang, WorkerExit(code=CODES[training.trouble], told=gang.was_signalled))
         else:
             self._later(gang, training.step_s, self._stepped)
 
@@ -245,18 +248,18 @@ class World:
         self._go_on(gang)
 
     def _signal(self, gang: Gang) -> None:
-        """SIGTERM to every worker, and SIGKILL when the grace has passed."""
+        """Send SIGTERM to every worker, and SIGKILL after the grace period."""
         if not gang.is_supervised or gang.is_ending or not gang.is_up:
             return
-        grace_s = self.wishes[gang.spec.run_dir]
+        grace_s = self.stop_requests[gang.spec.run_dir]
         if gang.stop_grace_s is None or grace_s < gang.stop_grace_s:
             gang.stop_grace_s = grace_s
             self.after(grace_s, self._kill, gang)
-        if gang.was_told:
+        if gang.was_signalled:
             return
-        gang.was_told = True
+        gang.was_signalled = True
         if gang.program.training.on_stop is not OnStop.IGNORE:
-            gang.epoch += 1  # it works no more
+            gang.epoch += 1  # its next step does not happen
             self._later(gang, gang.program.training.save_s, self._answer)
 
     def _answer(self, gang: Gang) -> None:
@@ -279,7 +282,7 @@ class World:
         gone = RunGone(
             gang.spec.run_id,
             (end,) * gang.spec.workers,
-            stopped=gang.was_told,
+            stopped=gang.was_signalled,
             first_failed=failed,
             tail=tail,
             killed=killed,
@@ -288,7 +291,7 @@ class World:
         self._end(gang, gone)
 
     def _end(self, gang: Gang, gone: RunGone) -> None:
-        """The workers have ended; the rest of it follows."""
+        """The workers have ended; the other processes of the run end a little later."""
         gang.is_ending = True
         gang.epoch += 1
         linger_s = self.rng.random() * self.weather.linger_s if self.rng.random() < 0.3 else 0.0
@@ -296,26 +299,26 @@ class World:
 
     def _over(self, gang: Gang, gone: RunGone) -> None:
         gang.is_alive = False
-        if gang.is_supervised:  # else nobody writes down how it ended
+        if gang.is_supervised:  # otherwise there is nobody to write the exit record
             gang.is_supervised = False
             gang.record = gone
             self._report_end(gang)
 
     def _report_end(self, gang: Gang) -> None:
-        self.tell("is over", gang.spec.run_id, _words(gang))
+        self.log("is over", gang.spec.run_id, _words(gang))
         for listener in self.listeners:
             listener.is_over(gang)
 
     # --- disasters -------------------------------------------------------------------------------------
 
     def reboot(self) -> None:
-        """Every process is gone, and nobody wrote down how it ended."""
+        """End every process without an exit record."""
         self.boot += 1
         for gang in self.live:
             self._vanish(gang)
 
     def lose_supervisor(self, gang: Gang) -> None:
-        """Somebody kills a supervisor; its workers go on until they are swept."""
+        """Kill a supervisor; its workers go on until they are swept."""
         gang.is_supervised = False
         for listener in self.listeners:
             listener.is_orphaned(gang)

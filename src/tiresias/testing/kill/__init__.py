@@ -1,1 +1,1 @@
-"""Real managers killed with SIGKILL while real trainings run, and what the kernel says of them."""
+"""Kills real managers with SIGKILL while real trainings run, and checks /proc and the files of the runs."""

@@ -1,4 +1,4 @@
-"""`python -m tiresias.testing.kill SEED [--kills N]`: one campaign in a home of its own."""
+"""`python -m tiresias.testing.kill SEED [--kills N]`: run one campaign in a new home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill a manager again and again while real trainings run, and look at what the kernel and the files say."""
+"""Kills a manager again and again while real trainings run, and checks what /proc and the files show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiresias.core.model import JobId, Phase
 from tiresias.store import Reader, Store, StoreError, redecide, replay
 from tiresias.testing.kill.proc import clashes, holders
 from tiresias.testing.kill.training import STEPS, TWICE
-from tiresias.testing.kill.users import Book, User, Wanted
+from tiresias.testing.kill.users import Requested, User, Wanted
 
 OPTIONS = {
     "fake_gpus": 3,
@@ -30,21 +30,21 @@ OPTIONS = {
 }
 LOOK_S = 0.02
 DEATHS = ("", "before commit", "after commit", "after commit", "before start", "after start", "before forget")
-LIVES_S = (0.1, 0.5, 1.5)  # at most, after it answers
+LIVES_S = (0.1, 0.5, 1.5)  # how long a manager lives at most after it answers
 PATIENCE_S = 120.0  # everything takes seconds; a busy machine must not fail a test
-FRESH_EVERY = 10  # every so many lives are started from nothing, as after a crash, and timed
+FRESH_EVERY = 10  # one in so many managers is a new process, as after a crash, and its start is timed
 
 
 @dataclass(slots=True)
-class Report:
-    """What a campaign went through, and what it measured."""
+class Tally:
+    """What a campaign did and measured."""
 
     kills: int = 0
-    by_itself: int = 0  # of these: at one of the manager's own effects
+    by_itself: int = 0  # kills at one of the manager's own effects
     jobs: int = 0
     runs: int = 0
     samples: int = 0
-    again_s: list[float] = field(default_factory=list)  # from exec until the journal shows a new fact
+    again_s: list[float] = field(default_factory=list)  # from exec until the journal has a new fact
 
     def __str__(self) -> str:
         usual, slowest = (median(self.again_s), max(self.again_s)) if self.again_s else (0.0, 0.0)
@@ -56,7 +56,7 @@ class Report:
 
 
 class Nursery:
-    """The process that managers are forked from."""
+    """The process from which managers are forked (mortal.py)."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -79,25 +79,25 @@ class Nursery:
 
 
 class Campaign:
-    """One home, many managers, `users` users. Everything comes from the seed but the timing."""
+    """One home, many managers, `users` users. Everything but the timing is determined by the seed."""
 
     def __init__(self, home: Path, seed: int, kills: int, *, users: int = 6, jobs_each: int = 8):
         self.home, self.kills = home, kills
-        self.report = Report()
-        self.book = Book()
+        self.tally = Tally()
+        self.requested = Requested()
         self._rng = Random(seed)
         home.mkdir(parents=True, exist_ok=True)
         (home / "options.json").write_text(json.dumps(OPTIONS))
         seeds = [self._rng.randrange(10**9) for _ in range(users)]
-        self._users = [User(f"u{at}", home, seed, self.book, jobs_each) for at, seed in enumerate(seeds)]
+        self._users = [User(f"u{at}", home, seed, self.requested, jobs_each) for at, seed in enumerate(seeds)]
         self._nursery = Nursery()
-        self._process: subprocess.Popen[bytes] | None = None  # a manager that was started from nothing
+        self._process: subprocess.Popen[bytes] | None = None  # a manager that is not forked
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing that this campaign started is left behind, also when it failed."""
+        """Kill every process of this campaign, also if it failed."""
         for user in self._users:
             user.stop()
         self._nursery.close()
@@ -108,20 +108,20 @@ class Campaign:
 
     # --- killing ---------------------------------------------------------------------------------------
 
-    def run(self) -> Report:
+    def run(self) -> Tally:
         for user in self._users:
             user.start()
-        while self.report.kills < self.kills:
+        while self.tally.kills < self.kills:
             self._one_life()
         self._last_life()
-        return self.report
+        return self.tally
 
     def _one_life(self) -> None:
-        """A manager is born, lives for a while and is killed: as it starts, at work, or by itself."""
+        """Start a manager and kill it after a while: as it starts, at work, or by itself at an effect."""
         rng = self._rng
         how = rng.choice(("as it starts", "at work", "at work", "by itself", "by itself", "by itself"))
         dies = (rng.randrange(1, 5), rng.choice(DEATHS)) if how == "by itself" else None
-        is_fresh = self.report.kills % FRESH_EVERY == 0
+        is_fresh = self.tally.kills % FRESH_EVERY == 0
         pid = self._fresh() if is_fresh else self._nursery.new(self.home, dies)
         deadline = monotonic() + PATIENCE_S
         while how != "as it starts" and _is_alive(pid) and not self._answers(pid):
@@ -130,8 +130,8 @@ class Campaign:
         until = monotonic() + (LIVES_S[-1] if dies else rng.random() * rng.choice(LIVES_S))
         while monotonic() < until and _is_alive(pid):
             self._look()
-        self.report.by_itself += not _is_alive(pid)
-        self.report.kills += 1
+        self.tally.by_itself += not _is_alive(pid)
+        self.tally.kills += 1
         _kill(pid)
         while _is_alive(pid):
             self._look()
@@ -146,7 +146,7 @@ class Campaign:
             return False
 
     def _fresh(self) -> int:
-        """A manager as users start it; measures how long nothing is scheduled."""
+        """Start a manager as users do, and measure how long it takes until something is scheduled."""
         before = self._last_seq()
         begun = monotonic()
         process = subprocess.Popen([sys.executable, "-m", "tiresias.api.serve", "--home", str(self.home)])
@@ -154,12 +154,12 @@ class Campaign:
             assert process.poll() is None, f"the manager ended: see {self.home}/manager.log"
             assert monotonic() < begun + PATIENCE_S, "the manager does not begin"
             self._look()
-        self.report.again_s.append(monotonic() - begun)
+        self.tally.again_s.append(monotonic() - begun)
         self._process = process
         return process.pid
 
     def _last_seq(self) -> int:
-        """How far the journal is; 0 if there is none."""
+        """The number of the last fact in the journal; 0 if there is no journal."""
         try:
             with Reader(self.home / "journal.db") as reader:
                 return reader.last_seq
@@ -167,16 +167,16 @@ class Campaign:
             return 0
 
     def _look(self) -> None:
-        """One look at /proc: who is alive, and on which slots."""
+        """Check in /proc that no slot and no job has two living runs."""
         found = holders(self.home)
         assert not (wrong := clashes(found)), f"held twice: {wrong}"
-        self.report.samples += 1
+        self.tally.samples += 1
         sleep(LOOK_S)
 
     # --- the end ---------------------------------------------------------------------------------------
 
     def _last_life(self) -> None:
-        """Nobody is killed any more: everything ends, and everything is as it was asked for."""
+        """Start a manager that is not killed: everything must end, and as it was requested."""
         pid = self._fresh()
         for user in self._users:
             user.stop()
@@ -203,20 +203,20 @@ class Campaign:
             return [str(error)]
 
     def _check(self) -> None:
-        assert not self.book.troubles, self.book.troubles
+        assert not self.requested.troubles, self.requested.troubles
         with Store.open(self.home / "journal.db") as store:
             assert not store.open_runs()
             assert not store.active()
             names = [record.job.name for record in store.ended(10**6)[0]]
-            assert sorted(names) == sorted(self.book.jobs), "jobs lost, or submitted twice"
-            for wanted in self.book.jobs.values():
+            assert sorted(names) == sorted(self.requested.jobs), "jobs lost, or submitted twice"
+            for wanted in self.requested.jobs.values():
                 self._check_job(store, wanted)
             difference = redecide(replay(store))
-            assert difference is None, f"decided otherwise when asked again: {difference}"
-        self.report.jobs = len(self.book.jobs)
+            assert difference is None, f"the replay decides differently: {difference}"
+        self.tally.jobs = len(self.requested.jobs)
 
     def _check_job(self, store: Store, wanted: Wanted) -> None:
-        """Exactly the steps that were asked for, in order, each by the run whose turn it was."""
+        """The job did exactly the requested steps, in order, and its runs did not overlap."""
         assert wanted.id is not None
         record = store.job(JobId(wanted.id))
         assert record is not None, f"an acknowledged job is lost: {wanted}"
@@ -236,7 +236,7 @@ class Campaign:
         known = store.runs(record.id)
         assert set(runs) <= {run.id for run in known}
         assert all(run.exited_at is not None for run in known), known
-        self.report.runs += len(known)
+        self.tally.runs += len(known)
 
 
 def processes_at(home: Path) -> list[int]:

@@ -1,11 +1,11 @@
-"""Managers that die: forked from one process that has loaded everything, so that fifty deaths take no minute.
+"""Forks managers that kill themselves, from one process that has imported everything, which saves time.
 
     python -m tiresias.testing.kill.mortal
 
 reads lines of JSON, {"home": …, "dies": null or [N, "after commit"]}, and answers each with the process id of
-a new manager. It kills itself with SIGKILL at its Nth effect of that kind ("" is any): before or after a
-commit, a command to the executor, the adoption of runs. What runs in the child is `tiresias.api.serve`, as
-users run it.
+a new manager. The manager kills itself with SIGKILL at its Nth effect of that kind ("" is any kind): before
+or after a commit, a command to the executor, or the adoption of runs. The child runs `tiresias.api.serve`, as
+users do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import tiresias.api.server  # noqa: F401  (loaded once, for all children)
+import tiresias.api.server  # noqa: F401  (imported once, for all children)
 from tiresias.api import serve
 from tiresias.executors.local import LocalExecutor
 from tiresias.store import Store
@@ -34,7 +34,7 @@ DEADLY: tuple[tuple[type, str], ...] = (
 
 
 def arm(number: int, kind: str) -> None:
-    """Die at the effect of this kind with this number."""
+    """Make this process kill itself at effect number `number` of this kind."""
     left = number
 
     def point(what: str) -> None:
@@ -59,7 +59,7 @@ def _deadly(method: Callable[..., Any], name: str, point: Callable[[str], None])
 
 
 def live(home: str, dies: tuple[int, str] | None) -> int:
-    """In the child: a manager like any other, until it dies."""
+    """In the child: run a manager until it is killed."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -71,14 +71,14 @@ def live(home: str, dies: tuple[int, str] | None) -> int:
 
 
 def main() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     for line in sys.stdin:
-        wish = json.loads(line)
+        request = json.loads(line)
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                code = live(wish["home"], wish["dies"])
+                code = live(request["home"], request["dies"])
             finally:
                 os._exit(code)
         print(pid, flush=True)

@@ -1,4 +1,4 @@
-"""Who holds which slot, from /proc: what the kernel says, not what the manager believes."""
+"""Reads from /proc which processes hold which slots, independently of the manager."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Holder:
     """A living process of a run."""
 
     pid: int
-    start: str  # in clock ticks since boot; pid and start together are never used twice
+    start: str  # in clock ticks since boot; the pair of pid and start is never used twice
     run_id: str
     job_id: str
     slots: tuple[str, ...]
 
 
 def holders(home: Path) -> list[Holder]:
-    """The living processes of all runs of the manager at `home`, by their environment."""
+    """The living processes of all runs of the manager at `home`, recognised by their environment."""
     mark = b"TIRESIAS_RUN_DIR=" + os.fsencode(home) + b"/"
     found = []
     for name in os.listdir("/proc"):
@@ -46,7 +46,7 @@ def is_alive(holder: Holder) -> bool:
 
 
 def _start(pid: int) -> str | None:
-    """When the process began; None if it is gone or a zombie."""
+    """When the process started; None if it does not exist or is a zombie."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
@@ -61,17 +61,17 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def clashes(found: list[Holder]) -> list[str]:
-    """Slots held by two runs, and jobs with two runs, at one instant.
+    """Slots that are held by two runs, and jobs with two runs, at one instant.
 
-    Reading takes a while: one may have ended as another began. Two that are both alive after both were
-    seen were alive together.
+    Reading /proc takes a while, in which one run may have ended and another begun. Two processes that are
+    both still alive after both were seen were alive at the same time.
     """
-    said = []
-    for position, one in enumerate(found):
-        for other in found[position + 1 :]:
+    pairs = []
+    for index, one in enumerate(found):
+        for other in found[index + 1 :]:
             if one.run_id == other.run_id:
                 continue
             shared = set(one.slots) & set(other.slots)
             if (shared or one.job_id == other.job_id) and is_alive(one) and is_alive(other):
-                said.append(f"{one} and {other}")
-    return said
+                pairs.append(f"{one} and {other}")
+    return pairs

@@ -1,11 +1,11 @@
-"""A training that can prove what it did: every step is one line in a file, and the file is its checkpoint.
+"""A training whose steps can be checked: every step is one line in a file, and the file is its checkpoint.
 
     python training.py STEPS STEP_S HOW
 
-A line is appended with one write, so that it is there or not there, whatever kills the process; the next
-run counts the lines and goes on. A lock that dies with its holder shows whether two runs worked at once.
-HOW is `good`, `stubborn` (does not stop when told), `flaky` (fails in its first run with an error that a
-retry can cure) or `asking` (asks once to be run again).
+A line is appended with one write, so that it is in the file as a whole or not at all, even if the process is
+killed; the next run counts the lines and continues. A file lock, which ends with its process, shows whether
+two runs worked at the same time. HOW is `good`, `stubborn` (does not stop on request), `flaky` (fails in its
+first run with an error that a retry can cure) or `asking` (asks once to be run again).
 """
 
 from __future__ import annotations

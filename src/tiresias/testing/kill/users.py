@@ -1,4 +1,4 @@
-"""Users of a manager that is killed all the time: they ask, and ask again until they have an answer."""
+"""Users of a manager that is killed again and again: they repeat each request until it is answered."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from tiresias.api.client import ApiError, Client, Unreachable
 from tiresias.testing.kill import training
 
 PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
-HOWS = ("good", "good", "good", "stubborn", "flaky", "asking")
+BEHAVIOURS = ("good", "good", "good", "stubborn", "flaky", "asking")
 
 
 @dataclass(slots=True)
 class Wanted:
-    """One training, and what its user knows of it."""
+    """One training that a user has asked for."""
 
     name: str
     steps: int
-    id: int | None = None  # once acknowledged
+    id: int | None = None  # None until it is acknowledged
     is_cancel_asked: bool = False
 
 
 @dataclass(slots=True)
-class Book:
-    """What users asked for; shared by all threads."""
+class Requested:
+    """What all users have asked for; shared by all threads."""
 
     jobs: dict[str, Wanted] = field(default_factory=dict)
     answers: int = 0
-    troubles: list[str] = field(default_factory=list)  # answers that no manager should give
+    troubles: list[str] = field(default_factory=list)  # answers that a manager must never give
 
 
 class User(threading.Thread):
-    """Submits, cancels, holds, releases, requeues and changes priorities until it is told to stop."""
+    """Submits, cancels, holds, releases, requeues and changes priorities until `stop` is called."""
 
-    def __init__(self, name: str, home: Path, seed: int, book: Book, most_jobs: int):
+    def __init__(self, name: str, home: Path, seed: int, requested: Requested, most_jobs: int):
         super().__init__(name=name, daemon=True)
-        self._home, self._book = home, book
+        self._home, self._requested = home, requested
         self._rng = Random(seed)
         self._most_jobs = most_jobs
         self._mine: list[Wanted] = []
-        self._held: list[Wanted] = []
+        self._on_hold: list[Wanted] = []
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -60,7 +60,7 @@ class User(threading.Thread):
                     continue
                 except ApiError as refusal:
                     if refusal.status >= 500 and refusal.code != "unavailable":
-                        self._book.troubles.append(f"{refusal.status} {refusal.message}")
+                        self._requested.troubles.append(f"{refusal.status} {refusal.message}")
             self._finish(client)
 
     def _act(self, client: Client) -> None:
@@ -76,20 +76,20 @@ class User(threading.Thread):
         for _ in range(self._rng.choice((1, 1, 2))):
             wanted = Wanted(f"{self.name}-{len(self._mine)}", self._rng.randrange(3, 25))
             self._mine.append(wanted)
-            self._book.jobs[wanted.name] = wanted
+            self._requested.jobs[wanted.name] = wanted
 
     def _submit(self, client: Client, jobs: list[Wanted]) -> None:
-        """Under one key for as long as it takes."""
+        """Submit the jobs, with the same key each time until they are acknowledged."""
         bodies = [self._body(job) for job in jobs]
         ids = client.submit(bodies, key=f"{jobs[0].name}+{len(jobs)}")
         for job, id in zip(jobs, ids, strict=True):
             job.id = id
-        self._book.answers += 1
+        self._requested.answers += 1
 
     def _body(self, job: Wanted) -> dict[str, Any]:
-        rng = Random(job.name)  # the same body at every asking
+        rng = Random(job.name)  # so that a repeated request has the same body
         step_s = rng.choice((0.01, 0.03, 0.06))
-        how = rng.choice(HOWS)
+        how = rng.choice(BEHAVIOURS)
         command = [sys.executable, "-S", training.__file__, str(job.steps), str(step_s), how]
         return {
             "command": command,
@@ -109,24 +109,24 @@ class User(threading.Thread):
         elif what == "requeue":
             client.requeue(job.id)
         elif what == "hold":
-            self._held.append(job)
+            self._on_hold.append(job)
             client.hold(job.id)
-        elif what == "release" and self._held:
-            client.release(self._held[-1].id or 0)
-            self._held.pop()
+        elif what == "release" and self._on_hold:
+            client.release(self._on_hold[-1].id or 0)
+            self._on_hold.pop()
         elif what == "change":
             client.change(job.id, priority=self._rng.choice(("low", "normal", "high")))
         else:
             list(client.jobs(all=True))
-        self._book.answers += 1
+        self._requested.answers += 1
 
     def _finish(self, client: Client) -> None:
-        """Nothing is killed any more: get every answer, and let go of what is held."""
+        """After the last kill: repeat what is not acknowledged, and release all jobs on hold."""
         if unanswered := [job for job in self._mine if job.id is None]:
             self._submit(client, unanswered)
-        for job in self._held:
+        for job in self._on_hold:
             try:
                 client.release(job.id or 0)
             except ApiError as refusal:
-                if refusal.code != "conflict":  # it is not held, or has ended
-                    self._book.troubles.append(f"release of {job.id}: {refusal.message}")
+                if refusal.code != "conflict":  # it is not on hold, or has ended
+                    self._requested.troubles.append(f"release of {job.id}: {refusal.message}")

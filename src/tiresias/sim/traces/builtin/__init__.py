@@ -1,8 +1,8 @@
-"""Traces that need no file: the paper's example, its testbed, and a stand-in for Philly.
+"""Traces that need no file: the paper's example, its testbed, and a stand-in for the Philly trace.
 
 The same arguments and seed give the same trace on every machine: all randomness comes from the raw
 stream of PCG64, and every draw is rounded to whole seconds or milliseconds before it is used further.
-Generators are loaded when one is asked for, and NumPy with them.
+The generators and NumPy are imported when a trace is generated.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def generate(
     cluster_gpus: int | None = None,
     seed: int = 0,
 ) -> Trace:
-    """The generated trace of that name (with or without `builtin:`); only philly-like takes options.
+    """The generated trace of that name, with or without `builtin:`; only philly-like takes options.
 
-    `load` is offered GPU-seconds / (`cluster_gpus` x span from first to last submission).
+    `load` is the demanded GPU-seconds / (`cluster_gpus` x seconds from the first to the last submission).
     """
     short = name.removeprefix(PREFIX)
     if short not in BUILTINS:
         known = ", ".join(PREFIX + each for each in BUILTINS)
-        raise TraceError(f"{name!r}: no such builtin trace. Known ones: {known}.")
+        raise TraceError(f"{name!r}: there is no such builtin trace. Known ones: {known}.")
     if seed < 0:
         raise TraceError(f"seed {seed}: a seed is a whole number from 0 up.")
     given = {"jobs": jobs, "load": load, "cluster_gpus": cluster_gpus}

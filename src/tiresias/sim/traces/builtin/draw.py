@@ -1,7 +1,7 @@
-"""Randomness as an argument, the same on every machine.
+"""Random numbers from a seed, the same on every machine.
 
-NumPy promises the raw stream of a bit generator for ever, but not what its distributions make of it;
-so the distributions are made here.
+NumPy guarantees that the raw stream of a bit generator never changes, but not what its distributions make of
+it. So the distributions are computed here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Draw:
 
 
 def quantiles(levels: Floats, knots: list[tuple[float, float]]) -> Floats:
-    """The values at these levels of a law given by (level, value) knots, straight lines in the logarithm."""
+    """The values at these levels of a distribution with (level, value) knots, interpolated in log space."""
     at, values = np.array(knots, dtype=np.float64).T
     return np.asarray(np.exp(np.interp(levels, at, np.log(values))), dtype=np.float64)
 

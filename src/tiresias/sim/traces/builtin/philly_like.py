@@ -1,11 +1,11 @@
 """A stand-in for the Philly trace of any length, at any load, for any cluster.
 
-Fitted: the mix of GPU counts, the durations given the GPU count (so the GPU-time by size too), tenants'
-shares of the jobs, bursts (how many jobs, how close), the rhythm of the day and of the week.
-Not fitted: that jobs of a burst or a tenant resemble each other in size and length, users, slow drift over
+Fitted: the mix of GPU counts, the durations given the GPU count (and so the GPU-time by size), the tenants'
+shares of the jobs, bursts (how many jobs, how close), and how arrivals vary over the day and the week.
+Not fitted: that jobs of a burst or a tenant resemble each other in size and length, users, slow changes over
 months, and the 14 jobs of 12 or 24 GPUs.
-Mix and durations are spread evenly over their distributions rather than drawn at will, so that short
-traces have the heavy tail in proportion too; what a seed changes is which job is which, and when it comes.
+The mix and the durations are spread evenly over their distributions and not drawn independently, so that
+short traces have the heavy tail in proportion too. A seed changes which job is which and when it arrives.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WEEK_HOURS = 7 * 24
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many jobs, and how much they ask of how many GPUs."""
+    """How many jobs there are, and which load they offer to how many GPUs."""
 
     jobs: int
     load: float
@@ -45,26 +45,26 @@ class Size:
 
 
 def jobs(size: Size, draw: Draw) -> pl.DataFrame:
-    """The jobs; offered load over the span from first to last submission is the one asked for."""
+    """The jobs; their load from the first to the last submission is `size.load`."""
     gpus, durations = _work(size, draw)
     offered_gpu_s = int((gpus * durations).sum())
     span_ms = max(1, round(offered_gpu_s / (size.load * size.cluster_gpus) * 1000))
-    arrivals, tenants, places = [], [], []
+    arrivals, tenants, indices = [], [], []
     for kind, members in (("one", gpus == 1), ("more", gpus > 1)):
         bursts = _bursts(draw, kind, int(members.sum()), size.jobs)
         arrivals.append(_arrivals(draw, kind, bursts, span_ms))
         tenants.append(_tenants(draw, kind, bursts))
-        places.append(np.flatnonzero(members))
+        indices.append(np.flatnonzero(members))
     at_ms = _stretched(np.concatenate(arrivals), span_ms)
     order = np.argsort(at_ms, kind="stable")
-    place = np.concatenate(places)[order]
+    index = np.concatenate(indices)[order]
     return complete(
         pl.DataFrame(
             {
                 "id": pl.int_range(1, size.jobs + 1, eager=True).cast(pl.String),
                 "submitted_at": at_ms[order] / 1000,
-                "gpus": gpus[place],
-                "duration_s": durations[place].astype(np.float64),
+                "gpus": gpus[index],
+                "duration_s": durations[index].astype(np.float64),
                 "tenant": pl.Series(np.concatenate(tenants)[order]).cast(pl.String).str.replace("^", "t"),
             }
         )
@@ -72,7 +72,7 @@ def jobs(size: Size, draw: Draw) -> pl.DataFrame:
 
 
 def _work(size: Size, draw: Draw) -> tuple[Ints, Ints]:
-    """GPUs and whole seconds of every job, in no order: the mix exact, the durations spread evenly."""
+    """GPUs and whole seconds of every job, in no particular order: exact mix, evenly spread durations."""
     mix = {gpus: count for gpus, count in stats.JOBS_BY_GPUS.items() if gpus <= size.cluster_gpus}
     counts = _apportioned(size.jobs, np.array(list(mix.values())))
     durations = [
@@ -83,7 +83,7 @@ def _work(size: Size, draw: Draw) -> tuple[Ints, Ints]:
 
 
 def _apportioned(total: int, weights: Ints) -> Ints:
-    """Whole numbers in proportion to the weights that add up to the total (largest remainders first)."""
+    """Whole numbers in proportion to the weights that add up to the total (largest-remainder method)."""
     exact = total * weights
     counts = exact // weights.sum()
     rest = total - int(counts.sum())
@@ -104,7 +104,7 @@ def _bursts(draw: Draw, kind: str, count: int, all_jobs: int) -> Ints:
 
 
 def _arrivals(draw: Draw, kind: str, bursts: Ints, span_ms: int) -> Ints:
-    """Milliseconds, in [0, span_ms), at which the jobs of these bursts come."""
+    """The instants, in milliseconds in [0, span_ms), at which the jobs of these bursts are submitted."""
     starts = _starts_ms(draw.uniform(len(bursts)), span_ms)
     steps = np.cumsum(draw.gaps_ms(int(bursts.sum()), stats.BURST_GAP_S[kind]))
     firsts = np.cumsum(bursts) - bursts
@@ -113,7 +113,7 @@ def _arrivals(draw: Draw, kind: str, bursts: Ints, span_ms: int) -> Ints:
 
 
 def _starts_ms(levels: Floats, span_ms: int) -> Ints:
-    """Instants spread over the span with the week's rhythm, which begins on a Monday at 0:00."""
+    """Instants that are spread over the span by the weights of hours and days, from Monday at 0:00 on."""
     hours = math.ceil(span_ms / 3_600_000)
     week = np.outer(np.array(stats.DAY_WEIGHT), np.array(stats.HOUR_WEIGHT)).ravel()
     passed = np.concatenate([[0.0], np.cumsum(np.resize(week, hours))])
@@ -123,14 +123,14 @@ def _starts_ms(levels: Floats, span_ms: int) -> Ints:
 
 
 def _tenants(draw: Draw, kind: str, bursts: Ints) -> Ints:
-    """A tenant's number for every job: one tenant a burst."""
+    """The number of the tenant of every job: all jobs of a burst have the same."""
     shares = np.cumsum(stats.TENANT_JOBS[kind])
     picks = np.searchsorted(shares, (draw.uniform(len(bursts)) * shares[-1]).astype(np.int64), side="right")
     return np.repeat(picks + 1, bursts)
 
 
 def _stretched(at_ms: Ints, span_ms: int) -> Ints:
-    """The same instants moved and scaled so that the first is 0 and the last is the span."""
+    """The same instants, shifted and scaled so that the first is 0 and the last is the span."""
     first, last = int(at_ms.min()), int(at_ms.max())
     if first == last:
         return np.zeros_like(at_ms)

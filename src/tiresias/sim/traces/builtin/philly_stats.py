@@ -1,4 +1,4 @@
-"""What is fitted of the Philly trace: our own statistics of its reduced CSV (82,247 jobs, 2017).
+"""Statistics of the Philly trace to which `philly_like` is fitted, from its reduced CSV (82,247 jobs, 2017).
 
 The trace is Microsoft's (msr-fiddle/philly-traces, CC BY 4.0). Numbers are rounded to three digits.
 """
@@ -45,7 +45,7 @@ DURATION_S: dict[int, Knots] = {
     64: [(0.0, 1), (0.3, 4), (0.5, 1860), (0.8, 3170), (1.0, 28500)],
     128: [(0.0, 4), (0.5, 4320), (1.0, 7670)],
 }
-"""Seconds at levels of the distribution, by number of GPUs (64 and 128 rest on 6 and 3 jobs)."""
+"""Seconds at levels of the distribution, by number of GPUs (those of 64 and 128 are from 6 and 3 jobs)."""
 
 BURST_JOBS: dict[str, Knots] = {
     "one": [
@@ -57,7 +57,7 @@ BURST_JOBS: dict[str, Knots] = {
         *[(0.995, 9), (0.999, 18), (1.0, 118)],
     ],
 }
-"""Jobs that one tenant submits with at most 60 s from each to the next, for 1-GPU and larger jobs."""
+"""How many jobs one tenant submits with at most 60 s from each to the next, for 1-GPU and larger jobs."""
 
 BURST_GAP_S = {"one": 8.3, "more": 12.7}
 """Mean time between two jobs of a burst."""
@@ -66,7 +66,7 @@ TENANT_JOBS = {
     "one": [40841, 14607, 9054, 7237, 1571, 1137, 1090, 597, 215, 204, 64],
     "more": [385, 1484, 899, 186, 363, 0, 345, 914, 159, 519, 358],
 }
-"""Jobs by tenant (virtual cluster), the four with fewer than ten jobs left out."""
+"""Jobs by tenant (virtual cluster), without the four tenants that have fewer than ten jobs."""
 
 HOUR_WEIGHT = [
     *[1.12, 0.96, 1.03, 1.06, 0.96, 1.09, 1.18, 1.19, 1.21, 1.05, 0.92, 0.87],

@@ -1,6 +1,6 @@
-"""The workload of the Tiresias paper's testbed, made again from what the paper tells.
+"""The trace of the Tiresias paper's testbed, reconstructed from what the paper states.
 
-Sizes, models, the gap between arrivals and the share of short jobs are the paper's; that durations are
+Sizes, models, the mean gap between arrivals and the share of short jobs are the paper's. That durations are
 log-uniform within short (2 min - 800 s) and long (800 s - 2 h) is our choice.
 """
 

@@ -1,1 +1,1 @@
-"""One module a format; each has a `FORMAT`."""
+"""The readers of trace files: one module per format, each with a `FORMAT`."""

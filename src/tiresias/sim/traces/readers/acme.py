@@ -1,7 +1,7 @@
-"""Acme (Shanghai AI Lab) `trace_seren.csv`, `trace_kalos.csv`.
+"""Reads Acme (Shanghai AI Lab) `trace_seren.csv` and `trace_kalos.csv`.
 
-The duration is end - start: the column `duration` of Kalos also counts the time in the queue.
-The kind of work (`type`) becomes the job's name.
+The duration is end - start, because the column `duration` of Kalos includes the time in the queue.
+The kind of work (`type`) becomes the name of the job.
 """
 
 from __future__ import annotations

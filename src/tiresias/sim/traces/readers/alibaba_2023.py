@@ -1,6 +1,6 @@
-"""Alibaba 2023 (`openb_pod_list_*.csv`): pods, some of which share a GPU.
+"""Reads Alibaba 2023 (`openb_pod_list_*.csv`): pods, some of which share a GPU.
 
-A share of a GPU counts as one whole GPU, since a slot is not divided here; the note says how many.
+A share of a GPU counts as a whole GPU, because slots are not divided here; a note says for how many jobs.
 """
 
 from __future__ import annotations

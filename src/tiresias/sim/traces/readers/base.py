@@ -1,4 +1,4 @@
-"""What a format is: a name, how to recognise it, how to read it."""
+"""A format of trace files: its name, how it is recognised and how it is read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tiresias.sim.traces.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A kind of trace file. A delimited text is recognised by its header having all of `columns`."""
+    """A kind of trace file. Delimited text is recognised by a header that has all of `columns`."""
 
     name: str
     title: str
     columns: tuple[str, ...]
     read: Callable[[Source], Draft]
     separator: str = ","
-    opening: str = ""  # the text's first character, for what is not delimited text
+    opening: str = ""  # the first character of the text, if it is not delimited text
 
     def missing(self, header: str) -> list[str]:
-        """The columns this format needs and the header lacks."""
+        """The columns that this format needs and the header lacks."""
         found = {name.strip().strip('"') for name in header.split(self.separator)}
         return [name for name in self.columns if name not in found]
 

@@ -1,4 +1,4 @@
-"""Helios (SenseTime) `cluster_log.csv`: GPU and CPU jobs of a Slurm cluster; `vc` is the tenant."""
+"""Reads Helios (SenseTime) `cluster_log.csv`: GPU and CPU jobs of a Slurm cluster; `vc` is the tenant."""
 
 from __future__ import annotations
 

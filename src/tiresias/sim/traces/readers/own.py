@@ -1,4 +1,4 @@
-"""Our own CSV: the columns of a Trace by their own names."""
+"""Reads our own CSV, which has the columns of a Trace under their names."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _ids(sheet: Sheet) -> pl.Series:
 def _priority(sheet: Sheet) -> pl.Series:
     cells = sheet.trimmed("priority").str.to_lowercase().replace("", Priority.NORMAL.value)
     known = [priority.value for priority in Priority]
-    sheet.refuse(~cells.is_in(known), "priority", f"is no priority ({', '.join(known)})")
+    sheet.refuse(~cells.is_in(known), "priority", f"is not a priority ({', '.join(known)})")
     return cells
 
 

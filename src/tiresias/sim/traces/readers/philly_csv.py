@@ -1,4 +1,4 @@
-"""Philly, reduced to one row a job: no ids (the row's number serves), `cluster` is the tenant."""
+"""Reads the Philly trace reduced to one row per job; ids are row numbers, and `cluster` is the tenant."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def read(source: Source) -> Draft:
     )
 
 
-FORMAT = Format("philly-csv", "Philly reduced to CSV, one row a job", REQUIRED, read)
+FORMAT = Format("philly-csv", "Philly reduced to CSV, one row per job", REQUIRED, read)

@@ -1,7 +1,7 @@
-"""Philly's own job log (`cluster_job_log`): a JSON list of jobs, each with its attempts.
+"""Reads Philly's own job log (`cluster_job_log`): a JSON list of jobs, each with its attempts.
 
-A job's duration is the time it held GPUs: the sum over its attempts that have a start, a later end and
-GPUs. Its GPUs are those of the last such attempt. Times have no zone and are read as UTC.
+The duration of a job is the time for which it held GPUs: the sum over its attempts that have a start, a later
+end and GPUs. Its GPUs are those of the last such attempt. Times have no zone and are read as UTC.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read(source: Source) -> Draft:
 
 
 def _entries(source: Source) -> Iterator[tuple[int, Any]]:
-    """Every element of the list with the line it begins on."""
+    """Every element of the list with the line on which it begins."""
     text, decoder = source.text, json.JSONDecoder()
     if not source.header.startswith("["):
         raise TraceError(f"{source.name}, line 1: not a JSON list of jobs: it does not begin with [.")
@@ -88,7 +88,7 @@ def _entries(source: Source) -> Iterator[tuple[int, Any]]:
 
 
 def _cut(source: Source, line: int, why: str) -> TraceError:
-    return TraceError(f"{source.name}, line {line}: not JSON: {why}. Mend the file or copy it again.")
+    return TraceError(f"{source.name}, line {line}: not JSON: {why}. Correct the file or copy it again.")
 
 
 def _skip(text: str, at: int) -> int:
@@ -120,7 +120,7 @@ def _job(entry: Any, counts: Counter[str]) -> tuple[object, ...] | None:
 
 
 def _attempt(attempt: Any) -> tuple[int, float] | None:
-    """GPUs and seconds of an attempt, None if it does not tell them."""
+    """GPUs and seconds of an attempt; None if it does not have both."""
     if not isinstance(attempt, dict):
         return None
     start, end = _instant(attempt.get("start_time")), _instant(attempt.get("end_time"))
@@ -128,8 +128,8 @@ def _attempt(attempt: Any) -> tuple[int, float] | None:
         return None
     detail = attempt.get("detail")
     nodes = [node for node in detail if isinstance(node, dict)] if isinstance(detail, list) else []
-    held = [node.get("gpus") for node in nodes]
-    gpus = sum(len(names) for names in held if isinstance(names, list))
+    names_by_node = [node.get("gpus") for node in nodes]
+    gpus = sum(len(names) for names in names_by_node if isinstance(names, list))
     return (gpus, end - start) if gpus else None
 
 

@@ -1,8 +1,8 @@
-"""Slurm accounting, as `sacct -P` prints it: the trace most people have.
+"""Reads Slurm's accounting as `sacct -P` prints it, which is the trace that most people have.
 
     sacct -a -P -S 2024-01-01 -o JobID,User,Account,Submit,Start,End,ElapsedRaw,AllocTRES,ReqTRES,State
 
-Job steps (`123.batch`) are not jobs; the tasks of an array (`12_3`) are, in one group.
+Job steps (`123.batch`) are not jobs. The tasks of an array (`12_3`) are jobs, in one group.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ def _state(sheet: Sheet) -> pl.Series:
 
 
 def _unknown(sheet: Sheet, column: str) -> pl.Series:
-    """Where the time is `Unknown` or `None`; nowhere if the column was not asked for."""
+    """Where the time is `Unknown` or `None`; nowhere if the file does not have the column."""
     return sheet.is_unknown(column) & (column in sheet.columns)
 
 
 def _gpus(sheet: Sheet) -> pl.Series:
-    """GPUs a job was given, or asked for where that is not told; 0 where neither names any."""
+    """GPUs that a job was given, or those that it asked for if that is unknown; 0 if neither names any."""
     if "AllocTRES" not in sheet.columns and "ReqTRES" not in sheet.columns:
         raise TraceError(
-            f"{sheet.source.name}: missing column AllocTRES (or ReqTRES), which tells the GPUs. "
+            f"{sheet.source.name}: missing column AllocTRES (or ReqTRES), which has the number of GPUs. "
             "Add it to sacct's -o list."
         )
     return _tres_gpus(sheet.text("AllocTRES")).fill_null(_tres_gpus(sheet.text("ReqTRES"))).fill_null(0)
 
 
 def _tres_gpus(tres: pl.Series) -> pl.Series:
-    """N of `gres/gpu=N`, or the sum over types (`gres/gpu:a100=N`) where there is no total; null: no GPUs."""
+    """N of `gres/gpu=N`, or the sum over types (`gres/gpu:a100=N`) if there is no total; null: no GPUs."""
     total = tres.str.extract(r"(?:^|,)gres/gpu=([0-9]{1,6})(?:,|$)").cast(pl.Int64)
     typed = tres.str.extract_all(r"gres/gpu:[^=,]+=[0-9]{1,6}")
     counts = typed.list.eval(pl.element().str.extract(r"=([0-9]+)$").cast(pl.Int64)).list.sum()
@@ -83,12 +83,12 @@ def _tres_gpus(tres: pl.Series) -> pl.Series:
 def _duration(sheet: Sheet) -> pl.Series:
     column, seconds = _elapsed(sheet)
     good = ((seconds > 0) & (seconds <= LONGEST_S)).fill_null(False)
-    sheet.refuse(~good, column, "is no length of time above 0")
+    sheet.refuse(~good, column, "is not a length of time above 0")
     return pl.select(pl.when(good).then(seconds)).to_series()
 
 
 def _elapsed(sheet: Sheet) -> tuple[str, pl.Series]:
-    """Seconds each job ran and the column that tells it: ElapsedRaw, else Elapsed, else End (- Start)."""
+    """The column from which durations are taken (ElapsedRaw, else Elapsed, else End), and the seconds."""
     if "ElapsedRaw" in sheet.columns:
         return "ElapsedRaw", sheet.trimmed("ElapsedRaw").cast(pl.Float64, strict=False)
     if "Elapsed" in sheet.columns:
@@ -98,9 +98,9 @@ def _elapsed(sheet: Sheet) -> tuple[str, pl.Series]:
 
 
 def _clock(cells: pl.Series) -> pl.Series:
-    """Seconds of `[D-][HH:]MM:SS[.mmm]`, null where it is none."""
+    """Seconds from `[D-][HH:]MM:SS[.mmm]`; null where the text has another form."""
     parts = cells.str.extract_groups(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$").struct.unnest()
-    days, hours, minutes, seconds = (parts.to_series(place).cast(pl.Float64) for place in range(4))
+    days, hours, minutes, seconds = (parts.to_series(index).cast(pl.Float64) for index in range(4))
     return days.fill_null(0.0) * 86400 + hours.fill_null(0.0) * 3600 + minutes * 60 + seconds
 
 

@@ -1,4 +1,4 @@
-"""The CSV of the Tiresias authors' simulator: times in seconds from the trace's start."""
+"""Reads the CSV of the Tiresias authors' simulator, with times in seconds from the start of the trace."""
 
 from __future__ import annotations
 
