@@ -239,6 +239,12 @@ def test_a_journal_whose_policy_is_not_there_is_refused_in_words(tmp_path: Path)
         open_manager(tmp_path, lab.options)
 
 
+@pytest.mark.parametrize("gpus", [0, 1025])
+def test_a_number_of_fake_gpus_that_makes_no_sense_is_refused(tmp_path: Path, gpus: int) -> None:
+    with pytest.raises(Invalid, match=f"--fake-gpus {gpus}: give a number from 1 to 1024"):
+        open_manager(tmp_path, Options(fake_gpus=gpus))
+
+
 def test_a_setting_that_is_no_number_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="the setting backoff_s is 'long'; give a number"):
         open_manager(tmp_path, Options(fake_gpus=1, settings={"backoff_s": "long"}))  # type: ignore[dict-item]
