@@ -40,6 +40,8 @@ from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tiresias.executors.interrupts import ended_in_order
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/tiresias"
 TESTS = {  # by package: the tests that run, the quickest and closest first
@@ -329,6 +331,7 @@ class Copy:
 
     def __init__(self, root: Path, folder: Path, deselect: list[str]):
         self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None  # pytest, while it runs
         self._deselect = [f"--deselect={test}" for test in deselect]
         self.temporary = folder / "t"  # a short name: paths of Unix sockets have at most 107 characters
         for name in COPIED:
@@ -357,7 +360,7 @@ class Copy:
         options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={self.temporary}/p"]
         options += self._deselect
         with (self.folder / "output.txt").open("w+") as output:
-            process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [*alone(), sys.executable, "-m", "pytest", *options, *there],
                 cwd=self.folder,
                 env=self._environment(),
@@ -372,12 +375,16 @@ class Copy:
             except subprocess.TimeoutExpired:
                 return f"no end within {limit_s:.0f} s"
             finally:
-                if process.returncode is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                self.stop()
+                process.wait()
                 shutil.rmtree(self.temporary, ignore_errors=True)
             output.seek(0)
             return "" if code == 0 else _cause(output.read()) or f"pytest ended with code {code}"
+
+    def stop(self) -> None:
+        """End the tests that run now."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _environment(self) -> dict[str, str]:
         # What is installed comes from the interpreter that runs us, the package itself from the copy.
@@ -433,12 +440,11 @@ def tested(root: Path, mutants: list[Mutant], jobs: int, deselect: list[str]) ->
     """Every mutant with the reason for which it is caught, in the given order."""
     with TemporaryDirectory(prefix="mutants-") as folder:
         os.chmod(folder, 0o711)  # some tests start processes as another user
+        all_copies = [Copy(root, Path(folder) / str(nth), deselect) for nth in range(jobs)]
         copies: SimpleQueue[Copy] = SimpleQueue()
-        for nth in range(jobs):
-            copies.put(Copy(root, Path(folder) / str(nth), deselect))
-        first = copies.get()
-        limits = limits_of(first, sorted({mutant.package for mutant in mutants}))
-        copies.put(first)
+        for each in all_copies:
+            copies.put(each)
+        limits = limits_of(all_copies[0], sorted({mutant.package for mutant in mutants}))
 
         def one(mutant: Mutant) -> str:
             copy = copies.get()
@@ -448,7 +454,14 @@ def tested(root: Path, mutants: list[Mutant], jobs: int, deselect: list[str]) ->
                 copies.put(copy)
 
         with ThreadPoolExecutor(jobs) as pool:
-            yield from zip(mutants, pool.map(one, mutants), strict=True)
+            results = [pool.submit(one, mutant) for mutant in mutants]
+            try:
+                for mutant, result in zip(mutants, results, strict=True):
+                    yield mutant, result.result()
+            finally:  # Ctrl-C ends the tests that run; otherwise there are none any more
+                pool.shutdown(wait=False, cancel_futures=True)
+                for each in all_copies:
+                    each.stop()
 
 
 # --- the command line --------------------------------------------------------------------------------
@@ -505,4 +518,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        with ended_in_order():
+            sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
