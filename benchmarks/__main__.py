@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import ladder, live, network, observe, placement, placing, quality, speed
-from tiresias.executors.interrupts import ended_in_order
+from benchmarks import job, ladder, live, network, observe, placement, placing, quality, speed, store
+from tiresias.executors.interrupts import exiting_on_signals
 
 ALL = {
     "speed.philly": speed.philly,
@@ -21,6 +21,8 @@ ALL = {
     "live.submit": live.submit,
     "live.restart": live.restart,
     "live.idle": live.idle,
+    "store": store.store,
+    "job": job.job,
     "observe": observe.overhead,
     "placing": placing.placing,
     "ladder": ladder.ladder,
@@ -31,7 +33,7 @@ if __name__ == "__main__":
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")
-    with ended_in_order():
+    with exiting_on_signals():
         for name in wanted:
             print(f"== {name}", flush=True)
             ALL[name]()

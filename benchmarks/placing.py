@@ -41,7 +41,7 @@ def measure(name: str) -> tuple[list[float], int]:
     while len(took_us) < CALLS:
         number += 1
         job = JobState(Job(JobId(number), Demand(rng.choice(SIZES)), 0.0, model=rng.choice(MODELS)))
-        job.held_s = 3600.0
+        job.executed_s = 3600.0
         is_full = ledger.free < (1 - USED) * ledger.gpus
         while ledger.free < (1 - USED) * ledger.gpus or ledger.free < job.gpus:
             index = rng.randrange(len(running))

@@ -1,12 +1,12 @@
-"""A training in NumPy that can be preempted at any step and goes on exactly where it was.
+"""A training in NumPy that can be preempted at any step and continues exactly where it stopped.
 
     tiresias submit -- python examples/train_numpy.py --steps 2000 --step-seconds 0.01 --out losses.csv
 
-A two-layer network learns to tell spirals apart. Its checkpoint holds all that the next step depends on: the
-weights, Adam's moments, the step, the state of the random generator, and the order of the samples in this
-epoch. So the losses are those of a run that was never interrupted, to the last bit.
+A two-layer network learns to distinguish the arms of a spiral. Its checkpoint contains everything on which
+the next step depends: the weights, the moments of Adam, the step, the state of the random generator, and the
+order of the samples in this epoch. So the losses are exactly those of a training that was never interrupted.
 
-Each worker of a gang trains a replica of its own, in a file of its own.
+Each worker of a gang trains a replica of its own and saves it in a file of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def begin(seed: int) -> Training:
 
 
 def save(training: Training, path: Path) -> None:
-    """Replace the checkpoint: all of it or nothing."""
+    """Replace the checkpoint atomically."""
     arrays = {"seed": np.array(training.seed), "order": training.order, "losses": np.array(training.losses)}
     for name in ("weights", "means", "squares"):
         arrays |= {f"{name}{number}": array for number, array in enumerate(getattr(training, name))}
@@ -72,7 +72,7 @@ def load(path: Path) -> Training:
 
 
 def spirals(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points on three arms, and the arm of each."""
+    """Points on three arms of a spiral, and the arm of each point."""
     rng = np.random.default_rng(seed)
     arms = np.arange(SAMPLES) % CLASSES
     radius = np.linspace(0.1, 1, SAMPLES)
@@ -81,12 +81,12 @@ def spirals(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def take_step(training: Training, points: np.ndarray, arms: np.ndarray) -> float:
-    """One step of Adam on the next batch; its loss."""
+    """Take one step of Adam on the next batch and return its loss."""
     batches = SAMPLES // BATCH
-    place = training.step % batches
-    if place == 0 and training.step:
+    batch = training.step % batches
+    if batch == 0 and training.step:
         training.order = training.rng.permutation(SAMPLES)
-    chosen = training.order[place * BATCH : (place + 1) * BATCH]
+    chosen = training.order[batch * BATCH : (batch + 1) * BATCH]
     inputs = points[chosen] + training.rng.normal(0, 0.01, (BATCH, 2))
     loss, gradients = loss_and_gradients(training.weights, inputs, arms[chosen])
     training.losses.append(loss)
@@ -118,11 +118,11 @@ def loss_and_gradients(
 
 def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=1000, help="steps in all (default %(default)s)")
-    parser.add_argument("--step-seconds", type=float, default=0.0, help="pretend that a step takes that long")
+    parser.add_argument("--steps", type=int, default=1000, help="total number of steps (default %(default)s)")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="sleep so long in every step")
     parser.add_argument("--save-every", type=int, default=100, metavar="STEPS", help="default %(default)s")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write step,loss to this file when all is done")
+    parser.add_argument("--out", type=Path, help="write step,loss to this file at the end")
     return parser.parse_args()
 
 
@@ -132,8 +132,9 @@ def main() -> None:
     checkpoint = job.checkpoint_dir / f"numpy-{worker}.npz"
     training = load(checkpoint) if checkpoint.exists() else begin(options.seed)
     if training.seed != options.seed:
-        given = f"{training.seed}, not {options.seed}"
-        raise SystemExit(f"{checkpoint} is of seed {given}: remove it to begin anew")
+        raise SystemExit(
+            f"{checkpoint} was saved with seed {training.seed}, not {options.seed}; remove it to start again"
+        )
     points, arms = spirals(options.seed)
     print(f"begins after step {training.step} of {options.steps}", flush=True)
 
@@ -153,7 +154,7 @@ def main() -> None:
     if options.out and worker == 0:
         curve = "".join(f"{step},{loss!r}\n" for step, loss in enumerate(training.losses, start=1))
         job.save(options.out, lambda file: file.write(f"step,loss\n{curve}".encode()))
-    if workers == 1:  # of several, none knows whether the others are done: they tell by their exit
+    if workers == 1:  # in a gang no worker knows whether the others are done; there the exits count
         job.finished()
 
 

@@ -2,10 +2,10 @@
 
     tiresias profile -- python examples/train_parameter_server.py --workers 2 --servers 3
 
-Each worker computes gradients on a batch of its own and pushes every tensor's gradient to the server that
-has the tensor; tensors go round the servers in turn. A server waits for all workers, moves its weights
-against the mean of their gradients, and sends them back. One layer has most of the weights, as in VGG: the
-server that has it carries most of the load, and such a gang suffers when it is spread over the network.
+Each worker computes gradients on a batch of its own and sends the gradient of every tensor to the server that
+has the tensor; the tensors are distributed over the servers in turn. A server waits for all workers, updates
+its weights by the mean of their gradients, and sends them back. As in VGG one layer has most of the weights,
+so the server of that layer has most of the load, and the gang is slow when it is spread over the network.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import numpy as np
 
 WIDTHS = (1568, 512, 512, 128, 10)
 SAMPLES, BATCH, RATE = 2048, 32, 0.02
-HEADER = struct.Struct("!IQ")  # which tensor, how many bytes
+HEADER = struct.Struct("!IQ")  # the index of the tensor and its size in bytes
 
 Tensors = list[np.ndarray]
 
 
 def initial() -> Tensors:
-    """The weights and the bias of each layer; the same in every process."""
+    """The initial weights and biases of each layer, the same in every process."""
     rng = np.random.default_rng(0)
     tensors = []
     for inputs, outputs in itertools.pairwise(WIDTHS):
@@ -39,11 +39,11 @@ def initial() -> Tensors:
 
 
 def dataset() -> tuple[np.ndarray, np.ndarray]:
-    """Noisy pictures of ten things."""
+    """Noisy samples of ten classes."""
     rng = np.random.default_rng(1)
     labels = rng.integers(0, WIDTHS[-1], SAMPLES)
-    things = rng.normal(0, 1, (WIDTHS[-1], WIDTHS[0]))
-    return (things[labels] + rng.normal(0, 4, (SAMPLES, WIDTHS[0]))).astype(np.float32), labels
+    centres = rng.normal(0, 1, (WIDTHS[-1], WIDTHS[0]))
+    return (centres[labels] + rng.normal(0, 4, (SAMPLES, WIDTHS[0]))).astype(np.float32), labels
 
 
 def loss_and_gradients(tensors: Tensors, inputs: np.ndarray, labels: np.ndarray) -> tuple[float, Tensors]:
@@ -66,7 +66,7 @@ def loss_and_gradients(tensors: Tensors, inputs: np.ndarray, labels: np.ndarray)
 
 
 def at_once(connection: socket.socket) -> socket.socket:
-    """A header is not to wait for the answer to what was sent before it."""
+    """Switch off Nagle's algorithm, which would delay a header until the previous message is acknowledged."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -78,7 +78,7 @@ def push(connection: socket.socket, number: int, tensor: np.ndarray) -> None:
 
 
 def pull(connection: socket.socket, like: np.ndarray) -> tuple[int, np.ndarray]:
-    """The next tensor; EOFError when the other side has ended."""
+    """The index and the data of the next tensor; EOFError if the other side has ended."""
     number, size = HEADER.unpack(receive(connection, HEADER.size))
     return number, np.frombuffer(receive(connection, size), dtype=like.dtype)
 
@@ -95,7 +95,7 @@ def receive(connection: socket.socket, size: int) -> bytearray:
 
 
 def serve(options: Any) -> None:
-    """Keep every `servers`-th tensor until the workers leave."""
+    """Serve every `servers`-th tensor until the workers have ended."""
     tensors = initial()
     mine = range(options.number, len(tensors), options.servers)
     with socket.socket(fileno=options.listen) as listening:
@@ -117,7 +117,7 @@ def serve(options: Any) -> None:
 
 
 def work(options: Any) -> None:
-    """Train on batches of our own until all steps are done."""
+    """Train on batches of this worker until all steps are done."""
     tensors = initial()
     inputs, labels = dataset()
     rng = np.random.default_rng(2 + options.number)
@@ -135,11 +135,11 @@ def work(options: Any) -> None:
         if options.number == 0:
             print(f"step {step} loss {loss:.4f}", flush=True)
     if options.number == 0:
-        print(f"{options.steps / (time.perf_counter() - began):.3f} steps a second", flush=True)
+        print(f"{options.steps / (time.perf_counter() - began):.3f} steps per second", flush=True)
 
 
 def start(options: Any) -> int:
-    """Start the servers, then the workers; the exit code of the first worker that fails."""
+    """Start the servers, then the workers; return the highest exit code, 0 if all succeed."""
     sizes = [tensor.nbytes for tensor in initial()]
     share = max(sizes) / sum(sizes)
     print(f"{len(sizes)} tensors, {sum(sizes):,} bytes, the largest {share:.1%}", flush=True)
@@ -164,8 +164,8 @@ def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--workers", type=int, default=2, help="default %(default)s")
     parser.add_argument("--servers", type=int, default=3, help="default %(default)s")
-    parser.add_argument("--steps", type=int, default=1000, help="steps in all (default %(default)s)")
-    parser.add_argument("--step-seconds", type=float, default=0.0, help="pretend that a step takes that long")
+    parser.add_argument("--steps", type=int, default=1000, help="total number of steps (default %(default)s)")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="sleep so long in every step")
     for name, kind in {"--role": str, "--number": int, "--listen": int}.items():
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--ports", type=int, nargs="+", help=argparse.SUPPRESS)

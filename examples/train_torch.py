@@ -1,10 +1,10 @@
-"""A training in PyTorch that can be preempted at any step and goes on exactly where it was.
+"""A training in PyTorch that can be preempted at any step and continues exactly where it stopped.
 
     tiresias submit -g 1 -- python examples/train_torch.py --steps 2000 --loader-workers 2
 
-What makes it exact: the checkpoint holds the model, the optimiser, the schedule, the step and the state of
-the random generators (dropout draws from them), and the order of the samples follows from the seed and the
-step alone, so that a data loader can begin in the middle of an epoch.
+It is exact because the checkpoint contains the model, the optimiser, the schedule, the step and the state of
+the random generators (which dropout uses). The order of the samples follows from the seed and the step alone,
+so that a data loader can start in the middle of an epoch.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Batches:
 
     def __iter__(self) -> Iterator[list[int]]:
         for step in range(self.begin, self.end):
-            epoch, place = divmod(step, SAMPLES // BATCH)
+            epoch, batch = divmod(step, SAMPLES // BATCH)
             random = torch.Generator().manual_seed(self.seed * 10_007 + epoch)
             order = torch.randperm(SAMPLES, generator=random)
-            yield order[place * BATCH : (place + 1) * BATCH].tolist()
+            yield order[batch * BATCH : (batch + 1) * BATCH].tolist()
 
 
 class Training:
@@ -68,7 +68,7 @@ class Training:
         return self.losses[-1]
 
     def save(self, path: Path) -> None:
-        """Replace the checkpoint: all of it or nothing."""
+        """Replace the checkpoint atomically."""
         state = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -99,24 +99,24 @@ def dataset(seed: int) -> TensorDataset:
 
 
 def loader(seed: int, begin: int, end: int, workers: int) -> DataLoader[Any]:
-    """`job.shield` keeps the signal to stop from its worker processes: they would die before we saved."""
+    """A loader whose processes do not get SIGTERM (`job.shield`), which would end them before we save."""
     return DataLoader(
         dataset(seed),
         batch_sampler=Batches(seed, begin, end),
         num_workers=workers,
         worker_init_fn=job.shield,
-        generator=torch.Generator().manual_seed(seed),  # else it draws from the generator that dropout uses
+        generator=torch.Generator().manual_seed(seed),  # otherwise it uses the generator of dropout
     )
 
 
 def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=1000, help="steps in all (default %(default)s)")
-    parser.add_argument("--step-seconds", type=float, default=0.0, help="pretend that a step takes that long")
+    parser.add_argument("--steps", type=int, default=1000, help="total number of steps (default %(default)s)")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="sleep so long in every step")
     parser.add_argument("--save-every", type=int, default=100, metavar="STEPS", help="default %(default)s")
-    parser.add_argument("--loader-workers", type=int, default=0, help="processes that load data")
+    parser.add_argument("--loader-workers", type=int, default=0, help="number of processes that load data")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write step,loss to this file when all is done")
+    parser.add_argument("--out", type=Path, help="write step,loss to this file at the end")
     return parser.parse_args()
 
 

@@ -3,9 +3,9 @@
     tiresias submit -g 4 --workers 4 -- python examples/train_torch_ddp.py --steps 2000
     tiresias submit -g 4 -- torchrun --nproc-per-node=4 examples/train_torch_ddp.py --steps 2000
 
-The workers must agree on the step at which they stop: one that goes on alone would wait for ever for the
-gradients of the others. So each adds its job.should_stop() to a sum that all of them get with every step.
-Worker 0 saves for all; every worker has its own random state, and gets it back.
+The workers must agree on the step at which they stop, because a worker that continues alone would wait for
+ever for the gradients of the others. So in every step they sum up their job.should_stop(). Worker 0 saves for
+all; the checkpoint contains the random state of every worker.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SAMPLES, BATCH, FEATURES = 512, 16, 20
 
 
 def rank_and_size() -> tuple[int, int]:
-    """From torchrun if it started us, else from Tiresias; alone outside both."""
+    """From torchrun if it started this process, else from Tiresias; (0, 1) outside both."""
     ours = os.environ.get("TIRESIAS_WORKER", "0"), os.environ.get("TIRESIAS_WORKERS", "1")
     return int(os.environ.get("RANK", ours[0])), int(os.environ.get("WORLD_SIZE", ours[1]))
 
 
 class Training:
-    """Everything that changes from step to step, on one of `size` workers."""
+    """Everything that changes from step to step, in one of `size` workers."""
 
     def __init__(self, seed: int, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
-        torch.manual_seed(seed)  # the same weights everywhere
+        torch.manual_seed(seed)  # the same weights in every worker
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         layers = [nn.Linear(FEATURES, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 1)]
         self.model = DistributedDataParallel(nn.Sequential(*layers).to(self.device))
@@ -46,7 +46,7 @@ class Training:
         self.losses: list[float] = []
         self.inputs, self.targets = dataset(seed)
         self.seed = seed
-        torch.manual_seed(seed + 1 + rank)  # different dropout everywhere
+        torch.manual_seed(seed + 1 + rank)  # different dropout in every worker
 
     @property
     def step(self) -> int:
@@ -54,29 +54,29 @@ class Training:
         return len(self.losses)
 
     def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """This worker's share of the next step's samples."""
+        """The samples of this worker in the next step."""
         together = BATCH * self.size
-        epoch, place = divmod(self.step, SAMPLES // together)
+        epoch, batch = divmod(self.step, SAMPLES // together)
         random = torch.Generator().manual_seed(self.seed * 10_007 + epoch)
         order = torch.randperm(SAMPLES, generator=random)
-        begin = place * together + self.rank * BATCH
+        begin = batch * together + self.rank * BATCH
         chosen = order[begin : begin + BATCH]
         return self.inputs[chosen].to(self.device), self.targets[chosen].to(self.device)
 
     def take_step(self) -> bool:
-        """One step; whether any worker is to stop."""
+        """Take one step; True if any worker must stop."""
         inputs, targets = self.batch()
         self.optimiser.zero_grad()
         loss = nn.functional.mse_loss(self.model(inputs), targets)
         loss.backward()
         self.optimiser.step()
-        told = torch.stack([loss.detach().double() / self.size, loss.new_tensor(job.should_stop()).double()])
-        dist.all_reduce(told)
-        self.losses.append(told[0].item())
-        return bool(told[1].item() > 0)
+        sums = torch.stack([loss.detach().double() / self.size, loss.new_tensor(job.should_stop()).double()])
+        dist.all_reduce(sums)
+        self.losses.append(sums[0].item())
+        return bool(sums[1].item() > 0)
 
     def save(self, path: Path) -> None:
-        """Worker 0 replaces the checkpoint; all return when it is there."""
+        """Worker 0 replaces the checkpoint; all workers return when it is saved."""
         mine = torch.cuda.get_rng_state() if self.device.type == "cuda" else torch.get_rng_state()
         randoms: list[Any] = [None] * self.size
         dist.all_gather_object(randoms, mine)
@@ -110,15 +110,15 @@ def dataset(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def train(training: Training, checkpoint: Path, options: Any) -> bool:
-    """Whether all steps are done; False if it was to stop. Either way the checkpoint is saved."""
+    """Train until all steps are done (True) or the run must stop (False). Both save the checkpoint."""
     is_first = training.rank == 0
     while training.step < options.steps:
-        is_to_stop = training.take_step()
+        must_stop = training.take_step()
         time.sleep(options.step_seconds)
         if is_first:
             print(f"step {training.step} loss {training.losses[-1]!r}", flush=True)
             job.report(step=training.step, total_steps=options.steps, loss=training.losses[-1])
-        if is_to_stop and training.step < options.steps:
+        if must_stop and training.step < options.steps:
             training.save(checkpoint)
             return False
         if training.step % options.save_every == 0:
@@ -129,16 +129,16 @@ def train(training: Training, checkpoint: Path, options: Any) -> bool:
 
 def arguments() -> Any:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=1000, help="steps in all (default %(default)s)")
-    parser.add_argument("--step-seconds", type=float, default=0.0, help="pretend that a step takes that long")
+    parser.add_argument("--steps", type=int, default=1000, help="total number of steps (default %(default)s)")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="sleep so long in every step")
     parser.add_argument("--save-every", type=int, default=100, metavar="STEPS", help="default %(default)s")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write step,loss to this file when all is done")
+    parser.add_argument("--out", type=Path, help="write step,loss to this file at the end")
     return parser.parse_args()
 
 
 def leave(code: int) -> NoReturn:
-    """End at once: gloo's threads outlive their group, and can abort an interpreter that ends in order."""
+    """End at once: threads of gloo outlive their group and can abort an interpreter that shuts down."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
@@ -150,7 +150,9 @@ def main() -> None:
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29500")
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))  # without torchrun each sees its own only
+        torch.cuda.set_device(
+            int(os.environ.get("LOCAL_RANK", 0))
+        )  # without torchrun each worker sees only its own
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", rank=rank, world_size=size)
     checkpoint = job.checkpoint_dir / "ddp.pt"
     training = Training(options.seed, rank, size)

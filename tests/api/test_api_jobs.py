@@ -88,9 +88,9 @@ def test_a_job_that_is_requeued_runs_again(admin):
 
 def test_a_dry_run_says_where_it_would_run_and_submits_nothing(admin):
     before = {each["id"] for each in admin.jobs(all=True)}
-    told = admin.dry_run(job())
-    assert told["starts_now"]
-    assert len(told["slots"]) == 1
+    trial = admin.dry_run(job())
+    assert trial["starts_now"]
+    assert len(trial["slots"]) == 1
     assert {each["id"] for each in admin.jobs(all=True)} == before
 
 

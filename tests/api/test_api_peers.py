@@ -45,19 +45,19 @@ def as_user(name: str, do: Callable[[], Any]) -> Any:
             os.setgid(account.pw_gid)
             os.setuid(account.pw_uid)
             try:
-                told = {"value": do()}
+                answer = {"value": do()}
             except ApiError as error:
-                told = {"status": error.status, "code": error.code, "message": error.message}
-            os.write(writing, json.dumps(told).encode())
+                answer = {"status": error.status, "code": error.code, "message": error.message}
+            os.write(writing, json.dumps(answer).encode())
         finally:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as file:
-        told = json.loads(file.read())
+        answer = json.loads(file.read())
     os.waitpid(child, 0)
-    if "value" not in told:
-        raise ApiError(**told)
-    return told["value"]
+    if "value" not in answer:
+        raise ApiError(**answer)
+    return answer["value"]
 
 
 def test_the_managers_own_user_is_an_admin_and_another_is_a_user(shared):
@@ -88,7 +88,7 @@ def test_another_user_cannot_touch_an_admins_job_or_read_the_journal(shared):
     assert not as_user("nobody", lambda: os.access(shared.home / "manager.log", os.R_OK))
 
 
-def test_whoever_is_not_in_the_group_is_told_what_to_ask_for(shared):
+def test_a_user_outside_the_group_gets_the_next_step(shared):
     with pytest.raises(ApiError) as refused:
         as_user("daemon", lambda: Client(shared.home).whoami())
     assert (refused.value.status, refused.value.code) == (403, "denied")

@@ -1,4 +1,4 @@
-"""Who may do what, and what nobody is told."""
+"""What each caller may do, and what no caller may read."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_another_users_job_shows_in_the_list_because_it_is_ahead(people, adas):
 
 
 def test_an_owner_sees_the_names_of_the_environment_and_no_value(people, adas):
-    told = people.ada.job(adas)
-    assert set(told["env_names"]) == {"API_KEY", "PATH"}
-    assert SECRET not in json.dumps(told)
+    detail = people.ada.job(adas)
+    assert set(detail["env_names"]) == {"API_KEY", "PATH"}
+    assert SECRET not in json.dumps(detail)
 
 
 def test_an_admin_may_touch_every_job(people, admin):
@@ -96,7 +96,7 @@ def test_a_user_cannot_raise_a_job_to_high_priority_and_an_admin_can(people, adm
     assert people.ada.job(adas)["summary"]["priority"] == "high"
 
 
-def test_everybody_is_told_who_they_are(people, admin):
+def test_every_caller_can_ask_for_its_user_and_role(people, admin):
     assert people.bob.whoami() == {"user": "nobody", "role": "user"}
     assert admin.whoami()["role"] == "admin"
 

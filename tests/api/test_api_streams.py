@@ -149,8 +149,8 @@ def test_a_log_is_read_in_parts_by_offset(server, admin):
         answer = http.get(f"/api/v1/jobs/{id}/logs", params={"offset": 95, "limit": 4})
         assert answer.content == b"5678"
         assert answer.headers["content-type"].startswith("text/plain")
-        told = {name: answer.headers[name] for name in ("x-job", "x-run", "x-offset", "x-over")}
-        assert told == {"x-job": str(id), "x-run": "1", "x-offset": "99", "x-over": "false"}
+        headers = {name: answer.headers[name] for name in ("x-job", "x-run", "x-offset", "x-over")}
+        assert headers == {"x-job": str(id), "x-run": "1", "x-offset": "99", "x-over": "false"}
         answer = http.get(f"/api/v1/jobs/{id}/logs", params={"offset": 99})
         assert (answer.content, answer.headers["x-over"]) == (b"9\n", "true")
 

@@ -1,4 +1,4 @@
-"""Logs are read in pieces that end between characters, and nothing of them is lost or told twice."""
+"""Logs are read in pieces that end between characters, and nothing is lost or sent twice."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ def test_half_a_character_waits_for_its_other_half(tmp_path):
     assert read_text(path, 2, whole=False).data == "€".encode()
 
 
-def test_half_a_character_that_is_all_there_ever_will_be_is_told(tmp_path):
+def test_half_a_character_at_the_end_of_a_finished_log_is_sent(tmp_path):
     path = tmp_path / "worker-0.log"
     path.write_bytes(b"ab\xe2\x82")
     assert read_text(path, 2, whole=True) == logtext.Piece(b"\xe2\x82", 4)
 
 
-def test_text_is_told_as_text_and_what_is_none_in_its_very_bytes_too():
+def test_text_is_sent_as_text_and_other_bytes_as_base64_too():
     assert json.loads(as_json(1, logtext.Piece("é\n".encode(), 3))) == {"run": 1, "offset": 3, "text": "é\n"}
-    told = json.loads(as_json(2, logtext.Piece(b"a\xff", 9)))
-    assert told["text"] == "a\ufffd"
-    assert base64.b64decode(told["base64"]) == b"a\xff"
+    body = json.loads(as_json(2, logtext.Piece(b"a\xff", 9)))
+    assert body["text"] == "a\ufffd"
+    assert base64.b64decode(body["base64"]) == b"a\xff"
 
 
 def test_a_log_that_is_not_there_yet_is_empty(tmp_path):

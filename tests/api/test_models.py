@@ -22,8 +22,8 @@ def test_a_job_needs_a_command_and_a_directory_and_has_the_defaults_of_a_submiss
 
 
 def test_every_part_of_a_submission_can_be_asked_for_but_whose_it_is():
-    told_otherwise = {"user", "identity", "array_index", "array_limit"}
-    assert {each.name for each in fields(Submission)} - told_otherwise == set(JobBody.model_fields)
+    known_otherwise = {"user", "identity", "array_index", "array_limit"}
+    assert {each.name for each in fields(Submission)} - known_otherwise == set(JobBody.model_fields)
 
 
 def test_everything_that_is_asked_for_reaches_the_submission():
@@ -31,7 +31,7 @@ def test_everything_that_is_asked_for_reaches_the_submission():
         **JOB,
         "env": {"SEED": "1"},
         "gpus": 4,
-        "nodes": 2,
+        "nodes": 1,
         "workers": 4,
         "launcher": "per-gpu",
         "name": "bert",
@@ -45,6 +45,8 @@ def test_everything_that_is_asked_for_reaches_the_submission():
         "time_limit_s": 60.0,
         "after": [3, 4],
         "begin_at": 1e9,
+        "hold": True,
+        "comment": "first try",
         "preflight": True,
         "preflight_limit_s": 7.0,
         "snapshot": "/snapshots/x",
@@ -59,11 +61,11 @@ def test_an_array_is_a_job_for_each_index():
     command, array = ["t", "--seed={i}", "{i}{i}"], {"indices": [0, 7], "limit": 1}
     made = submissions(JobBody.model_validate({**JOB, "command": command, "array": array}), "array-1")
     assert [each.command for each in made] == [("t", "--seed=0", "00"), ("t", "--seed=7", "77")]
-    told = [(each.array, each.array_index, each.array_limit) for each in made]
-    assert told == [("array-1", 0, 1), ("array-1", 7, 1)]
+    arrays = [(each.array, each.array_index, each.array_limit) for each in made]
+    assert arrays == [("array-1", 0, 1), ("array-1", 7, 1)]
 
 
-def test_one_job_and_several_are_told_apart():
+def test_one_job_and_several_are_distinguished():
     assert isinstance(ANY.validate_python(JOB), JobBody)
     assert isinstance(ANY.validate_python({"jobs": [JOB, JOB]}), SeveralBody)
 
@@ -86,6 +88,7 @@ def test_one_job_and_several_are_told_apart():
         ("gpus", 0),
         ("gpus", 2**70),
         ("gpus", 1.5),
+        ("nodes", 2),
         ("name", "12"),
         ("name", "a/b"),
         ("name", "a\nb"),

@@ -26,7 +26,7 @@ def test_a_sign_of_life_is_no_event():
 
 
 def test_a_place_moves_the_reader_and_tells_it_nothing():
-    events = list(sse.read(lines_of(sse.place("1:0") + sse.event("log", b"1", "1:5"))))
+    events = list(sse.read(lines_of(sse.position("1:0") + sse.event("log", b"1", "1:5"))))
     assert [(each.id, each.name) for each in events] == [("1:0", ""), ("1:5", "log")]
 
 

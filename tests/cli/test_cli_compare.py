@@ -19,41 +19,41 @@ def rows(table: str) -> dict[str, list[str]]:
 
 
 def test_policies_come_in_the_order_asked_for_with_their_ratios(tiresias, two_jobs):
-    told = tiresias("compare", two_jobs, *ON, "--policies", "srsf,fifo", "--preemption-cost", 0)
-    assert told.code == 0
-    assert list(rows(told.out)) == ["srsf", "fifo"]
+    outcome = tiresias("compare", two_jobs, *ON, "--policies", "srsf,fifo", "--preemption-cost", 0)
+    assert outcome.code == 0
+    assert list(rows(outcome.out)) == ["srsf", "fifo"]
     # srsf: the short job runs at once (20 s), the long one takes 120 s, average 70 s; fifo: 105 s.
-    srsf, fifo = rows(told.out).values()
+    srsf, fifo = rows(outcome.out).values()
     assert srsf[0] == "1.17"
     assert srsf[-2:] == ["1.00x", "1.00x"]
     assert fifo[0] == "1.75"
     assert fifo[-2:] == ["1.50x", "1.50x"]
-    assert "Times are in minutes" in told.out
-    assert "not among the policies" not in told.out
+    assert "Times are in minutes" in outcome.out
+    assert "not among the policies" not in outcome.out
 
 
 @pytest.mark.usefixtures("without_workers")
 def test_a_missing_oracle_is_said_and_not_added(tiresias, two_jobs):
-    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo")
-    assert rows(told.out)["fifo"][-2:] == ["1.00x", "–"]
-    assert "srsf, the oracle, is not among the policies" in told.out
+    outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo")
+    assert rows(outcome.out)["fifo"][-2:] == ["1.00x", "–"]
+    assert "srsf, the oracle, is not among the policies" in outcome.out
 
 
 @pytest.mark.usefixtures("without_workers")
 def test_json_is_a_list_of_summaries(tiresias, two_jobs):
-    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json")
-    assert [each["policy"] for each in told.json] == ["fifo", "srsf"]
-    assert list(told.json[0]) == list(SUMMARY_KEYS)
-    assert told.json[0]["avg_jct_s"] == 105.0
+    outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json")
+    assert [each["policy"] for each in outcome.json] == ["fifo", "srsf"]
+    assert list(outcome.json[0]) == list(SUMMARY_KEYS)
+    assert outcome.json[0]["avg_jct_s"] == 105.0
 
 
 def test_out_has_a_directory_a_policy_and_a_common_plot(tiresias, two_jobs, tmp_path):
-    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json", "--out", "o")
+    outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json", "--out", "o")
     assert (tmp_path / "o/jct-cdf.png").read_bytes().startswith(b"\x89PNG")
     for number, policy in enumerate(("fifo", "srsf")):
-        assert json.loads((tmp_path / f"o/{policy}/summary.json").read_text()) == told.json[number]
+        assert json.loads((tmp_path / f"o/{policy}/summary.json").read_text()) == outcome.json[number]
         assert len((tmp_path / f"o/{policy}/jobs.csv").read_text().splitlines()) == 3
-    assert "wrote 2 directories" in told.err
+    assert "wrote 2 directories" in outcome.err
 
 
 @pytest.mark.usefixtures("without_workers")
@@ -74,10 +74,10 @@ def test_what_a_worker_cannot_simulate_comes_back_as_a_message(tiresias, two_job
     # The parent's own checks are switched off, so that it is the worker that finds the mistake.
     monkeypatch.setattr(sys.modules["tiresias.sim.experiment"], "check", lambda cell: None)
     monkeypatch.setattr("tiresias.cli.inputs.require_placer", lambda name: None)
-    told = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--placer", "nowhere")
-    assert told.code == 2
-    assert told.err.startswith("Error: no placer 'nowhere' (known: ")
-    assert told.err.count("\n") == 1
+    outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--placer", "nowhere")
+    assert outcome.code == 2
+    assert outcome.err.startswith("Error: no placer 'nowhere' (known: ")
+    assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("without_workers")
@@ -95,10 +95,10 @@ def test_placers_side_by_side(tiresias, tmp_path):
     gangs = "id,submitted_at,gpus,duration_s,model\n" + "".join(f"{n},{n},2,90,vgg16\n" for n in range(4))
     (tmp_path / "gangs.csv").write_text(gangs)
     asked = ("compare", "gangs.csv", "--cluster", "4x2", "--network", "consumer-10g")
-    told = tiresias(*asked, "--placers", "packed,spread", "--out", "o")
-    assert told.code == 0
-    assert "placer" in told.out
-    assert "spread" in told.out
+    outcome = tiresias(*asked, "--placers", "packed,spread", "--out", "o")
+    assert outcome.code == 0
+    assert "placer" in outcome.out
+    assert "spread" in outcome.out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == [
         "jct-cdf.png",
         "packed",
@@ -119,14 +119,14 @@ def test_placers_side_by_side(tiresias, tmp_path):
 
 
 def test_there_must_be_something_to_compare(tiresias, two_jobs):
-    told = tiresias("compare", two_jobs, *ON)
-    assert (told.code, told.err) == (
+    outcome = tiresias("compare", two_jobs, *ON)
+    assert (outcome.code, outcome.err) == (
         2,
         "Error: name what to compare: --policies A,B,… or --placers A,B,… or both\n",
     )
-    told = tiresias("compare", two_jobs, *ON, "--placers", "packed,count", "--placer", "count")
-    assert told.code == 2
-    assert "exclude each other" in told.err
+    outcome = tiresias("compare", two_jobs, *ON, "--placers", "packed,count", "--placer", "count")
+    assert outcome.code == 2
+    assert "cannot be combined" in outcome.err
 
 
 def test_jobs_run_on_nodes_of_cpus_as_in_simulate(tiresias, tmp_path):
@@ -139,19 +139,19 @@ def test_jobs_run_on_nodes_of_cpus_as_in_simulate(tiresias, tmp_path):
     alone = tiresias("simulate", *words, "--policy", "srsf", "--cpu-speed", "0.5").json
     assert alone | {"wall_s": 0} == with_cpus[1] | {"wall_s": 0}
     for words_more, runs in ((["--no-use-cpus"], [0, 0]), (["--use-cpus"], [1, 1])):
-        told = tiresias("compare", *words, *both, "--cpu-speed", "0.5", *words_more)
-        assert [each["cpu_runs"] for each in told.json] == runs
+        outcome = tiresias("compare", *words, *both, "--cpu-speed", "0.5", *words_more)
+        assert [each["cpu_runs"] for each in outcome.json] == runs
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--cpu-speed", "0.1"), "Error: speed on CPUs 0.1: the cluster has no node with CPUs only"),
         (("--use-cpus",), "Error: asked to use CPUs: the cluster has no node with CPUs only"),
         (("--cpu-speed", "2"), "Error: speed on CPUs 2.0: give it relative to GPUs"),
     ],
 )
-def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, told):
+def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, message):
     done = tiresias("compare", two_jobs, "--cluster", "1x4", "--policies", "fifo,srsf", *words)
     assert done.code == 2
-    assert told in " ".join(done.err.split())
+    assert message in " ".join(done.err.split())

@@ -10,24 +10,24 @@ from tiresias.cli.demo import POLICIES, meaning
 
 
 def test_five_policies_a_plot_and_what_it_means(tiresias):
-    told = tiresias("demo", "--simulate")
-    assert told.code == 0
+    outcome = tiresias("demo", "--simulate")
+    assert outcome.code == 0
     for policy in POLICIES:
-        assert re.search(rf"^{policy} +\d", told.out, re.MULTILINE)
-    plot = told.out.split("(log scale)\n\n")[1]
+        assert re.search(rf"^{policy} +\d", outcome.out, re.MULTILINE)
+    plot = outcome.out.split("(log scale)\n\n")[1]
     assert plot.splitlines()[0].startswith(" 100% ┤")
     assert "o fifo   x srtf   + srsf   * tiresias-l   # tiresias-g" in plot
-    assert "\x1b" not in told.out  # no colour in a pipe
-    assert "Without knowing how long any job runs" in told.out
+    assert "\x1b" not in outcome.out  # no colour in a pipe
+    assert "Without knowing how long any job runs" in outcome.out
 
 
 def test_a_narrow_terminal_has_the_figures_without_the_plot(tiresias, monkeypatch):
     monkeypatch.setenv("COLUMNS", "34")
-    told = tiresias("demo", "--simulate")
-    assert told.code == 0
-    assert max(map(len, told.out.splitlines())) <= 34
-    assert "┤" not in told.out
-    assert "Without knowing" in told.out
+    outcome = tiresias("demo", "--simulate")
+    assert outcome.code == 0
+    assert max(map(len, outcome.out.splitlines())) <= 34
+    assert "┤" not in outcome.out
+    assert "Without knowing" in outcome.out
 
 
 def summaries(**hours: float) -> list[dict[str, object]]:

@@ -94,7 +94,7 @@ WRONG = {
     ),
     "an option for a policy not asked for": (
         ["compare", TESTBED, *ON, "--policies", "fifo,srsf", "--set", "tiresias-l.queues=3"],
-        ["'tiresias-l' is not among the policies asked for (fifo, srsf)"],
+        ["'tiresias-l' is not among the policies given (fifo, srsf)"],
     ),
     "several seeds for a file": (
         ["sweep", "two.csv", "--clusters", "1x4", "--policies", "fifo", "--seeds", "1,2"],
@@ -135,10 +135,10 @@ WRONG = {
 def test_one_message_names_the_value_and_the_next_step(what, tiresias, two_jobs, tmp_path):
     args, fragments = WRONG[what]
     before = (tmp_path / two_jobs).read_bytes()
-    told = tiresias(*args)
-    assert told.code == 2
-    assert told.out == ""
-    (message,) = [line for line in told.err.splitlines() if not line.startswith("note: ")]
+    outcome = tiresias(*args)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    (message,) = [line for line in outcome.err.splitlines() if not line.startswith("note: ")]
     assert message.startswith("Error: ")
     for fragment in fragments:
         assert fragment in message
@@ -157,12 +157,12 @@ USAGE = {
 @pytest.mark.parametrize("what", USAGE)
 def test_wrong_usage_points_to_the_help(what, tiresias):
     args, fragments = USAGE[what]
-    told = tiresias(*args)
-    assert told.code == 2
-    assert told.out == ""
-    assert "Traceback" not in told.err
+    outcome = tiresias(*args)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
     for fragment in fragments:
-        assert fragment in told.err
+        assert fragment in outcome.err
 
 
 def test_a_bug_of_ours_is_not_passed_off_as_the_users(tiresias, two_jobs, monkeypatch):
@@ -179,18 +179,18 @@ def test_version_and_short_help(tiresias):
 
     assert tiresias("--version").out == f"tiresias {package.__version__}\n"
     for command in ([], ["simulate"], ["trace", "convert"]):
-        told = tiresias(*command, "-h")
-        assert told.code == 0
-        assert told.out.startswith("Usage: tiresias")
+        outcome = tiresias(*command, "-h")
+        assert outcome.code == 0
+        assert outcome.out.startswith("Usage: tiresias")
 
 
 @pytest.mark.parametrize(
-    ("called", "told"),
+    ("called", "shown"),
     [("/usr/bin/tir", "tir"), ("/usr/bin/tiresias", "tiresias"), ("/lib/tiresias/cli/main.py", "tiresias")],
 )
-def test_the_help_names_the_program_as_it_was_called(tiresias, monkeypatch, capfd, called, told):
+def test_the_help_names_the_program_as_it_was_called(tiresias, monkeypatch, capfd, called, shown):
     tiresias("--version")
     monkeypatch.setattr(sys, "argv", [called, "-h"])
     with pytest.raises(SystemExit):
         run()
-    assert capfd.readouterr().out.startswith(f"Usage: {told} [OPTIONS]")
+    assert capfd.readouterr().out.startswith(f"Usage: {shown} [OPTIONS]")

@@ -14,9 +14,9 @@ from tiresias.sim import traces
 
 
 def test_every_policy_is_listed_with_its_options(tiresias):
-    told = tiresias("policies", "-o", "json")
-    assert [one["name"] for one in told.json] == policies.names()
-    for one in told.json:
+    outcome = tiresias("policies", "-o", "json")
+    assert [one["name"] for one in outcome.json] == policies.names()
+    for one in outcome.json:
         cls = policies.get(one["name"])
         assert one["summary"], f"{one['name']} needs a docstring"
         assert one["preempts"] is cls.preempts
@@ -28,11 +28,11 @@ def test_every_policy_is_listed_with_its_options(tiresias):
 
 
 def test_people_see_names_defaults_and_help(tiresias):
-    told = tiresias("policies")
-    assert "fifo  (never preempts)" in told.out
-    assert "tiresias-l  (preempts)" in told.out
-    assert "queues=auto" in told.out
-    assert not any(line != line.rstrip() for line in told.out.splitlines())
+    outcome = tiresias("policies")
+    assert "fifo  (never preempts)" in outcome.out
+    assert "tiresias-l  (preempts)" in outcome.out
+    assert "queues=auto" in outcome.out
+    assert not any(line != line.rstrip() for line in outcome.out.splitlines())
 
 
 def test_every_placer_is_listed(tiresias):
@@ -49,9 +49,9 @@ def test_every_format_and_builtin_trace_is_listed(tiresias):
 
 
 def test_describe_tells_the_numbers(tiresias, two_jobs):
-    told = tiresias("trace", "describe", two_jobs, "-o", "json").json
-    assert told["jobs"] == 2
-    assert told["gpu_hours"] == pytest.approx(420 / 3600)
+    described = tiresias("trace", "describe", two_jobs, "-o", "json").json
+    assert described["jobs"] == 2
+    assert described["gpu_hours"] == pytest.approx(420 / 3600)
     assert "4 GPUs" in tiresias("trace", "describe", two_jobs).out
 
 
@@ -69,9 +69,9 @@ def test_convert_writes_the_same_jobs_in_our_own_format(tiresias, tmp_path):
 
 def test_generate_asks_for_jobs_load_and_cluster(tiresias, tmp_path):
     size = ("--jobs", 500, "--load", 0.8, "--cluster", "8x8")
-    told = tiresias("trace", "generate", "builtin:philly-like", *size, "--seed", 7, "-o", "g.csv")
-    assert told.code == 0
-    assert "wrote 500 jobs to g.csv" in told.err
+    outcome = tiresias("trace", "generate", "builtin:philly-like", *size, "--seed", 7, "-o", "g.csv")
+    assert outcome.code == 0
+    assert "wrote 500 jobs to g.csv" in outcome.err
     found = tiresias("trace", "describe", "g.csv", "-o", "json").json
     assert found["jobs"] == 500
     assert found["busy_gpus"] / 64 == pytest.approx(0.8, rel=0.05)

@@ -33,25 +33,25 @@ def observing(monkeypatch, tmp_path):
 
 
 def test_a_person_sees_the_iteration_the_messages_and_the_verdict(tiresias, observing):
-    told = tiresias("profile", "--seconds", 100, "--", *TRAINING)
-    assert told.code == 0, told.err
-    assert "iterations, 1 worker and 1 parameter server" in told.out
-    assert "70.9% of what is sent" in told.out
-    assert "each message between workers and servers is a tensor" in told.out
-    assert "tensor-1 is 70.9% of what is sent, above the limit" in told.out
-    assert "step 1 loss" in told.err
-    assert "step 1 loss" not in told.out
+    outcome = tiresias("profile", "--seconds", 100, "--", *TRAINING)
+    assert outcome.code == 0, outcome.err
+    assert "iterations, 1 worker and 1 parameter server" in outcome.out
+    assert "70.9% of what is sent" in outcome.out
+    assert "each message between workers and servers is a tensor" in outcome.out
+    assert "tensor-1 is 70.9% of what is sent, above the limit" in outcome.out
+    assert "step 1 loss" in outcome.err
+    assert "step 1 loss" not in outcome.out
 
 
 def test_a_program_gets_json_and_the_profile_is_stored(tiresias, observing, tmp_path):
-    told = tiresias("profile", "--json", "--save", "mine.json", "--compute", 0.1, "--", *TRAINING)
-    assert told.code == 0, told.err
-    seen = told.json["observed"]
+    outcome = tiresias("profile", "--json", "--save", "mine.json", "--compute", 0.1, "--", *TRAINING)
+    assert outcome.code == 0, outcome.err
+    seen = outcome.json["observed"]
     assert seen["bytes_per_iteration"] == pytest.approx(2 * 4_531_848, rel=0.01)
-    assert seen["skew"] == told.json["skew"] == pytest.approx(SKEW, abs=0.001)
+    assert seen["skew"] == outcome.json["skew"] == pytest.approx(SKEW, abs=0.001)
     assert seen["messages"][0] == {"bytes": 3_211_264, "per_iteration": 2}
-    assert told.json["consolidate"] is True
-    assert told.json["slowdown"] > 1
+    assert outcome.json["consolidate"] is True
+    assert outcome.json["slowdown"] > 1
     stored = readers.load(str(tmp_path / "mine.json"))
     assert stored.skew == pytest.approx(SKEW, abs=0.001)
     assert stored.compute_s == 0.1
@@ -83,14 +83,14 @@ for _ in ends:
 """
 
 
-def test_where_no_model_can_be_told_the_traffic_is_shown_and_nothing_is_stored(tiresias, observing, tmp_path):
+def test_without_an_inferred_model_the_traffic_is_shown_and_nothing_is_stored(tiresias, observing, tmp_path):
     """Three processes send to each other what may be anything."""
     mesh = ["--save", "no.json", "--", sys.executable, "-c", MESH]
-    told = tiresias("profile", "--json", *mesh)
-    assert told.code == 2
-    assert "--save no.json: not even the size of the model can be told; every process sends" in told.err
+    outcome = tiresias("profile", "--json", *mesh)
+    assert outcome.code == 2
+    assert "--save no.json: not even the size of the model is known; every process sends" in outcome.err
     assert not (tmp_path / "no.json").exists()
-    assert json.loads(told.out)["observed"]["bytes_per_iteration"] == pytest.approx(6 * 35_000, rel=0.01)
+    assert json.loads(outcome.out)["observed"]["bytes_per_iteration"] == pytest.approx(6 * 35_000, rel=0.01)
     said = tiresias("profile", *mesh[2:])
     assert said.code == 0
     assert "size not visible" in said.out
@@ -98,11 +98,11 @@ def test_where_no_model_can_be_told_the_traffic_is_shown_and_nothing_is_stored(t
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
-def told(number, frame):
-    print("told", flush=True)
+def signalled(number, frame):
+    print("signalled", flush=True)
 if "child" not in sys.argv:  # one in a session of its own, beyond the signals to a group
     child = subprocess.Popen([sys.executable, "-c", os.environ["PROGRAM"], "child"], start_new_session=True)
-signal.signal(signal.SIGTERM, told if sys.argv[1:] == ["stubborn"] else signal.SIG_DFL)
+signal.signal(signal.SIGTERM, signalled if sys.argv[1:] == ["stubborn"] else signal.SIG_DFL)
 print("pid", os.getpid(), flush=True)
 while True:
     time.sleep(1000)
@@ -165,7 +165,7 @@ def test_a_signal_that_ends_us_ends_the_command_and_its_children(profiling, numb
 def test_who_cannot_wait_for_the_grace_says_so_again_and_nothing_is_left_either(profiling):
     ours, pids = profiling("stubborn")
     ours.send_signal(signal.SIGTERM)
-    until(ours, b"told")
+    until(ours, b"signalled")
     for _ in range(20):  # one of them cuts the grace short, the others come while the rest is killed
         ours.send_signal(signal.SIGINT)
     assert ended(ours) == 130
@@ -175,18 +175,18 @@ def test_who_cannot_wait_for_the_grace_says_so_again_and_nothing_is_left_either(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["vgg16", "--", "true"], "'vgg16' and a command after --: give one of them"),
+        (["vgg16", "--", "true"], "'vgg16' and a command after --; give one of them"),
         (["--"], "no command given: write it after --"),
         (["--", "no-such-program"], "cannot run 'no-such-program': No such file or directory"),
         (["--", sys.executable, "-c", "1/0"], "nothing was sent that could be seen"),
         (["--workers", "0", "--", "true"], "0: give a whole number from 1 up"),
         (["--seconds", "nan", "--", "true"], "nan: give a number of seconds above 0"),
-        ([], "name one, or a command after --"),
+        ([], "name a model, or give a command after --"),
     ],
 )
 def test_what_cannot_be_observed_is_one_message(tiresias, observing, words, message):
-    told = tiresias("profile", *words)
-    assert told.code == 2
-    assert message in " ".join(told.err.replace("│", " ").split())
-    assert "tiresias/" not in told.err
-    assert told.out == ""
+    outcome = tiresias("profile", *words)
+    assert outcome.code == 2
+    assert message in " ".join(outcome.err.replace("│", " ").split())
+    assert "tiresias/" not in outcome.err
+    assert outcome.out == ""

@@ -39,11 +39,11 @@ def test_a_plugin_is_known_to_simulate_and_to_the_workers_of_compare(tmp_path: P
     assert [row["policy"] for row in json.loads(both.stdout)] == ["fifo", "widest-first"]
 
 
-def test_a_plugin_that_is_missing_or_broken_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_plugin_that_is_missing_or_broken_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n")
     wrong = {"nowhere.py": "no such file", "broken.py": "ZeroDivisionError", "no_module": "no_module"}
-    for name, told in wrong.items():
+    for name, message in wrong.items():
         done = tiresias("--plugin", name, "policies", cwd=tmp_path)
         assert done.returncode == 2, done
-        assert told in done.stderr, done.stderr
+        assert message in done.stderr, done.stderr
         assert "Traceback" not in done.stderr

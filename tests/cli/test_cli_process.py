@@ -112,7 +112,7 @@ def test_ctrl_c_in_compare_ends_every_worker(in_terminal, big_trace):
     os.write(terminal.fd, b"\x03")
     screen = terminal.read_until("")
     assert terminal.exit_code() == 130
-    assert re.search(r"interrupted: not finished: .*srsf", screen)
+    assert re.search(r"interrupted; not finished: .*srsf", screen)
     assert "Traceback" not in screen
 
 

@@ -12,16 +12,16 @@ from tiresias.profiles import readers, zoo
 DATA = Path(__file__).parents[1] / "profiles/data"
 
 
-def lines(told) -> dict[str, str]:
+def lines(outcome) -> dict[str, str]:
     """What stands behind the first words of a line."""
-    split = [line.split("  ", 1) for line in told.out.splitlines() if "  " in line]
+    split = [line.split("  ", 1) for line in outcome.out.splitlines() if "  " in line]
     return {name.strip(): rest.strip() for name, rest in split}
 
 
 def test_a_person_sees_sizes_skew_and_the_verdict_with_its_reason(tiresias):
-    told = tiresias("profile", "VGG16")
-    assert told.code == 0
-    said = lines(told)
+    outcome = tiresias("profile", "VGG16")
+    assert outcome.code == 0
+    said = lines(outcome)
     assert said["size"] == "528 MiB in 33 tensors, 12 above 1 MiB"
     assert said["largest"] == "fc0.weight, 392 MiB"
     assert said["consolidate"] == "yes"
@@ -38,19 +38,19 @@ def test_a_model_that_does_not_suffer_is_not_consolidated(tiresias):
 
 
 def test_a_program_gets_the_same_as_json(tiresias):
-    told = tiresias("profile", "vgg16", "--json").json
-    assert told["skew"] == pytest.approx(0.743, abs=0.001)
-    assert told["consolidate"] is True
-    assert told["tensors"] == 33 == sum(each["tensors"] for each in told["histogram"])
-    assert told["total_bytes"] == sum(each["bytes"] for each in told["histogram"])
-    assert told["slowdown"] == pytest.approx(told["spread_s"] / told["packed_s"])
-    assert "layers" not in told
+    printed = tiresias("profile", "vgg16", "--json").json
+    assert printed["skew"] == pytest.approx(0.743, abs=0.001)
+    assert printed["consolidate"] is True
+    assert printed["tensors"] == 33 == sum(each["tensors"] for each in printed["histogram"])
+    assert printed["total_bytes"] == sum(each["bytes"] for each in printed["histogram"])
+    assert printed["slowdown"] == pytest.approx(printed["spread_s"] / printed["packed_s"])
+    assert "layers" not in printed
 
 
 def test_layers_show_what_placing_them_apart_would_change(tiresias):
-    told = tiresias("profile", "vgg16", "--layers")
-    assert "cut ahead of fc0" in told.out
-    assert "472 MiB of parameters become 3.06 MiB of activations" in told.out
+    printed = tiresias("profile", "vgg16", "--layers")
+    assert "cut ahead of fc0" in printed.out
+    assert "472 MiB of parameters become 3.06 MiB of activations" in printed.out
     layers = tiresias("profile", "vgg16", "--layers", "--json").json["layers"]
     assert layers["cut_layer"] == "fc0"
     assert [each["name"] for each in layers["layers"] if each["on"] == "one worker"] == ["fc0", "fc1", "fc2"]
@@ -60,16 +60,16 @@ def test_layers_show_what_placing_them_apart_would_change(tiresias):
 
 
 def test_the_gang_and_the_network_are_arguments(tiresias):
-    told = tiresias("profile", "bert-base", "--gpus", 16, "--network", "pcie-10g", "--json").json
-    assert (told["gpus"], told["packed_nodes"], told["network"]) == (16, 2, "pcie-10g")
+    printed = tiresias("profile", "bert-base", "--gpus", 16, "--network", "pcie-10g", "--json").json
+    assert (printed["gpus"], printed["packed_nodes"], printed["network"]) == (16, 2, "pcie-10g")
     fast = tiresias("profile", "bert-base", "--gpus", 16, "--json").json
-    assert told["spread_s"] > 5 * fast["spread_s"]
+    assert printed["spread_s"] > 5 * fast["spread_s"]
 
 
 @pytest.mark.parametrize("name", ["small.safetensors", "small.onnx", "training.pt"])
 def test_a_models_file_is_profiled_and_its_time_can_be_given(tiresias, name):
-    told = tiresias("profile", DATA / name)
-    assert lines(told)["iteration"] == "not known; give it with --compute SECONDS"
+    printed = tiresias("profile", DATA / name)
+    assert lines(printed)["iteration"] == "not known; give it with --compute SECONDS"
     timed = tiresias("profile", DATA / name, "--compute", 0.25, "--parallelism", "ps", "--json").json
     assert timed["compute_s"] == 0.25
     assert timed["parallelism"] == "ps"
@@ -77,9 +77,9 @@ def test_a_models_file_is_profiled_and_its_time_can_be_given(tiresias, name):
 
 
 def test_a_saved_profile_is_read_back(tiresias, tmp_path):
-    told = tiresias("profile", "vgg16", "--compute", 0.5, "--batch", 64, "--save", "mine.json")
-    assert told.code == 0
-    assert "stored the profile of vgg16 in mine.json" in told.err
+    printed = tiresias("profile", "vgg16", "--compute", 0.5, "--batch", 64, "--save", "mine.json")
+    assert printed.code == 0
+    assert "saved the profile of vgg16 to mine.json" in printed.err
     stored = readers.read_stored(tmp_path / "mine.json")
     assert (stored.compute_s, stored.batch) == (0.5, 64)
     assert stored.tensors == zoo.find("vgg16").tensors
@@ -88,9 +88,9 @@ def test_a_saved_profile_is_read_back(tiresias, tmp_path):
 
 def test_all_names_are_listed(tiresias):
     said = tiresias("profile", "--list").out
-    told = tiresias("profile", "--list", "--json").json
-    assert [each["name"] for each in told["models"]] == zoo.names()
-    for name in (*zoo.names(), *told["networks"]):
+    printed = tiresias("profile", "--list", "--json").json
+    assert [each["name"] for each in printed["models"]] == zoo.names()
+    for name in (*zoo.names(), *printed["networks"]):
         assert f"\n{name} " in f"\n{said}"
 
 
@@ -115,9 +115,9 @@ def test_what_is_wrong_is_one_message_and_exit_2(what, tiresias, tmp_path):
     stored = {"format": 1, "name": "m", "parallelism": "ps", "tensors": [], "colour": "red"}
     (tmp_path / "odd.json").write_text(json.dumps(stored))
     args, fragments = WRONG[what]
-    told = tiresias("profile", *args)
-    assert (told.code, told.out) == (2, "")
-    (message,) = told.err.splitlines()
+    outcome = tiresias("profile", *args)
+    assert (outcome.code, outcome.out) == (2, "")
+    (message,) = outcome.err.splitlines()
     for fragment in fragments:
         assert fragment in message
 
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_one_message_and_exit_2(what, tiresias, tmp_path):
     ],
 )
 def test_wrong_usage_points_to_the_help_of_profile(args, fragment, tiresias):
-    told = tiresias("profile", *args)
-    assert told.code == 2
-    assert fragment in told.err
-    assert "Traceback" not in told.err
+    outcome = tiresias("profile", *args)
+    assert outcome.code == 2
+    assert fragment in outcome.err
+    assert "Traceback" not in outcome.err

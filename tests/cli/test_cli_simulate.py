@@ -18,10 +18,10 @@ FIFO = ("--cluster", "1x4", "--policy", "fifo")
 
 
 def test_json_is_one_object_with_the_promised_keys_in_order(tiresias, two_jobs):
-    told = tiresias("simulate", two_jobs, *FIFO, "--json")
-    assert told.code == 0
-    assert list(told.json) == list(SUMMARY_KEYS)
-    figures = told.json | {"wall_s": 0, "events": 0}
+    outcome = tiresias("simulate", two_jobs, *FIFO, "--json")
+    assert outcome.code == 0
+    assert list(outcome.json) == list(SUMMARY_KEYS)
+    figures = outcome.json | {"wall_s": 0, "events": 0}
     assert figures == {
         "policy": "fifo",
         "placer": "packed",
@@ -53,20 +53,20 @@ def test_json_is_one_object_with_the_promised_keys_in_order(tiresias, two_jobs):
 
 
 def test_people_get_a_table_and_the_lines_they_want(tiresias, two_jobs):
-    told = tiresias("simulate", two_jobs, *FIFO)
-    assert "fifo on 1x4 (4 GPUs, packed), two.csv" in told.out
-    assert "1.75 min" in told.out  # the average JCT
-    assert "2 finished" in told.out
-    assert "87.5%" in told.out
-    assert told.err == ""
+    outcome = tiresias("simulate", two_jobs, *FIFO)
+    assert "fifo on 1x4 (4 GPUs, packed), two.csv" in outcome.out
+    assert "1.75 min" in outcome.out  # the average JCT
+    assert "2 finished" in outcome.out
+    assert "87.5%" in outcome.out
+    assert outcome.err == ""
 
 
-def test_rejected_jobs_and_skipped_rows_are_told(tiresias, tmp_path):
+def test_rejected_jobs_and_skipped_rows_are_reported(tiresias, tmp_path):
     rows = "id,submitted_at,gpus,duration_s\na,0,1,10\nhuge,0,99,10\nbad,0,1,-5\n"
     (tmp_path / "t.csv").write_text(rows)
-    told = tiresias("simulate", "t.csv", *FIFO, "--skip-bad-rows")
-    assert "1 finished, 1 rejected, 1 bad row skipped" in told.out
-    assert "1 job rejected: larger than the cluster's 4 GPUs" in told.err
+    outcome = tiresias("simulate", "t.csv", *FIFO, "--skip-bad-rows")
+    assert "1 finished, 1 rejected, 1 bad row skipped" in outcome.out
+    assert "1 job rejected: larger than the cluster's 4 GPUs" in outcome.err
     quiet = tiresias("simulate", "t.csv", *FIFO, "--skip-bad-rows", "--json")
     assert quiet.json["rejected_jobs"] == 1
     assert "rejected" in quiet.err
@@ -74,16 +74,16 @@ def test_rejected_jobs_and_skipped_rows_are_told(tiresias, tmp_path):
 
 def test_where_no_job_fits_figures_are_null_and_files_are_written(tiresias, two_jobs, tmp_path):
     (tmp_path / "huge.csv").write_text("id,submitted_at,gpus,duration_s\nhuge,0,99,10\n")
-    told = tiresias("simulate", "huge.csv", *FIFO, "--json", "--out", "o")
-    assert told.code == 0
-    assert told.json["avg_jct_s"] is None
-    assert told.json["jobs"] == 0
+    outcome = tiresias("simulate", "huge.csv", *FIFO, "--json", "--out", "o")
+    assert outcome.code == 0
+    assert outcome.json["avg_jct_s"] is None
+    assert outcome.json["jobs"] == 0
     assert (tmp_path / "o/jct-cdf.png").exists()
     assert "–" in tiresias("simulate", "huge.csv", *FIFO).out
 
 
 def test_out_writes_a_row_a_job_the_timeline_the_summary_and_plots(tiresias, two_jobs, tmp_path):
-    told = tiresias("simulate", two_jobs, *FIFO, "--json", "--out", "deep/o")
+    outcome = tiresias("simulate", two_jobs, *FIFO, "--json", "--out", "deep/o")
     out = tmp_path / "deep/o"
     assert (out / "jobs.csv").read_text().splitlines() == [
         ",".join(JOB_COLUMNS),
@@ -97,7 +97,7 @@ def test_out_writes_a_row_a_job_the_timeline_the_summary_and_plots(tiresias, two
         "100.0,1,1,0",
         "120.0,0,0,0",
     ]
-    assert json.loads((out / "summary.json").read_text()) == told.json
+    assert json.loads((out / "summary.json").read_text()) == outcome.json
     for name in ("jct-cdf.png", "timeline.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in out.iterdir()) == [
@@ -149,11 +149,11 @@ def test_ctrl_c_prints_what_was_measured_and_writes_nothing(tiresias, tmp_path, 
 
     monkeypatch.setattr("tiresias.cli.simulate.one_bar", impatient_person)
     monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "PROGRESS_EVERY_S", 0.0)
-    told = tiresias("simulate", "builtin:philly-like", "--cluster", "64x8", "--json", "--out", "o")
-    assert told.code == 130
-    assert 50 < told.json["jobs"] < 10_000
-    assert f"interrupted: {told.json['jobs']:,} of 10,000 jobs had finished" in told.err
-    assert "nothing is written to o" in told.err
+    outcome = tiresias("simulate", "builtin:philly-like", "--cluster", "64x8", "--json", "--out", "o")
+    assert outcome.code == 130
+    assert 50 < outcome.json["jobs"] < 10_000
+    assert f"interrupted: {outcome.json['jobs']:,} of 10,000 jobs had finished" in outcome.err
+    assert "nothing is written to o" in outcome.err
     assert list((tmp_path / "o").iterdir()) == []
 
 
@@ -162,23 +162,23 @@ def test_a_full_disk_is_a_message(tiresias, two_jobs, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device", "o/.jobs.csv.part")
 
     monkeypatch.setattr(Path, "replace", full)
-    told = tiresias("simulate", two_jobs, *FIFO, "--out", "o")
-    assert told.code == 2
-    assert told.err == "Error: o/.jobs.csv.part: No space left on device\n"
+    outcome = tiresias("simulate", two_jobs, *FIFO, "--out", "o")
+    assert outcome.code == 2
+    assert outcome.err == "Error: o/.jobs.csv.part: No space left on device\n"
     assert list((tmp_path / "o").iterdir()) == []
 
 
 def test_a_picture_of_the_cluster(tiresias, two_jobs, tmp_path):
-    told = tiresias("simulate", two_jobs, *FIFO, "--out", "o", "--at", "1m")
-    assert told.code == 0
+    outcome = tiresias("simulate", two_jobs, *FIFO, "--out", "o", "--at", "1m")
+    assert outcome.code == 0
     assert (tmp_path / "o/cluster.png").read_bytes().startswith(b"\x89PNG")
-    assert "wrote o/cluster.png" in told.err
+    assert "wrote o/cluster.png" in outcome.err
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (("--at", "1m"), "say where to write it: --out DIR"),
+        (("--at", "1m"), "which needs a directory; add --out DIR"),
         (("--at", "soon", "--out", "o"), "--at soon: give a span of time from 0 up"),
         (("--at", "-3s", "--out", "o"), "--at -3s: give a span of time from 0 up"),
         (("--network", "filly"), "no network 'filly'; did you mean 'philly'"),
@@ -186,14 +186,14 @@ def test_a_picture_of_the_cluster(tiresias, two_jobs, tmp_path):
         (("--cluster", "phily"), "'phily' is not a cluster. Did you mean 'philly'?"),
     ],
 )
-def test_options_of_placement_that_are_wrong(tiresias, two_jobs, options, told):
+def test_options_of_placement_that_are_wrong(tiresias, two_jobs, options, message):
     answer = tiresias("simulate", two_jobs, *FIFO, *options)
     assert answer.code == 2
-    assert told in answer.err
+    assert message in answer.err
     assert "Traceback" not in answer.err
 
 
-def test_the_network_and_the_models_are_told(tiresias, tmp_path):
+def test_the_network_and_the_models_are_printed(tiresias, tmp_path):
     (tmp_path / "gang.csv").write_text("id,submitted_at,gpus,duration_s\na,0,2,100\n")
     asked = ("simulate", "gang.csv", "--cluster", "2x1", "--network", "consumer-10g", "--models", "3")
     assert "consumer-10g" in tiresias(*asked).out
@@ -206,22 +206,22 @@ def test_jobs_run_on_nodes_of_cpus_while_the_gpus_are_full(tiresias, tmp_path):
     (tmp_path / "lab.yaml").write_text("nodes: [{gpus: 4}, {gpus: 0, cpus: 32}]\n")
     (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,4,1000\n0,4,1000\n")
     words = ("simulate", "t.csv", "--cluster", "lab.yaml", "--policy", "srsf")
-    told = tiresias(*words, "--cpu-speed", "0.5")
-    assert "on CPUs" in told.out
-    assert "1 run, 0 jobs ended there, 25.0% of the work" in told.out
+    outcome = tiresias(*words, "--cpu-speed", "0.5")
+    assert "on CPUs" in outcome.out
+    assert "1 run, 0 jobs ended there, 25.0% of the work" in outcome.out
     assert tiresias(*words, "--cpu-speed", "0.5", "--json").json["cpu_runs"] == 1
     assert tiresias(*words, "--cpu-speed", "0.5", "--no-use-cpus", "--json").json["cpu_runs"] == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--cpu-speed", "0.1"), "speed on CPUs 0.1: the cluster has no node with CPUs only"),
         (("--use-cpus",), "asked to use CPUs: the cluster has no node with CPUs only"),
         (("--cpu-speed", "2"), "speed on CPUs 2.0: give it relative to GPUs"),
     ],
 )
-def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, told):
+def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words, message):
     done = tiresias("simulate", two_jobs, *FIFO, *words)
     assert done.code == 2
-    assert told in " ".join(done.err.split())
+    assert message in " ".join(done.err.split())

@@ -18,8 +18,8 @@ def grid(path: Path) -> list[dict[str, str]]:
 
 def test_every_combination_is_a_row(tiresias, tmp_path):
     spans = ("--set", "queues=4", "--set", "queues=8", "--set", "order=first-start")
-    told = tiresias(*SMALL, *spans, "--out", "g.csv")
-    assert told.code == 0
+    outcome = tiresias(*SMALL, *spans, "--out", "g.csv")
+    assert outcome.code == 0
     cells = [(row["cluster"], row["policy"], row["options"]) for row in grid(tmp_path / "g.csv")]
     assert sorted(cells) == [
         (cluster, policy, options)
@@ -30,8 +30,8 @@ def test_every_combination_is_a_row(tiresias, tmp_path):
             ("tiresias-l", "queues=8 order=first-start"),
         )
     ]
-    assert "queues applies to tiresias-l; fifo has no such option" in told.err
-    assert "6 cells simulated, 0 taken from g.csv" in told.err
+    assert "queues applies to tiresias-l; fifo has no such option" in outcome.err
+    assert "6 cells simulated, 0 taken from g.csv" in outcome.err
 
 
 @pytest.mark.usefixtures("without_workers")
@@ -43,8 +43,8 @@ def test_the_table_is_sweep_csv_unless_said_otherwise(tiresias, tmp_path):
 @pytest.mark.usefixtures("without_workers")
 def test_the_best_of_each_size_is_shown_and_marked(tiresias):
     policies = ("--policies", "fifo,tiresias-l")
-    told = tiresias("sweep", "builtin:testbed-480", "--clusters", "12x4,15x4", *policies)
-    lines = [line.split() for line in told.out.splitlines() if line.startswith(("12x4", "15x4"))]
+    outcome = tiresias("sweep", "builtin:testbed-480", "--clusters", "12x4,15x4", *policies)
+    lines = [line.split() for line in outcome.out.splitlines() if line.startswith(("12x4", "15x4"))]
     assert [(line[0], line[1], line[-1]) for line in lines] == [
         ("12x4", "tiresias-l", "yes"),
         ("15x4", "tiresias-l", "yes"),
@@ -92,9 +92,9 @@ def test_a_line_torn_by_a_kill_is_run_again(tiresias, tmp_path):
     whole = tiresias(*SMALL)
     path = tmp_path / "sweep.csv"
     path.write_bytes(path.read_bytes()[:-40])
-    told = tiresias(*SMALL)
-    assert "1 cell simulated, 3 taken from sweep.csv" in told.err
-    assert told.out == whole.out
+    outcome = tiresias(*SMALL)
+    assert "1 cell simulated, 3 taken from sweep.csv" in outcome.err
+    assert outcome.out == whole.out
     assert len(grid(path)) == 4
 
 
@@ -114,36 +114,36 @@ def test_a_damaged_line_is_named(tiresias, tmp_path):
     path = tmp_path / "sweep.csv"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], "nonsense", *lines[2:]]) + "\n")
-    told = tiresias(*SMALL)
-    assert told.code == 2
-    assert "sweep.csv:3: not a row of a sweep" in told.err
+    outcome = tiresias(*SMALL)
+    assert outcome.code == 2
+    assert "sweep.csv:3: not a row of a sweep" in outcome.err
 
 
 def test_two_sweeps_never_write_one_table(tiresias, tmp_path):
     with (tmp_path / "sweep.csv").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        told = tiresias(*SMALL)
-    assert told.code == 2
-    assert "sweep.csv is being written by another sweep" in told.err
+        outcome = tiresias(*SMALL)
+    assert outcome.code == 2
+    assert "sweep.csv is being written by another sweep" in outcome.err
 
 
 def test_seeds_vary_generated_traces_and_the_table_shows_their_mean(tiresias, tmp_path):
-    told = tiresias(
+    outcome = tiresias(
         "sweep", "builtin:testbed-480", "--clusters", "15x4", "--policies", "fifo", "--seeds", "1,2,3"
     )
     averages = [float(row["avg_jct_s"]) for row in grid(tmp_path / "sweep.csv")]
     assert len(set(averages)) == 3
-    assert "the mean over 3 seeds" in told.out
-    (line,) = [line.split() for line in told.out.splitlines() if line.startswith("15x4")]
+    assert "the mean over 3 seeds" in outcome.out
+    (line,) = [line.split() for line in outcome.out.splitlines() if line.startswith("15x4")]
     assert float(line[4]) == pytest.approx(sum(averages) / 3 / 3600, abs=0.005)
 
 
 @pytest.mark.usefixtures("without_workers")
 def test_a_cluster_that_rejects_jobs_is_not_compared_with_one_that_takes_them(tiresias, tmp_path):
     (tmp_path / "t.csv").write_text("id,submitted_at,gpus,duration_s\na,0,1,10\nb,0,8,1000\n")
-    told = tiresias("sweep", "t.csv", "--clusters", "1x4,1x8", "--policies", "fifo")
-    assert "1x4 rejected more jobs than the other clusters" in told.err
-    assert [line.split()[0] for line in told.out.splitlines() if line.startswith("1x")] == ["1x8"]
+    outcome = tiresias("sweep", "t.csv", "--clusters", "1x4,1x8", "--policies", "fifo")
+    assert "1x4 rejected more jobs than the other clusters" in outcome.err
+    assert [line.split()[0] for line in outcome.out.splitlines() if line.startswith("1x")] == ["1x8"]
     assert len(grid(tmp_path / "sweep.csv")) == 2
 
 
@@ -158,9 +158,9 @@ def test_ctrl_c_keeps_what_is_finished(tiresias, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(SweepFile, "append", press_ctrl_c)
-        told = tiresias(*SMALL)
-    assert told.code == 130
-    assert "interrupted: 3 cells to go; repeat the command to go on" in told.err
+        outcome = tiresias(*SMALL)
+    assert outcome.code == 130
+    assert "interrupted: 3 cells left; repeat the command to continue" in outcome.err
     assert len(grid(tmp_path / "sweep.csv")) == 1
     assert "3 cells simulated, 1 taken" in tiresias(*SMALL).err
 
@@ -187,8 +187,9 @@ def test_jobs_run_on_nodes_of_cpus_and_that_makes_another_cell(tiresias, tmp_pat
 def test_a_cluster_without_the_cpus_that_are_asked_for_is_named(tiresias, two_jobs, tmp_path):
     (tmp_path / "lab.yaml").write_text("nodes: [{gpus: 4}, {gpus: 0, cpus: 32}]\n")
     sizes = ("--clusters", "lab.yaml,2x4", "--policies", "srsf")
-    for more, told in ((("--cpu-speed", "0.1"), "speed on CPUs 0.1"), (("--use-cpus",), "asked to use CPUs")):
+    wrong = ((("--cpu-speed", "0.1"), "speed on CPUs 0.1"), (("--use-cpus",), "asked to use CPUs"))
+    for more, message in wrong:
         done = tiresias("sweep", two_jobs, *sizes, *more)
         assert done.code == 2
-        assert f"2x4: {told}: the cluster has no node with CPUs only" in " ".join(done.err.split())
+        assert f"2x4: {message}: the cluster has no node with CPUs only" in " ".join(done.err.split())
     assert not (tmp_path / "sweep.csv").exists()

@@ -27,8 +27,8 @@ def node(client) -> str:
 
 def test_nodes_and_their_gpus(tir, node):
     id = running(tir, "-g", "3", "--no-preempt")
-    [told] = tir("nodes", "-o", "json").json
-    assert (told["name"], told["gpus"], told["free_gpus"]) == (node, 4, 1)
+    [found] = tir("nodes", "-o", "json").json
+    assert (found["name"], found["gpus"], found["free_gpus"]) == (node, 4, 1)
     assert re.search(rf"{re.escape(node)} +4 +1  in service", tir("nodes").out)
     assert len(re.findall(rf"busy +{id} ", tir("nodes", "-o", "wide").out)) == 3
 
@@ -186,7 +186,7 @@ def test_over_tcp_a_token_is_needed_and_a_user_touches_its_own_jobs_only(fresh, 
 def test_doctor_finds_nothing_wrong(tir):
     done = tir("doctor")
     assert done.code == 0, done.out
-    assert "all is well" in done.out
+    assert "no problems found" in done.out
     findings = {each["what"]: each for each in tir("doctor", "-o", "json").json}
     assert set(findings) == {
         "version", "home", "options", "manager", "socket", "disk", "GPUs", "clock", "journal"
@@ -213,18 +213,18 @@ def test_doctor_names_each_problem_and_the_next_step(fresh):
     assert "-> chmod o-w" in fresh("doctor").out
 
 
-def test_slowdowns_are_told_once_runs_have_told_their_steps(fresh):
-    (fresh.home.parent / "told").write_text('{"at":1000.0,"step":0}\n{"at":1100.0,"step":500}\n')
-    script = "cp told $TIRESIAS_RUN_DIR/report-0.jsonl"
+def test_slowdowns_are_shown_once_runs_have_reported_steps(fresh):
+    (fresh.home.parent / "reports").write_text('{"at":1000.0,"step":0}\n{"at":1100.0,"step":500}\n')
+    script = "cp reports $TIRESIAS_RUN_DIR/report-0.jsonl"
     assert fresh("up", "--fake-gpus", "2").code == 0
-    assert fresh("slowdowns").out.startswith("nothing was measured yet")
+    assert fresh("slowdowns").out.startswith("nothing has been measured yet")
     id = fresh("submit", "-g", "2", "--model", "vgg16", "--", "sh", "-c", script).id
     assert fresh("wait", id).code == 0
     [row] = fresh("slowdowns", "-o", "json").json
     assert (row["model"], row["gpus"], row["shape"], row["runs"]) == ("vgg16", 2, "1x1", 1)
     assert (row["steps_per_s"], row["measured"], row["used"]) == (5.0, None, 1.0)
     lines = fresh("slowdowns").out.splitlines()
-    assert lines[0].split() == ["MODEL", "GPUS", "PLACE", "RUNS", "STEPS/S", "PREDICTED", "MEASURED", "USED"]
+    assert lines[0].split() == ["MODEL", "GPUS", "SHAPE", "RUNS", "STEPS/S", "PREDICTED", "MEASURED", "USED"]
     assert lines[2].split()[:4] == ["vgg16", "2", "1", "group"]
 
 
@@ -240,4 +240,4 @@ def test_fake_gpus_in_groups(fresh):
     assert wide[2:] == [["1", "free"], ["1", "free"], ["2", "free"], ["2", "free"]]
     assert fresh("up", "--fake-gpus", "4").code == 0, "nothing else is asked for"
     refused = fresh("up", "--fake-gpus", "2", "--fake-groups", "3")
-    assert (refused.code, "--fake-groups 3: there are 2 fake GPUs" in refused.err) == (2, True)
+    assert (refused.code, "--fake-groups 3: there are only 2 fake GPUs" in refused.err) == (2, True)

@@ -24,8 +24,8 @@ def test_a_job_is_cancelled_by_id_or_name_and_others_in_the_same_breath(tir, cli
     ids = [running(tir, client, "-n", name) for name in ("one", "two")]
     done = tir("cancel", ids[0], "two")
     assert done.code == 0
-    told = [line.split(":")[0] for line in done.out.splitlines()]
-    assert told == [f"job {ids[0]} (one)", f"job {ids[1]} (two)"]
+    named = [line.split(":")[0] for line in done.out.splitlines()]
+    assert named == [f"job {ids[0]} (one)", f"job {ids[1]} (two)"]
     eventually(lambda: [phase(client, id) for id in ids] == ["CANCELLED"] * 2)
 
 
@@ -72,7 +72,7 @@ def test_a_held_job_gives_its_gpus_back_and_runs_again_when_released(tir, client
     assert client.job(id)["summary"]["runs"] == 2
     again = tir("release", id)
     assert again.code == 6
-    assert "not held" in again.err
+    assert "not on hold" in again.err
 
 
 def test_a_requeued_job_gets_another_run(tir, client):

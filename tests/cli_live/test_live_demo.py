@@ -63,10 +63,10 @@ def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(st
     story = re.findall(r"^ +\d+\.\d s  (\S+) +(.+)$", out, re.MULTILINE)
     of_each = [[what for who, what in story if who == name] for name in {who for who, _ in story}]
     assert len(of_each) == 4
-    assert all(told[0] == "works" and told[-1] == "has ended: finished" for told in of_each), out
-    there_and_back = ["works", "is told to save and stop", "has ended: preempted", "works"]
-    assert [*there_and_back, "has ended: finished"] in of_each, out  # which one depends on who is up first
-    assert re.search(r"4 trainings did exactly their 50 steps, with [1-9]", out)
+    assert all(each[0] == "runs" and each[-1] == "run ended: finished" for each in of_each), out
+    there_and_back = ["runs", "must save and stop", "run ended: preempted", "runs"]
+    assert [*there_and_back, "run ended: finished"] in of_each, out  # which one depends on who is up first
+    assert re.search(r"4 trainings made exactly their 50 steps, with [1-9]", out)
     assert "tiresias-l, measured" in out
     assert "Fidelity of the replay" in out
     assert out.endswith("the manager is down; no run is left\n")
@@ -75,7 +75,7 @@ def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(st
 def test_an_interrupted_demo_leaves_nothing_behind(started):
     demo = started("demo", "--jobs", "2")
     line = ""
-    while " works" not in line:
+    while " runs" not in line:
         line = demo.stdout.readline()
         assert line, demo.stderr.read()
     demo.send_signal(signal.SIGINT)
@@ -90,7 +90,7 @@ def test_a_demo_whose_manager_dies_ends_what_it_started(started):
     demo = started("demo", "--jobs", "1")
     said = demo.stdout.readline()
     [pid] = re.findall(r"pid (\d+)", said)
-    eventually(lambda: "works" in demo.stdout.readline())
+    eventually(lambda: "  runs" in demo.stdout.readline())
     os.kill(int(pid), signal.SIGKILL)
     out, err = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 5
@@ -106,11 +106,11 @@ def test_a_training_with_a_step_too_few_or_another_loss_fails_the_demo():
     training = Training(number=7, gpus=2, steps=5)
     losses = alone(5, 7)
     assert "exactly their 5 steps, with 1 preemption." in checked([training], [ended(training)], [losses])
-    with pytest.raises(Stop, match="with 4 steps of 5"):
+    with pytest.raises(Stop, match="after 4 of 5 steps"):
         checked([training], [ended(training)], [losses[:4]])
-    with pytest.raises(Stop, match="has FAILED"):
+    with pytest.raises(Stop, match="is FAILED"):
         checked([training], [ended(training, phase="FAILED")], [losses])
-    with pytest.raises(Stop, match="other losses"):
+    with pytest.raises(Stop, match="the losses of"):
         checked([training], [ended(training)], [[*losses[:4], losses[4] + 1e-12]])
 
 

@@ -35,9 +35,10 @@ def test_the_list_for_programs_has_the_fields_that_are_promised_in_their_order(t
 
 
 def test_ended_jobs_are_listed_when_asked_for_the_latest_first(tir):
-    ids = [tir("submit", "-n", "over", "--", "true").id for _ in range(2)]
-    for id in ids:
-        tir("wait", id)
+    ids = []
+    for _ in range(2):  # one after the other: jobs that run at the same time may end in any order
+        ids.append(tir("submit", "-n", "over", "--", "true").id)
+        tir("wait", ids[-1])
     assert tir("ls", "-o", "json").json == []
     found = tir("ls", "--all", "-o", "json", "--limit", "2").json
     assert [job["id"] for job in found] == ids[::-1]
@@ -69,7 +70,7 @@ def test_the_table_says_in_a_line_what_is_the_matter(tir, client):
     tir("hold", held)
     lines = tir("ls").out.splitlines()
     assert re.search(r"first .*RUNNING", lines[2])
-    assert re.search(r"second .*PENDING .*others are ahead", lines[3])
+    assert re.search(r"second .*PENDING .*other jobs are ahead", lines[3])
     assert re.search(r"third .*HELD .*tir release", lines[4])
     assert "\x1b" not in "".join(lines)
     wide = tir("ls", "-o", "wide").out.splitlines()[0].split()
@@ -81,11 +82,11 @@ def test_progress_is_shown_as_far_as_the_training_tells_it(tir, tmp_path):
     (tmp_path / "t.py").write_text(REPORTER)
     id = tir("submit", "-n", "reporter", "--", "python", "t.py").id
 
-    def told() -> dict | None:
+    def reported() -> dict | None:
         [job] = tir("ls", "-o", "json").json
         return job["progress"]
 
-    progress = eventually(told)
+    progress = eventually(reported)
     assert (progress["step"], progress["fraction"]) == (25, 0.25)
     assert "25%" in tir("ls").out
     assert "step 25 of 100, 25%" in tir("show", id).out
@@ -128,17 +129,17 @@ def test_show_tells_the_story_of_every_run(tir):
     assert "exit code 1" in text
     assert "CUDA out of memory" in text
     assert "very-secret" not in text + str(tir("show", id, "-o", "json").json)
-    told = tir("show", id, "-o", "json").json
-    assert "TOKEN" in told["env_names"]
-    assert told["summary"]["exit_code"] == 1
+    job = tir("show", id, "-o", "json").json
+    assert "TOKEN" in job["env_names"]
+    assert job["summary"]["exit_code"] == 1
 
 
 def test_why_names_the_reason_who_is_ahead_and_the_next_step(tir):
     first = tir("submit", "-g", "4", "--no-preempt", "--", "sleep", "100").id
     eventually(lambda: is_running(tir, first))
     second = tir("submit", "-g", "2", "--", "sleep", "100").id
-    told = tir("why", second, "-o", "json").json
-    assert (told["code"], told["ahead"], told["free_gpus"]) == ("BehindHigherRank", [first], 0)
+    reason = tir("why", second, "-o", "json").json
+    assert (reason["code"], reason["ahead"], reason["free_gpus"]) == ("BehindHigherRank", [first], 0)
     text = tir("why", second).out
     assert f"ahead of it: job {first}\n" in text
     assert "free now: 0 GPUs\n" in text

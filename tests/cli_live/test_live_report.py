@@ -23,21 +23,21 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
     assert fresh("cancel", never).code == 0
     assert fresh("wait", first, second).code == 1
     waits = fresh("submit", "--begin", "+1h", "--", "true").id
-    told = fresh("report", "-o", "json").json
-    assert told["jobs"] == 2
-    assert told["left_out"] == {
+    printed = fresh("report", "-o", "json").json
+    assert printed["jobs"] == 2
+    assert printed["left_out"] == {
         "active": 1,
         "never_ran": 1,
         "submitted_earlier": 0,
         "larger_than_the_cluster": 0,
     }
-    assert told["gpus"] == 1
-    assert told["preemption_cost"]["basis"] == "starts"
-    assert [each["policy"] for each in told["replayed"]] == ["tiresias-l", "fifo", "srsf"]
-    assert [each["is_in_use"] for each in told["replayed"]] == [True, False, False]
+    assert printed["gpus"] == 1
+    assert printed["preemption_cost"]["basis"] == "starts"
+    assert [each["policy"] for each in printed["replayed"]] == ["tiresias-l", "fifo", "srsf"]
+    assert [each["is_in_use"] for each in printed["replayed"]] == [True, False, False]
     # Both came at once, and no policy can do better than one after the other.
-    assert told["measured"]["makespan_s"] > 1.2
-    assert told["fidelity"]["avg_jct_ratio"] == pytest.approx(1.0, abs=0.2)
+    assert printed["measured"]["makespan_s"] > 1.2
+    assert printed["fidelity"]["avg_jct_ratio"] == pytest.approx(1.0, abs=0.2)
     assert fresh("cancel", waits).code == 0
     table = fresh("report", "--policies", "fifo", "--preemption-cost", "7")
     assert table.code == 0, table.err
@@ -50,9 +50,9 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
 
 
 def test_nobody_to_ask(fresh: Program):
-    told = fresh("report")
-    assert told.code == 5
-    assert "tir up" in told.err
+    done = fresh("report")
+    assert done.code == 5
+    assert "tir up" in done.err
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_nobody_to_ask(fresh: Program):
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_is_asked(fresh: Program, args, complaint):
-    told = fresh("report", *args)
-    assert told.code == 2
-    assert complaint in told.err
+    done = fresh("report", *args)
+    assert done.code == 2
+    assert complaint in done.err
 
 
 def names(policy: str, asked: list[str] | None = None) -> list[str]:
@@ -85,7 +85,7 @@ def test_the_policy_in_use_is_compared_with_the_plainest_the_oracle_and_ours():
     assert names("las", ["fifo", "las"]) == ["las", "fifo"]
 
 
-def told(**averages: float) -> Told:
+def replays(**averages: float) -> Told:
     lines = [
         Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, 0))
         for number, (name, value) in enumerate(averages.items())
@@ -94,15 +94,15 @@ def told(**averages: float) -> Told:
 
 
 def test_the_sentences_follow_the_figures():
-    worse, better, close = sentences(told(tiresias_l=14400.0, fifo=28800.0, srsf=10800.0))
+    worse, better, close = sentences(replays(tiresias_l=14400.0, fifo=28800.0, srsf=10800.0))
     assert worse == (
         "Under fifo a job would have taken 8.00 hours on average instead of 4.00 hours: 2.00 times as long."
     )
-    assert "told every duration" in better
+    assert "knows every duration" in better
     assert "3.00 hours on average instead of 4.00 hours: 25% less" in better
     assert "1.020 times the measured one" in close
     assert "off by 1.0% (median), 4.0% (p95), 5.0% (most)" in close
-    assert sentences(told(tiresias_l=100.0, las=100.1))[0] == "las would have made no difference."
+    assert sentences(replays(tiresias_l=100.0, las=100.1))[0] == "las would have made no difference."
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_ctrl_c_once_leaves_the_job_alone(in_terminal, client):
     terminal = in_terminal("run", "-n", "left", "--", "sh", "-c", "echo up; sleep 1000")
     terminal.read_until("up")
     terminal.press_ctrl_c()
-    terminal.read_until(r"goes on. Ctrl-C again within 2 s cancels it")
+    terminal.read_until(r"continues. Ctrl-C again within 2 s cancels it")
     assert terminal.exit_code() == 130
     assert "Traceback" not in terminal.seen
     running(client, "left")
@@ -93,7 +93,7 @@ def test_ctrl_c_may_cancel_at_once(in_terminal, client):
 def test_waiting_may_have_an_end(tir, client):
     done = tir("run", "--timeout", "1s", "-n", "endless", "--", "sleep", "1000")
     assert done.code == 124
-    assert "has not ended after 1 s; it goes on" in done.err
+    assert "has not ended after 1 s and continues" in done.err
     assert tir("wait", "endless", "--timeout", "1s").code == 124
     assert phase(client, running(client, "endless")) == "RUNNING"
 
@@ -167,7 +167,7 @@ def test_a_reader_that_went_away_is_silent(tir, shared_home):
         assert process.stderr.read() == b""
 
 
-def test_a_program_that_is_told_to_end_leaves_the_job_alone(shared_home, client):
+def test_a_program_that_is_signalled_to_end_leaves_the_job_alone(shared_home, client):
     command = [*PROGRAM, "run", "-n", "survivor", "--", "sleep", "1000"]
     with subprocess.Popen(command, env=environment(shared_home)) as process:
         id = running(client, "survivor")

@@ -37,8 +37,8 @@ def test_a_command_runs_here_with_this_environment(tir, client, tmp_path, monkey
 def test_only_the_id_is_on_stdout_and_json_has_it_too(tir):
     done = tir("submit", "-n", "quick", "--", "true")
     assert (done.code, done.out.strip().isdigit(), done.err) == (0, True, "")
-    told = tir("submit", "-o", "json", "--", "true").json
-    assert told == {"id": told["ids"][0], "ids": told["ids"]}
+    printed = tir("submit", "-o", "json", "--", "true").json
+    assert printed == {"id": printed["ids"][0], "ids": printed["ids"]}
 
 
 def test_what_is_asked_for_is_what_the_manager_knows(tir, client, tmp_path):
@@ -117,7 +117,7 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
     lines = ("#!/bin/sh", "#TIR -n scripted", "#SBATCH --mem=1G", "echo $1 $(basename $0)")
     (tmp_path / "job.sh").write_text("\n".join(lines))
     done = tir("submit", "job.sh", "argument")
-    assert "passed over --mem" in done.err
+    assert "ignored options of Slurm: --mem" in done.err
     assert output(client, done.id) == "argument job.sh\n"
     assert client.job(done.id)["summary"]["name"] == "scripted"
 
@@ -125,8 +125,8 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "what shall run?"),
-        (["--"], "nothing follows --"),
+        ([], "there is no command; write"),
+        (["--"], "there is no command after --"),
         (["-g", "1", "python", "t.py", "--lr", "3"], "no such option: --lr. If it belongs to your command"),
         (["--", "no-such-program-here"], "no program 'no-such-program-here' on PATH"),
         (["--", "./not-there"], "there is no program './not-there'"),
@@ -139,18 +139,21 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--profile", "odd.json", "--", "true"], "odd.json: missing key 'parallelism'"),
         (["--profile", "my-script", "--model", "vgg16", "--", "true"], "contradict each other"),
         (["--workdir", "my-script", "--", "true"], "is not a directory"),
-        (["--time", "8", "--", "true"], "--time '8' is not a duration"),
-        (["--begin", "soon", "--", "true"], "--begin 'soon' is not an instant"),
+        (["--time", "8", "--", "true"], "--time '8': not a duration"),
+        (["--begin", "soon", "--", "true"], "--begin 'soon': not an instant"),
         (["--priority", "urgent", "--", "true"], "--priority 'urgent': choose high"),
-        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "it is not set in this shell"),
+        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "is not set in this shell"),
         (["--env", "=3", "--", "true"], "write NAME=VALUE"),
         (["--after", ",", "--", "true"], "names no job"),
         (["--array", "3-1", "--", "true"], "--array"),
         (["--set", "a=1", "--", "true"], "--set changes a job.yaml"),
-        (["my-script", "--", "true"], "stands before --"),
+        (["my-script", "--", "true"], "is before --"),
         (["nothing.yaml"], "nothing.yaml"),
         (["--launcher", "rocket", "--", "true"], "launcher 'rocket'"),
-        (["--gpus", "0", "--", "true"], "0: give a whole number from 1 up"),
+        (["--nodes", "2", "--", "true"], "--nodes '2': this manager has one machine"),
+        (["--name", "12", "--", "true"], "name: a name of digits alone"),
+        (["--workers", "2", "--", "true"], "workers: 2 workers cannot share 1 GPUs"),
+        (["--gpus", "0", "--", "true"], "--gpus '0': give a whole number from 1 up"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complaint):
@@ -172,15 +175,43 @@ def test_what_can_never_run_here_is_rejected(tir):
     assert tir("submit", "--after", "nobody", "--", "true").code == 3
 
 
+def test_a_job_may_be_submitted_on_hold_and_starts_when_it_is_released(tir, client):
+    id = tir("submit", "--hold", "--", "echo", "released").id
+    summary = client.job(id)["summary"]
+    assert (summary["phase"], summary["reason"], summary["runs"]) == ("HELD", "Held", 0)
+    assert "would be on hold" in tir("submit", "--dry-run", "--hold", "--", "true").out
+    assert tir("release", id).code == 0
+    assert output(client, id) == "released\n"
+
+
+def test_a_held_job_stays_on_hold_when_what_it_comes_after_has_succeeded(tir, client):
+    first = tir("submit", "--", "true").id
+    second = tir("submit", "--hold", "--after", first, "--", "echo", "second").id
+    ended(client, first)
+    assert client.job(second)["summary"]["phase"] == "HELD"
+    assert tir("release", second).code == 0
+    assert output(client, second) == "second\n"
+
+
+def test_a_comment_is_shown_and_can_be_changed(tir, client, tmp_path):
+    (tmp_path / "job.sh").write_text("#SBATCH --comment='from Slurm'\ntrue\n")
+    done = tir("submit", "--begin", "+1h", "job.sh")
+    assert (client.job(done.id)["comment"], done.err) == ("from Slurm", "")
+    id = tir("submit", "--begin", "+1h", "--comment", "first try", "--", "true").id
+    assert "comment      first try\n" in tir("show", id).out
+    assert tir("set", id, "comment=lr was too high").code == 0
+    assert client.job(id)["comment"] == "lr was too high"
+
+
 def test_force_submits_what_is_not_there_yet(tir, client):
     id = tir("submit", "--force", "--", "./made-later").id
     assert ended(client, id)["summary"]["phase"] == "FAILED"
 
 
 def test_a_trial_says_where_it_would_run_and_submits_nothing(tir, client):
-    told = tir("submit", "--dry-run", "-g", "4", "-o", "json", "--", "true").json
-    assert told["starts_now"]
-    assert len(told["slots"]) == 4
+    trial = tir("submit", "--dry-run", "-g", "4", "-o", "json", "--", "true").json
+    assert trial["starts_now"]
+    assert len(trial["slots"]) == 4
     assert "would start now on" in tir("submit", "--dry-run", "--array", "0-3", "--", "true").out
     assert tir("submit", "--dry-run", "-g", "9", "--", "true").code == 6
     tir("submit", "-g", "4", "--no-preempt", "--", "sleep", "100")
@@ -289,7 +320,7 @@ def test_a_git_tree_is_copied_as_it_is(tir, client, tmp_path):
     done = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--workdir", "sub", "--", "cat", "a.txt")
     assert output(client, done.id) == "inside\n"
     outside = tir("submit", "--snapshot", "--snapshot-limit", "5K", "--", "cat", tmp_path / "sub/a.txt")
-    assert f"{tmp_path}/sub/a.txt is named absolutely" in outside.err
+    assert f"{tmp_path}/sub/a.txt is an absolute path" in outside.err
 
 
 def test_without_a_manager_the_way_to_start_one_is_said(fresh: Program):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from live_cli import PROGRAM, Program, Tir, environment, eventually
 
-from tiresias.cli.live.process import read_record
+from tiresias.cli.live.manager_process import read_record
 
 
 def up(program: Program, *options: str) -> dict:
@@ -36,7 +36,7 @@ def test_up_starts_a_manager_once_and_a_later_up_uses_the_same_options(fresh):
     assert record.pid == first["pid"]
     down = fresh("down")
     assert down.code == 0
-    assert "runs go on" in down.out
+    assert "runs continue" in down.out
     assert not record.is_alive
     assert fresh("down").out == f"no manager runs in {fresh.home}\n"
 
@@ -50,8 +50,8 @@ def test_the_placer_and_its_options_are_kept_and_may_change_while_it_runs(fresh)
     assert "floor_s=5" in fresh("policy", "show").out
     up(fresh, "--placer-set", "expected_s=60")
     assert kept(fresh)["placer_set"] == {"floor_s": "5", "expected_s": "60"}
-    told = fresh("policy", "set", "tiresias-l", "--placer-set", "floor_s=7", "-o", "json").json
-    assert (told["placer"], told["placer_options"]) == ("profile", {"floor_s": "7"})
+    policy = fresh("policy", "set", "tiresias-l", "--placer-set", "floor_s=7", "-o", "json").json
+    assert (policy["placer"], policy["placer_options"]) == ("profile", {"floor_s": "7"})
     assert fresh("down").code == 0
     assert up(fresh, "--placer", "packed")["placer"] == "packed"
     assert kept(fresh)["placer_set"] == {}
@@ -61,7 +61,7 @@ def test_a_policy_is_given_to_the_running_manager_and_other_options_need_a_new_o
     pid = up(fresh, "--fake-gpus", "2")["pid"]
     changed = fresh("up", "--policy", "fifo", "-o", "json")
     assert (changed.code, changed.json["pid"], changed.json["policy"]) == (0, pid, "fifo")
-    assert "goes on under fifo" in changed.err
+    assert "now uses fifo" in changed.err
 
     refused = fresh("up", "--fake-gpus", "4")
     assert refused.code == 6
@@ -167,7 +167,7 @@ def test_a_damaged_journal_is_a_message(fresh):
 
 def test_mistakes_are_found_before_anything_is_started(fresh):
     for options, complaint in (
-        (["--fake-gpus", "2", "--gpus", "0"], "contradict"),
+        (["--fake-gpus", "2", "--gpus", "0"], "cannot be combined"),
         (["--fake-gpus", "2", "--policy", "lifo"], "lifo"),
         (["--fake-gpus", "2", "--set", "quues=3"], "queues"),
         (["--fake-gpus", "2", "--placer", "nowhere"], "nowhere"),
@@ -207,7 +207,7 @@ def test_the_home_may_be_named(fresh, tmp_path):
     assert fresh("down", "--home", elsewhere).code == 0
 
 
-def test_in_the_foreground_it_stays_until_it_is_told_to_end(fresh, tmp_path):
+def test_in_the_foreground_it_stays_until_it_is_signalled_to_end(fresh, tmp_path):
     with subprocess.Popen(
         [*PROGRAM, "up", "--fake-gpus", "1", "--foreground"], env=environment(fresh.home), cwd=tmp_path
     ) as process:

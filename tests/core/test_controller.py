@@ -103,9 +103,9 @@ class Recorder(Controller):
             if isinstance(fact, f.JobPromoted):
                 job = self.state.jobs[fact.job_id]
                 since, before_s = self._last.get(job.id, (job.submitted_at, 0.0))
-                executed_s = job.held_s - before_s
+                executed_s = job.executed_s - before_s
                 self.promotions.append((fact.at - since - executed_s, executed_s))
-                self._last[job.id] = (fact.at, job.held_s)
+                self._last[job.id] = (fact.at, job.executed_s)
         return is_planned
 
 

@@ -25,17 +25,18 @@ LAB = [
         (Demand(9, gpu_type="P100"), "asks for 9 GPUs of type P100, and there are 8 such; ask for fewer"),
         (
             Demand(2, cpus=24),
-            "asks for GPUs with 12 cores each, and no node has more than 5 cores a GPU; "
+            "asks for GPUs with 12 cores each, and no node has more than 5 cores per GPU; "
             "ask for what there is",
         ),
         (
             Demand(1, gpu_type="K80", cpus=3),
-            "asks for GPUs with 3 cores each, and no node has more than 2 cores a GPU; ask for what there is",
+            "asks for GPUs with 3 cores each, and no node has more than 2 cores per GPU; "
+            "ask for what there is",
         ),
         (Demand(9, cpus=27), "asks for 9 GPUs with 3 cores each, and there are 8 such; ask for fewer"),
         (
             Demand(1, gpu_type="P100", memory_bytes=17 * GIB),
-            "asks for GPUs with 17 GiB of memory each, and no node has more than 16 GiB a GPU; "
+            "asks for GPUs with 17 GiB of memory each, and no node has more than 16 GiB per GPU; "
             "ask for what there is",
         ),
     ],
@@ -60,4 +61,4 @@ def test_what_can_be_met(demand: Demand) -> None:
 
 def test_where_no_node_tells_its_type() -> None:
     told = unmet(Demand(1, gpu_type="H100"), [Node("a", 4)])
-    assert told == "asks for GPUs of type H100, and no node tells a type; ask for what there is"
+    assert told == "asks for GPUs of type H100, and no node states a type; ask for what there is"

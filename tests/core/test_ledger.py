@@ -65,7 +65,7 @@ def same(ledger: Ledger, naive: NaiveLedger) -> None:
     assert (ledger.free, ledger.gpus, ledger.capacity) == (naive.free, naive.gpus, naive.capacity)
     assert ledger.best_hole() == naive.best_hole
     assert ledger.free_by_rack() == Holes.free_by_rack(ledger), "kept up to date, and counted"
-    assert {run: slots_of(allocation) for run, allocation in ledger.held.items()} == naive.held
+    assert {run: slots_of(allocation) for run, allocation in ledger.allocations.items()} == naive.held
     for node, mask in enumerate(ledger.free_slots):
         assert slots_of(((node, mask),)) == naive.free_slots(node)
         assert ledger.in_service[node] is (node not in naive.out)
@@ -173,7 +173,7 @@ def test_hidden_slots_are_free_for_nobody_until_they_are_shown() -> None:
     ledger = Ledger(Cluster.of(2, 4))
     ledger.take(RunId(1), ((0, 0b0011),))
     ledger.hide(((0, 0b1100), (1, 0b0001)))
-    assert (ledger.free, ledger.best_hole(), ledger.held) == (3, 3, {1: ((0, 0b0011),)})
+    assert (ledger.free, ledger.best_hole(), ledger.allocations) == (3, 3, {1: ((0, 0b0011),)})
     with pytest.raises(AssertionError, match="not free"):
         ledger.hide(((0, 0b0100),))
     ledger.take(RunId(2), ((1, 0b0010),))

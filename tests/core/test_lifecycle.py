@@ -69,7 +69,7 @@ def test_a_life_told_by_facts() -> None:
         *(Phase.SUSPENDED, Phase.HELD, Phase.SUSPENDED, Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED),
     ]
     assert (job.runs, job.preemptions, job.first_started_at, job.ended_at) == (2, 1, 3.0, 26.0)
-    assert (job.held_s, job.service_gpu_s, job.progress_s) == (13.0, 52.0, 10.0)
+    assert (job.executed_s, job.service_gpu_s, job.progress_s) == (13.0, 52.0, 10.0)
     assert not state.jobs, "what has ended leaves the State"
     assert state.ledger.free == 4
 

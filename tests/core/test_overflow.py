@@ -102,7 +102,7 @@ def test_it_attains_no_service_and_to_its_policy_it_waits() -> None:
     assert (job.service_at(scene.at), job.executed_at(scene.at)) == (0.0, 5000.0)
     scene.finish("a")
     scene.exit("b")
-    assert (job.service_gpu_s, job.held_s) == (0.0, 5000.0)
+    assert (job.service_gpu_s, job.executed_s) == (0.0, 5000.0)
     assert (job.preemptions, job.first_started_at, job.runs) == (0, 5000.0, 2)
     scene.wait(100)
     assert job.service_at(scene.at) == 200.0

@@ -29,7 +29,7 @@ def test_service_ends_with_the_run(cause: ExitCause) -> None:
     controller.handle(
         [f.RunEnded(1000.0, RunId(1), 30.0), f.RunExited(1000.0, RunId(1), cause, 20.0)], step := Step()
     )
-    assert (job.held_s, job.service_gpu_s, job.waiting_since) == (20.0, 40.0, 1000.0)
+    assert (job.executed_s, job.service_gpu_s, job.waiting_since) == (20.0, 40.0, 1000.0)
     if cause is ExitCause.FINISHED:
         assert job.ended_at == 1000.0
     else:

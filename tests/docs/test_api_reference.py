@@ -11,7 +11,7 @@ from docs_pages import ROOT, sections, tables
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from tiresias.api import app, errors, metrics, models, system
+from tiresias.api import app, errors, metrics, system
 from tiresias.api.callers import get_admin, get_caller
 from tiresias.api.client import Client
 
@@ -52,29 +52,6 @@ def test_the_table_says_who_may_ask():
         [method] = route.methods
         told = rows[f"`{method}`", f"`{route.path}`"].replace("owner", "user")
         assert told == who_may(route), route.path
-
-
-def test_every_key_of_a_job_is_explained_with_its_default():
-    rows = tables(sections(HTTP, 2)["Submitting"])
-    told = {
-        name: default
-        for cells in rows
-        for name, default in zip(
-            re.findall(r"`(\w+)`", cells[0]), defaults(cells[1], cells[0].count("`") // 2), strict=True
-        )
-    }
-    assert set(told) == set(models.JobBody.model_fields)
-    body = models.JobBody(command=["x"], cwd="/").model_dump(mode="json")
-    for name, default in told.items():
-        if default:
-            shown = {"true": True, "false": False, "null": None}
-            value = shown[default] if default in shown else eval(default)
-            assert body[name] == value, name
-
-
-def defaults(cell: str, names: int) -> list[str]:
-    found = [part.strip("` ") for part in cell.split(",")]
-    return found if len(found) == names else found * names
 
 
 def test_every_code_of_an_error_is_explained():

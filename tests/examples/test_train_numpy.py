@@ -94,4 +94,4 @@ def test_a_checkpoint_of_another_seed_is_refused(example):
     job.options += ["--seed", "7"]
     run = job.run()
     assert run.exit_codes == [1]
-    assert run.errors.endswith("numpy-0.npz is of seed 0, not 7: remove it to begin anew\n")
+    assert run.errors.endswith("numpy-0.npz was saved with seed 0, not 7; remove it to start again\n")

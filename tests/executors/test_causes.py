@@ -1,4 +1,4 @@
-"""Causes are told from what real programs leave behind."""
+"""The cause of an exit is found in what real programs print and return."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_cause_is_read_from_the_output(name):
         assert cause.evidence
 
 
-HOW = {
+EXITS = {
     "finished": (a_gone(code=0), Kind.FINISHED, False),
     "requeue-me": (a_gone(code=75), Kind.PREEMPTED, True),
     "143": (a_gone(code=143), Kind.PREEMPTED, True),
@@ -152,15 +152,15 @@ HOW = {
 }
 
 
-@pytest.mark.parametrize("name", HOW)
+@pytest.mark.parametrize("name", EXITS)
 def test_a_cause_is_read_from_the_exit(name):
-    gone, kind, retry = HOW[name]
+    gone, kind, retry = EXITS[name]
     cause = classify(gone)
     assert (cause.kind, cause.retry_can_cure) == (kind, retry)
 
 
-def test_an_error_before_the_start_is_told_in_its_own_words():
-    assert classify(HOW["never-started"][0]).sentence == "program 'x' not found"
+def test_an_error_before_the_start_is_shown_as_it_is():
+    assert classify(EXITS["never-started"][0]).sentence == "program 'x' not found"
 
 
 @pytest.mark.parametrize(("name", "blamed"), [("ecc", True), ("no-device", True), ("cuda-oom", False)])

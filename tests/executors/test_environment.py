@@ -1,4 +1,4 @@
-"""What a worker finds in its environment."""
+"""The environment variables of a worker."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def test_fake_gpus_show_no_device():
     assert env["TIRESIAS_SLOTS"] == "a:0,a:1"
 
 
-def test_workers_share_the_slots_and_none_has_another_ones():
+def test_each_slot_belongs_to_exactly_one_worker():
     spec = a_spec(workers=3, slots=tuple(Slot("a", i) for i in range(8)))
     parts = [worker_slots(spec, worker) for worker in range(3)]
     assert [len(part) for part in parts] == [3, 3, 2]
     assert [slot.index for part in parts for slot in part] == list(range(8))
 
 
-def test_more_workers_than_slots_leaves_some_without():
+def test_more_workers_than_slots_leave_some_workers_without():
     assert [len(worker_slots(a_spec(workers=5), worker)) for worker in range(5)] == [1, 1, 1, 1, 0]
     assert env_of(4, workers=5)["TIRESIAS_SLOTS"] == ""
 
 
-def test_a_worker_on_the_second_node_knows_it():
+def test_a_worker_on_the_second_node_gets_the_rank_of_its_node():
     env = env_of(1, workers=2, slots=(Slot("a", 3), Slot("b", 0)))
     assert (env["TIRESIAS_NUM_NODES"], env["TIRESIAS_NODE_RANK"], env["TIRESIAS_NODE_LIST"]) == (
         "2",
@@ -91,12 +91,12 @@ def test_a_worker_on_the_second_node_knows_it():
     assert (env["TIRESIAS_SLOTS"], env["TIRESIAS_GPUS_PER_NODE"]) == ("b:0", "1")
 
 
-def test_a_resumed_run_an_array_and_a_preflight_say_so():
+def test_a_resumed_run_an_array_and_a_preflight_set_their_variables():
     env = env_of(resumes=True, array_index=0, preflight=True)
     assert (env["TIRESIAS_RESUME"], env["TIRESIAS_ARRAY_INDEX"], env["TIRESIAS_PREFLIGHT"]) == ("1", "0", "1")
 
 
-def test_no_slurm_variable_and_nothing_of_another_job_is_handed_down():
+def test_no_slurm_variable_and_none_of_another_job_is_passed_on():
     outer = {
         "SLURM_JOB_ID": "1",
         "RANK": "3",
@@ -110,7 +110,7 @@ def test_no_slurm_variable_and_nothing_of_another_job_is_handed_down():
 
 
 @pytest.mark.parametrize(("grace_s", "timeout"), [(60, "55"), (5, "1"), (0, "1"), (300.5, "295")])
-def test_torchrun_gives_up_before_we_do(grace_s, timeout):
+def test_torchrun_kills_its_workers_before_the_grace_ends(grace_s, timeout):
     assert env_of(grace_s=grace_s)["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == timeout
 
 
@@ -120,7 +120,7 @@ def test_home_and_user_are_those_of_the_submitter():
     assert (env["HOME"], env["USER"], env["LOGNAME"]) == ("/home/ada", "ada", "ada")
 
 
-def test_ranks_come_only_with_the_launcher_per_gpu():
+def test_only_the_launcher_per_gpu_sets_ranks():
     assert "RANK" not in launchers.get("plain")().environment(a_spec(), 0, "h", 1)
     launcher = launchers.get("per-gpu")()
     spec = a_spec(
@@ -132,12 +132,12 @@ def test_ranks_come_only_with_the_launcher_per_gpu():
     assert [env[name] for name in names] == ["3", "1", "4", "2", "H0,H1", "b:1"]
 
 
-def test_a_launcher_nobody_knows_is_named():
+def test_an_unknown_launcher_is_named_with_a_suggestion():
     with pytest.raises(OptionError, match="no launcher 'plian'; did you mean 'plain'"):
         launchers.get("plian")
 
 
-def test_a_port_in_use_or_taken_is_not_given():
+def test_a_port_in_use_or_taken_is_not_chosen():
     first = free_port(set(), seed=5)
     assert LOW <= first < HIGH
     with socket.socket() as server:

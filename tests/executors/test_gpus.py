@@ -1,4 +1,4 @@
-"""GPUs as a driver tells of them; the answers are recorded, on a machine with a GPU also the real ones."""
+"""GPUs as a driver reports them: recorded answers, and on a machine with a GPU also the real ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_gpu_that_is_not_there_is_named():
 
 
 @pytest.mark.parametrize("driver", [Recorded(error="no NVIDIA driver: Driver Not Loaded"), Recorded(gpus=[])])
-def test_no_driver_is_an_answer(driver):
+def test_a_machine_without_a_driver_is_no_error(driver):
     survey = find(driver)
     assert survey.gpus == ()
     assert survey.problem.startswith("no GPUs found: ")
@@ -94,24 +94,24 @@ def test_selections(text, indices):
         ("0-99999999999", "no machine"),
     ],
 )
-def test_selections_that_mean_nothing_are_named(text, says):
+def test_a_wrong_selection_is_named(text, says):
     with pytest.raises(ValueError, match=says):
         parse_selection(text)
 
 
-def test_a_gpu_used_by_a_stranger_is_foreign_and_one_used_by_us_is_not():
+def test_a_gpu_is_foreign_if_a_process_other_than_ours_uses_it():
     driver = Recorded(processes={"a": [10], "b": [20], "c": [10, 30], "d": [40]})
     watch = GpuProcesses(driver, is_ours=lambda pid: pid == 10, is_alive=lambda pid: pid != 40)
     assert watch.foreign("abcd") == {"b": [20], "c": [30]}
 
 
-def test_a_gpu_is_in_use_while_it_shows_ours_or_one_that_has_just_ended():
+def test_a_gpu_is_in_use_while_it_shows_a_process_of_ours_or_one_that_has_ended():
     driver = Recorded(processes={"a": [10], "b": [20], "d": [40]})
     watch = GpuProcesses(driver, is_ours=lambda pid: pid == 10, is_alive=lambda pid: pid != 40)
     assert watch.in_use("abcd") == ("a", "d")
 
 
-def test_a_driver_that_fails_later_blocks_nobody():
+def test_a_driver_that_fails_later_blocks_no_gpu():
     watch = GpuProcesses(Recorded(error="gone"), is_ours=lambda pid: True)
     assert (watch.in_use("a"), watch.foreign("a")) == ((), {})
 
@@ -119,7 +119,7 @@ def test_a_driver_that_fails_later_blocks_nobody():
 NOBODY = 2**22 + 1  # above the largest pid there can be
 
 
-def test_a_run_is_gone_only_when_the_driver_has_let_go_of_its_gpu(tmp_path: Path):
+def test_a_run_is_gone_only_when_the_driver_has_released_its_gpu(tmp_path: Path):
     driver = Recorded(processes={"GPU-x": [[NOBODY], [NOBODY], [NOBODY], []]})
     executor = LocalExecutor(tmp_path / "executor", driver=driver)
     bench = Bench(executor, tmp_path)
@@ -149,7 +149,7 @@ class Unsupported(Exception):
 
 
 class RecordedLibrary:
-    """pynvml as two GPUs answer it: the first has rows to remap, the second has fallen off the bus."""
+    """pynvml on a machine with two GPUs: the first has rows to remap, the second has fallen off the bus."""
 
     NVMLError = Unsupported
 
@@ -188,10 +188,10 @@ class RecordedLibrary:
         return [SimpleNamespace(pid=11)]
 
 
-def test_a_gpu_that_is_ill_or_off_the_bus_is_told_and_hides_no_other():
+def test_a_gpu_that_is_faulty_or_off_the_bus_is_unhealthy_and_hides_no_other():
     first, second = find(Nvml(RecordedLibrary())).gpus
     assert (first.uuid, first.memory_bytes) == (FOUR[0].uuid, 40 * GIB)
-    assert first.unhealthy == "memory rows wait to be remapped: reset the GPU"
+    assert first.unhealthy == "memory rows are waiting to be remapped: reset the GPU"
     assert second == Gpu(1, "", "unknown", 0, unhealthy="the driver cannot reach it: GPU is lost")
 
 

@@ -1,4 +1,4 @@
-"""The local executor keeps the contract of executors."""
+"""The local executor satisfies the contract of executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever is killed, whenever: a gang runs once, ends whole, and its end is known."""
+"""A gang runs once and ends whole, and its end is known, whichever process is killed and whenever."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from tiresias.core.model import RunId
-from tiresias.executors import local, procfs, records
-from tiresias.executors.base import RunGone, RunSpec, RunUp
+from tiresias.executors import local, procfs, run_files
+from tiresias.executors.base import RunGone, RunSpec, RunUp, WorkerExit
 from tiresias.executors.local import LocalExecutor, _Run
-from tiresias.executors.process import command_line, spawn_supervisor
+from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 from tiresias.executors.supervisor import Supervisor
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
 
@@ -34,11 +34,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     yield bench
     for run_id in bench.specs:
         executor.stop(run_id, grace_s=0.0)
-    until(lambda: not processes_of(tmp_path), "nothing of any run is left")
+    until(lambda: not processes_of(tmp_path), "no process of any run is left")
     executor.close()
 
 
-# A manager that starts a run and then waits to be killed; {act} says how far it gets.
+# A manager that starts a run, does {act}, and then waits to be killed.
 MANAGER = """
 import os, sys, select, time
 from pathlib import Path
@@ -54,7 +54,7 @@ time.sleep(600)
 
 
 def killed_manager(bench: Bench, script: str, act: str = "pass", wait_s: float = 0.0) -> RunSpec:
-    """Start a run from a manager in another process and kill that with its whole group."""
+    """Start a run from a manager in another process and kill that process with its whole group."""
     process = subprocess.Popen(
         [sys.executable, "-c", MANAGER.format(act=act), str(bench.top), script],
         stdout=subprocess.PIPE,
@@ -64,7 +64,7 @@ def killed_manager(bench: Bench, script: str, act: str = "pass", wait_s: float =
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(wait_s)  # a moment of the kill, not a synchronisation
+    time.sleep(wait_s)  # varies the moment of the kill; nothing is synchronised by it
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
@@ -72,7 +72,7 @@ def killed_manager(bench: Bench, script: str, act: str = "pass", wait_s: float =
 
 
 def supervisor_of(spec: RunSpec) -> int:
-    claim = until(lambda: records.read(str(spec.run_dir), records.CLAIM), "claim")
+    claim = until(lambda: run_files.read(str(spec.run_dir), run_files.CLAIM), "claim")
     return int(claim["pid"])
 
 
@@ -83,7 +83,7 @@ def wait_for_end(pid: int) -> None:
 # --- the manager is killed ------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_when_the_manager_is_killed_with_its_group(bench):
+def test_a_run_continues_when_the_manager_is_killed_with_its_group(bench):
     spec = killed_manager(
         bench, f"until [ -e {bench.top}/go ]; do sleep 0.01; done; exit 7", act="bench.up()"
     )
@@ -100,7 +100,7 @@ def test_the_end_of_a_run_is_known_to_the_next_manager(bench):
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.01, 0.02, 0.04])
-def test_a_manager_killed_in_the_act_of_starting_starts_once(bench, wait_s):
+def test_a_run_whose_manager_is_killed_while_it_starts_the_run_is_started_once(bench, wait_s):
     spec = killed_manager(bench, f"echo x >> {bench.top}/starts; {FOREVER}", wait_s=wait_s)
     bench.executor.adopt([spec])
     bench.executor.start(spec)  # whatever was found
@@ -120,7 +120,7 @@ def test_two_managers_that_start_the_same_run_at_once_start_one_gang(bench):
         each.up()
     bench.executor.stop(R1)
     everyone = [*others, bench]
-    until(lambda: sum(each.has_ended() for each in everyone) == len(everyone), "all have heard of the end")
+    until(lambda: sum(each.has_ended() for each in everyone) == len(everyone), "all report the end")
     ends = [each.gone() for each in everyone]
     assert all(end == ends[0] for end in ends)
     assert bench.file("starts") == "x\n"
@@ -137,14 +137,14 @@ def test_a_stop_reaches_the_gang_that_another_manager_was_about_to_start(bench):
 
 def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervisor(bench, monkeypatch):
     """The disk has no room for the wish to stop, so the claim alone keeps the supervisor from starting it."""
-    put = records.put
+    put = run_files.put
 
     def no_room(run_dir, name, record):
-        if name == records.STOP:
+        if name == run_files.STOP:
             raise OSError(errno.ENOSPC, "no space left on device")
         put(run_dir, name, record)
 
-    monkeypatch.setattr(records, "put", no_room)
+    monkeypatch.setattr(run_files, "put", no_room)
     spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
     assert bench.executor.adopt([spec]).absent == [R1]
     bench.executor.stop(R1)
@@ -179,7 +179,7 @@ def test_a_run_that_is_adopted_twice_is_watched_once_and_its_end_is_reported_onc
 # --- the supervisor is killed ---------------------------------------------------------------------------
 
 
-def test_a_killed_supervisor_takes_its_run_with_it(bench):
+def test_the_run_of_a_killed_supervisor_is_ended(bench):
     top = bench.top
     saves = f"trap 'echo saved > {top}/saved; exit 0' TERM; touch {top}/on; while :; do sleep 0.01; done"
     spec = bench.shell(saves, workers=2)
@@ -194,7 +194,7 @@ def test_a_killed_supervisor_takes_its_run_with_it(bench):
     assert processes_of(top) == []
 
 
-def test_what_ignores_sigterm_after_a_killed_supervisor_is_killed(bench):
+def test_a_worker_of_a_killed_supervisor_that_ignores_sigterm_is_killed(bench):
     spec = bench.shell(f"trap '' TERM; touch {bench.top}/on; while :; do sleep 0.01; done", grace_s=0.3)
     until((bench.top / "on").exists)
     bench.up()
@@ -236,7 +236,7 @@ def test_a_supervisor_killed_while_no_manager_was_there(bench):
     assert processes_of(bench.top) == []
 
 
-def test_a_run_that_was_told_to_stop_says_so_even_if_its_supervisor_is_killed(bench):
+def test_a_stopped_run_counts_as_stopped_even_if_its_supervisor_is_killed(bench):
     spec = bench.shell(f"trap '' TERM; touch {bench.top}/on; while :; do sleep 0.01; done", grace_s=0.5)
     until((bench.top / "on").exists)
     bench.executor.stop(R1, grace_s=600)
@@ -248,15 +248,15 @@ def test_a_run_that_was_told_to_stop_says_so_even_if_its_supervisor_is_killed(be
 def test_a_child_that_has_not_executed_its_program_yet_is_found_when_the_supervisor_is_killed(bench):
     spec = bench.spec("/bin/sh", "-c", FOREVER)
     spec.run_dir.mkdir(parents=True)
-    records.claim(str(spec.run_dir), boot=procfs.boot_id(), pid=2**22 + 1, start=1)
+    run_files.claim(str(spec.run_dir), boot=procfs.boot_id(), pid=2**22 + 1, start=1)
     names = [os.fsdecode(name) for name in command_line(str(spec.run_dir))]
-    child = subprocess.Popen([*PYTHON, "import time; time.sleep(600)", *names])  # as it looks until then
+    child = subprocess.Popen([*PYTHON, "import time; time.sleep(600)", *names])  # the same command line
     bench.executor.adopt([spec])
     assert child.wait(timeout=20) == -signal.SIGTERM
     assert bench.gone().lost
 
 
-def test_a_pipe_in_the_place_of_the_output_makes_nobody_wait(bench):
+def test_a_pipe_instead_of_the_output_file_blocks_nothing(bench):
     spec = bench.spec("/bin/sh", "-c", "exit 0")
     spec.run_dir.mkdir(parents=True)
     os.mkfifo(spec.log(0))
@@ -307,14 +307,14 @@ def stranger() -> Iterator[procfs.Process]:
 
 
 @pytest.mark.parametrize("of", ["supervisor", "worker"])
-def test_a_stranger_with_the_same_pid_is_not_ours(bench, stranger, of):
+def test_another_process_with_the_same_pid_gets_no_signal(bench, stranger, of):
     spec = bench.spec("/bin/sh", "-c", FOREVER, grace_s=0.1)
     spec.run_dir.mkdir(parents=True)
     boot = procfs.boot_id()
     pid, start = (stranger.pid, stranger.start - 1) if of == "supervisor" else (2**22 + 1, 1)
-    records.claim(str(spec.run_dir), boot=boot, pid=pid, start=start)
+    run_files.claim(str(spec.run_dir), boot=boot, pid=pid, start=start)
     workers = [(stranger.pid, stranger.start - 1)]
-    records.put(str(spec.run_dir), records.UP, {"boot_id": boot, "workers": workers})
+    run_files.put(str(spec.run_dir), run_files.UP, {"boot_id": boot, "workers": workers})
     bench.executor.adopt([spec])
     bench.executor.stop(R1, grace_s=0.0)
     assert bench.gone().lost
@@ -324,7 +324,7 @@ def test_a_stranger_with_the_same_pid_is_not_ours(bench, stranger, of):
 def test_a_claim_from_before_a_restart_of_the_machine_is_a_lost_run(bench, stranger):
     spec = bench.spec("/bin/sh", "-c", FOREVER)
     spec.run_dir.mkdir(parents=True)
-    records.claim(str(spec.run_dir), boot="another-boot", pid=stranger.pid, start=stranger.start)
+    run_files.claim(str(spec.run_dir), boot="another-boot", pid=stranger.pid, start=stranger.start)
     bench.executor.start(spec)
     gone = bench.gone()
     assert (gone.lost, gone.error) == (True, "the machine was restarted during the run")
@@ -332,7 +332,7 @@ def test_a_claim_from_before_a_restart_of_the_machine_is_a_lost_run(bench, stran
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}'])
-@pytest.mark.parametrize("name", [records.CLAIM, records.EXIT])
+@pytest.mark.parametrize("name", [run_files.CLAIM, run_files.EXIT])
 def test_a_damaged_record_is_a_lost_run(bench, name, text):
     spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
     spec.run_dir.mkdir(parents=True)
@@ -342,26 +342,37 @@ def test_a_damaged_record_is_a_lost_run(bench, name, text):
     assert not (bench.top / "ran").exists()
 
 
-def test_the_first_record_of_an_exit_stays(tmp_path):
-    records.record_exit(str(tmp_path), {"run_id": 1, "lost": False})
-    records.record_exit(str(tmp_path), {"run_id": 1, "lost": True})
-    assert json.loads((tmp_path / records.EXIT).read_text())["lost"] is False
-    assert os.listdir(tmp_path) == [records.EXIT]
+def test_an_exit_record_of_version_0_1_0_is_read(bench):
+    spec = bench.spec("/bin/sh", "-c", FOREVER)
+    spec.run_dir.mkdir(parents=True)
+    worker = {"code": None, "signal": 15, "told": True, "error": ""}
+    record = {"version": 1, "run_id": 1, "exits": [worker], "stopped": True, "ended_at": 5.0}
+    (spec.run_dir / run_files.EXIT).write_text(json.dumps(record))
+    assert bench.executor.adopt([spec]).gone == [R1]
+    gone = bench.gone()
+    assert (gone.exits, gone.stopped, gone.ended_at) == ((WorkerExit(None, 15, True),), True, 5.0)
 
 
-def test_the_record_of_an_exit_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_the_first_exit_record_stays(tmp_path):
+    run_files.write_exit(str(tmp_path), {"run_id": 1, "lost": False})
+    run_files.write_exit(str(tmp_path), {"run_id": 1, "lost": True})
+    assert json.loads((tmp_path / run_files.EXIT).read_text())["lost"] is False
+    assert os.listdir(tmp_path) == [run_files.EXIT]
+
+
+def test_an_exit_record_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
     synced: list[tuple[str, str, bool]] = []  # what was synced, its contents, whether the record has its name
 
     def fsync(fd: int) -> None:
         path = Path(os.readlink(f"/proc/self/fd/{fd}"))
         contents = path.read_text() if path.is_file() else ""
-        synced.append((path.name, contents, (tmp_path / records.EXIT).exists()))
+        synced.append((path.name, contents, (tmp_path / run_files.EXIT).exists()))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    records.reserve_exit(str(tmp_path))
-    records.record_exit(str(tmp_path), {"run_id": 1, "lost": False})
-    record = (tmp_path / records.EXIT).read_text()
-    assert synced == [(records.RESERVED, record, False), (tmp_path.name, "", True)]
+    run_files.reserve_exit(str(tmp_path))
+    run_files.write_exit(str(tmp_path), {"run_id": 1, "lost": False})
+    record = (tmp_path / run_files.EXIT).read_text()
+    assert synced == [(run_files.RESERVED, record, False), (tmp_path.name, "", True)]
 
 
 @pytest.mark.parametrize(
@@ -381,7 +392,7 @@ def test_the_record_of_an_exit_is_on_disk_before_it_has_its_name(tmp_path, monke
         1794785804.4311671,
     ],
 )
-def test_records_read_as_they_were_written(tmp_path, value):
-    record = {"key": value, "list": [value, [value]], "within": {"é": value}}
-    records.put(str(tmp_path), "some.json", record)
-    assert records.read(str(tmp_path), "some.json") == {"version": 1, **record}
+def test_files_are_read_as_they_were_written(tmp_path, value):
+    content = {"key": value, "list": [value, [value]], "within": {"é": value}}
+    run_files.put(str(tmp_path), "some.json", content)
+    assert run_files.read(str(tmp_path), "some.json") == {"version": 1, **content}

@@ -1,4 +1,4 @@
-"""Which GPUs are near each other, as recorded and made-up drivers tell it."""
+"""Which GPUs are near each other, as recorded and invented drivers report it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NotSupported(Exception):
 
 
 class Box:
-    """pynvml on a machine; whatever is in `mute` is answered by "not supported"."""
+    """pynvml on a machine; the queries in `mute` raise "not supported"."""
 
     NVMLError = NotSupported
 
@@ -81,17 +81,17 @@ def two_sockets(a, b):
     return NODE if (a < 2) == (b < 2) else SYSTEM
 
 
-def test_gpus_joined_in_pairs_are_near_and_the_rest_is_reached_over_pcie():
+def test_gpus_that_nvlink_joins_in_pairs_form_groups_and_pcie_joins_the_groups():
     pairs = {0: [1, 1, None], 1: [0, 0], 2: [3, 3], 3: [2, 2]}
     found = read(Box(links=pairs))
     assert found == Topology(((0, 1), (2, 3)), "NVLink", 50.0, 24.0)
-    assert found.told() == "0-1 2-3 by NVLink (50 GB/s inside, 24 GB/s between)"
+    assert found.summary() == "0-1 2-3 by NVLink (50 GB/s inside, 24 GB/s between)"
 
 
-def test_a_switch_makes_all_alike():
+def test_a_switch_that_joins_all_gpus_makes_no_groups():
     found = read(Box(links={gpu: ["switch"] * 12 for gpu in range(4)}, level=two_sockets))
     assert found == Topology((), "NVLink", 300.0, 300.0)
-    assert found.told() == "no groups (300 GB/s between any two)"
+    assert found.summary() == "no groups (300 GB/s between any two)"
 
 
 def test_links_to_a_cpu_join_no_gpus_but_those_between_gpus_do():
@@ -102,29 +102,29 @@ def test_links_to_a_cpu_join_no_gpus_but_those_between_gpus_do():
     assert read(only_cpus).by == "NUMA node"
 
 
-def test_an_old_driver_does_not_say_that_it_is_a_switch():
+def test_with_an_old_driver_an_end_that_is_no_gpu_counts_as_a_switch():
     box = Box(links={gpu: ["switch"] for gpu in range(4)}, mute=("nvmlDeviceGetNvLinkRemoteDeviceType",))
     assert read(box).by == "NVLink"
     box.mute += ("nvmlDeviceGetPciInfo",)
     assert read(box).by == "", "it might be a GPU whose address is not known"
 
 
-def test_who_has_no_link_is_in_no_group():
+def test_a_gpu_without_a_link_is_in_no_group():
     assert read(Box(links={0: [1], 1: [0]})).groups == ((0, 1),)
 
 
-def test_without_nvlink_those_of_one_socket_are_near():
+def test_without_nvlink_the_gpus_of_one_socket_are_a_group():
     assert read(Box(level=two_sockets)) == Topology(((0, 1), (2, 3)), "NUMA node", 24.0, 24.0)
 
 
-def test_in_one_socket_those_behind_a_switch_are_near():
+def test_in_one_socket_the_gpus_behind_one_pcie_switch_are_a_group():
     behind = lambda a, b: SWITCHES if a // 2 == b // 2 else HOST_BRIDGE  # noqa: E731
     assert read(Box(level=behind)) == Topology(((0, 1), (2, 3)), "PCIe switch", 24.0, 24.0)
     assert read(Box(level=lambda a, b: HOST_BRIDGE)).groups == ()
 
 
 def test_a_chain_of_links_makes_one_group():
-    """As where each of eight GPUs has links to four others only."""
+    """There are machines of eight GPUs in which each has links to only four others."""
     ring = {gpu: [(gpu + 1) % 4, (gpu - 1) % 4] for gpu in range(4)}
     assert read(Box(links=ring)) == Topology((), "NVLink", 25.0, 25.0)
 
@@ -139,20 +139,20 @@ def test_a_question_that_is_not_supported_is_no_error(name):
     if name == "nvmlDeviceGetHandleByIndex":
         assert found == Topology()
     else:
-        assert found.groups == ((0, 1), (2, 3)), "NVLink or the sockets tell it"
+        assert found.groups == ((0, 1), (2, 3)), "known from NVLink or from the sockets"
 
 
-def test_an_old_library_lacks_whole_functions():
+def test_a_library_that_lacks_functions_is_no_error():
     box = SimpleNamespace(
         NVMLError=NotSupported, nvmlDeviceGetCount=lambda: 2, nvmlDeviceGetHandleByIndex=lambda index: index
     )
     assert read(box) == Topology()
 
 
-def test_a_survey_tells_it():
-    ill = ("nvmlDeviceGetRemappedRows", "nvmlDeviceGetRetiredPagesPendingStatus")
-    survey = find(Nvml(Box(level=two_sockets, mute=ill)), only=[0, 1, 2])
-    assert survey.topology.groups == ((0, 1), (2, 3)), "of all GPUs, whichever are used"
+def test_a_survey_contains_the_topology():
+    unsupported = ("nvmlDeviceGetRemappedRows", "nvmlDeviceGetRetiredPagesPendingStatus")
+    survey = find(Nvml(Box(level=two_sockets, mute=unsupported)), only=[0, 1, 2])
+    assert survey.topology.groups == ((0, 1), (2, 3)), "of all GPUs, selected or not"
     assert find(Nvml(Box(mute=("nvmlDeviceGetCount",)))).gpus == ()
 
 

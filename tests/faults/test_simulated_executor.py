@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from tiresias.executors.base import Executor, Report, RunUp
+from tiresias.executors.base import Executor, RunUp, RunUpdate
 from tiresias.testing.executors import Bench, ExecutorContract
 from tiresias.testing.faults.executor import SimulatedExecutor
 from tiresias.testing.faults.trainings import OnStop, Training
@@ -40,7 +40,7 @@ class Ticking(SimulatedExecutor):
         self._world = world
         self._always = os.open(os.devnull, os.O_RDONLY)
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[RunUpdate]:
         until = self._world.at + LOOK_S
         while self._world.next_at <= until:
             self._world.happen()
@@ -99,7 +99,7 @@ for name in dir(ExecutorContract):
         setattr(TestSimulatedExecutor, name, None)
 
 
-def worlds_reports(weather_seed: int, **weather: float) -> list[Report]:
+def worlds_reports(weather_seed: int, **weather: float) -> list[RunUpdate]:
     """What is heard of three runs that last a while."""
     world = World(Random(weather_seed), {}, lambda *_: None)
     world.programs = Scripts()

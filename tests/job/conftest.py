@@ -1,4 +1,4 @@
-"""Training processes for the tests: real interpreters with the environment that an executor gives them."""
+"""Training processes for the tests: real interpreters with the environment that an executor sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 30.0
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Poll a condition that another process makes true."""
+    """Wait for a condition that another process makes true."""
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
@@ -26,7 +26,7 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = DEA
 
 
 class Trainings:
-    """Starts trainings in one run directory; ends those that are left."""
+    """Starts trainings in one run directory; kills those that are still running at the end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class Trainings:
         return process
 
     def wait_for(self, name: str) -> None:
-        """Until the training has made a file of that name in its working directory."""
+        """Wait until the training has made a file with this name in its working directory."""
         wait_until((self.path / name).exists, f"the training makes {name}")
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""The reference of the job SDK names what is there, and nothing that is not."""
+"""The reference page of the job SDK names everything that exists, and nothing else."""
 
 from __future__ import annotations
 

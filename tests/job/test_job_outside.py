@@ -1,4 +1,4 @@
-"""Outside Tiresias the same training code runs, and tiresias.job does nothing."""
+"""Outside Tiresias the same training code works, and tiresias.job does nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_nothing_happens_outside_tiresias(trainings):
     assert list(trainings.run_dir.iterdir()) == []
 
 
-def test_sigterm_ends_it_as_ever(trainings):
+def test_sigterm_ends_it_as_usual(trainings):
     code = """
         import pathlib, signal
         from tiresias import job
@@ -46,13 +46,13 @@ def test_checkpoints_go_below_the_working_directory(trainings):
     assert training.communicate(timeout=30)[0].split() == [str(trainings.path / "checkpoints"), "True"]
 
 
-def test_a_checkpoint_directory_may_be_given_by_hand(trainings):
+def test_a_checkpoint_directory_may_be_set_in_the_environment(trainings):
     code = "from tiresias import job; print(job.checkpoint_dir)"
     training = trainings.start(code, inside=False, TIRESIAS_CHECKPOINT_DIR="mine/here")
     assert training.communicate(timeout=30)[0].strip() == str(trainings.path / "mine/here")
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error(trainings):
+def test_an_unknown_name_is_an_attribute_error(trainings):
     training = trainings.start("from tiresias import job; job.chekpoint_dir")
     _, err = training.communicate(timeout=30)
     assert "AttributeError: module 'tiresias.job' has no attribute 'chekpoint_dir'" in err

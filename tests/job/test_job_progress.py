@@ -1,4 +1,4 @@
-"""Progress, speed and time to the end, from reports alone."""
+"""Progress, speed and remaining time, from reports alone."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ def test_before_any_report_nothing_is_known():
     assert outlook(Progress(), 5) == Outlook(None, None, None)
 
 
-def test_one_report_tells_how_far_but_not_how_fast():
+def test_one_report_gives_the_progress_but_no_speed():
     assert outlook(follow(Progress(), at_pace(2, 0, begin=250)), 100) == Outlook(0.25, None, None)
 
 
-def test_steady_steps_give_speed_and_time_to_the_end():
+def test_steady_steps_give_the_speed_and_the_remaining_time():
     known = follow(Progress(), at_pace(2, 100))
     assert outlook(known, 200) == Outlook(0.2, pytest.approx(2), pytest.approx(400))
 
 
 @pytest.mark.parametrize("every", [1, 7, 100, 1000])
-def test_it_does_not_matter_how_far_apart_the_reports_are(every):
+def test_the_speed_does_not_depend_on_the_interval_of_reports(every):
     known = follow(Progress(), at_pace(0.5, 2000, total=2000, every=every))
     assert known.steps_per_s == pytest.approx(0.5, rel=0.02)
 
 
-def test_the_estimate_shrinks_as_time_passes_without_a_report():
+def test_the_remaining_time_shrinks_while_there_is_no_report():
     known = follow(Progress(), at_pace(2, 100))
     assert outlook(known, 201).eta_s == pytest.approx(399)
 
 
-def test_a_change_of_pace_is_followed_within_minutes_and_not_at_once():
+def test_the_speed_follows_a_change_within_minutes_and_not_at_once():
     fast = follow(Progress(), at_pace(10, 600, total=None))
     slow = [Report(700.0 + s, 6000 + s, None) for s in range(1, 301)]
     assert 8 < follow(fast, slow[:5]).steps_per_s < 10
@@ -50,7 +50,7 @@ def test_a_resumed_run_counts_the_steps_of_this_run_only():
     assert outlook(known, 150) == Outlook(0.9, pytest.approx(2), pytest.approx(50))
 
 
-def test_going_back_to_a_checkpoint_lowers_progress_and_leaves_the_speed():
+def test_going_back_to_a_checkpoint_lowers_the_progress_and_keeps_the_speed():
     known = follow(Progress(), at_pace(2, 100))
     back = advance(known, Report(201.0, 50, 1000))
     assert back.fraction == 0.05
@@ -58,7 +58,7 @@ def test_going_back_to_a_checkpoint_lowers_progress_and_leaves_the_speed():
     assert advance(back, Report(202.0, 52, 1000)).steps_per_s == pytest.approx(2)
 
 
-def test_a_training_that_stands_still_gets_slower_and_its_end_recedes():
+def test_without_reports_the_speed_falls_and_the_remaining_time_grows():
     known = follow(Progress(), at_pace(2, 100))
     etas = [outlook(known, 200 + silent).eta_s for silent in (0, 60, 300, 3600)]
     assert etas[1:] == sorted(etas[1:])
@@ -66,7 +66,7 @@ def test_a_training_that_stands_still_gets_slower_and_its_end_recedes():
     assert outlook(known, 3800).steps_per_s < 0.1
 
 
-def test_slow_steps_are_not_taken_for_standing_still():
+def test_slow_steps_do_not_count_as_a_standstill():
     known = follow(Progress(), [Report(100.0 + 300 * s, s, 100) for s in range(5)])
     assert outlook(known, 1300 + 290).steps_per_s == pytest.approx(1 / 300, rel=0.01)
 
@@ -78,7 +78,7 @@ def test_reports_without_a_step_change_neither_progress_nor_speed():
     assert more.metrics == {"accuracy": 0.5}
 
 
-def test_metrics_stay_until_they_are_told_anew_and_are_not_kept_without_limit():
+def test_metrics_stay_until_they_are_reported_again_and_their_number_is_limited():
     first = advance(Progress(), Report(1, 1, 9, {"loss": 2.0, "accuracy": 0.1}))
     known = advance(first, Report(2, 2, 9, {"loss": 1.0}))
     assert known.metrics == {"loss": 1.0, "accuracy": 0.1}
@@ -86,7 +86,7 @@ def test_metrics_stay_until_they_are_told_anew_and_are_not_kept_without_limit():
     assert len(known.metrics) <= 100
 
 
-def test_more_steps_than_said_is_all_of_it():
+def test_more_steps_than_the_total_count_as_complete():
     assert outlook(follow(Progress(), at_pace(2, 100, total=150)), 200) == Outlook(1.0, pytest.approx(2), 0.0)
 
 
@@ -105,8 +105,8 @@ reported = st.builds(
 
 
 @given(st.lists(reported, max_size=20), st.floats(0, 1e12))
-def test_whatever_is_reported_the_outlook_makes_sense(told, now):
-    seen = outlook(follow(Progress(), told), now)
+def test_for_any_reports_the_outlook_is_in_range(reports, now):
+    seen = outlook(follow(Progress(), reports), now)
     assert seen.fraction is None or 0 <= seen.fraction <= 1
     assert seen.steps_per_s is None or seen.steps_per_s >= 0
     assert seen.eta_s is None or seen.eta_s >= 0

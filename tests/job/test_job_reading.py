@@ -1,4 +1,4 @@
-"""The manager reads what a user's program wrote: tolerant, never blocked, never led elsewhere."""
+"""The manager reads files of user programs: it tolerates damage, is never blocked, and follows no link."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def write(path, data: bytes) -> None:
         file.write(data)
 
 
-def test_nothing_there_is_nothing_new(tmp_path):
+def test_without_a_file_there_are_no_reports(tmp_path):
     assert read_reports(tmp_path) == ([], 0)
     assert read_reports(tmp_path / "no" / "run", 3, 17) == ([], 17)
 
 
-def test_reading_goes_on_where_it_was_and_a_torn_last_line_is_left_for_later(tmp_path):
+def test_reading_continues_at_the_offset_and_leaves_an_incomplete_line_for_later(tmp_path):
     whole = line(1) + line(2)
     write(tmp_path, whole + line(3)[:7])
     assert read_reports(tmp_path) == ([Report(1001.0, 1), Report(1002.0, 2)], len(whole))
@@ -38,7 +38,7 @@ def test_reading_goes_on_where_it_was_and_a_torn_last_line_is_left_for_later(tmp
 
 
 @given(cuts=st.lists(st.integers(0, 400), max_size=12), steps=st.lists(st.integers(0, 99), max_size=12))
-def test_however_the_file_grows_each_report_is_read_once(tmp_path_factory, cuts, steps):
+def test_each_report_is_read_once_however_the_file_grows(tmp_path_factory, cuts, steps):
     path = tmp_path_factory.mktemp("run")
     data = b"".join(line(step) for step in steps)
     ends = sorted({min(cut, len(data)) for cut in cuts} | {len(data)})
@@ -80,7 +80,7 @@ def test_a_line_that_is_no_report_is_skipped(tmp_path, bad):
 
 
 @pytest.mark.parametrize("bad", ["true", '"7"', "-1", "NaN", "1e300", "[]", "{}"])
-def test_a_field_that_makes_no_sense_counts_as_not_given(bad):
+def test_a_field_with_a_wrong_value_counts_as_not_given(bad):
     text = f'{{"at":5,"step":{bad},"total_steps":{bad},"metrics":{{"x":{bad}}}}}'.encode()
     report = parse(text)
     assert report is not None
@@ -94,12 +94,12 @@ def test_no_line_is_an_error(data):
     assert report is None or report.at >= 0
 
 
-def test_zero_steps_in_all_counts_as_not_known():
+def test_a_total_of_zero_steps_counts_as_not_known():
     report = parse(b'{"at":5,"step":0,"total_steps":0}')
     assert report == Report(5, 0, None)
 
 
-def test_much_is_read_in_pieces_and_a_line_without_end_does_not_hold_it_up(tmp_path, monkeypatch):
+def test_a_large_file_is_read_in_pieces_and_an_overlong_line_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setattr(reports, "CHUNK_BYTES", 100)
     data = b"".join(line(step) for step in range(20)) + b"x" * 1000 + b"\n" + line(20)
     write(tmp_path, data)
@@ -112,7 +112,7 @@ def test_much_is_read_in_pieces_and_a_line_without_end_does_not_hold_it_up(tmp_p
     assert [report.step for report in found] == list(range(21))
 
 
-def test_a_file_that_became_shorter_is_read_anew(tmp_path):
+def test_a_file_that_became_shorter_is_read_from_its_beginning(tmp_path):
     write(tmp_path, line(1))
     assert [report.step for report in read_reports(tmp_path, 0, 10_000).reports] == [1]
 
@@ -135,7 +135,7 @@ def test_a_file_that_may_not_be_read_is_an_error(tmp_path, monkeypatch):
         read_reports(tmp_path)
 
 
-def test_the_marker_tells_that_the_work_is_complete(tmp_path):
+def test_the_marker_shows_that_the_work_is_complete(tmp_path):
     assert not is_finished(tmp_path)
     (tmp_path / "finished").touch()
     assert is_finished(tmp_path)

@@ -1,4 +1,4 @@
-"""A checkpoint is the old one or the new one, whatever happens while it is written."""
+"""A checkpoint is either the old one or the new one, whatever happens while it is written."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ def test_a_link_stays_a_link(tmp_path):
     assert (tmp_path / "elsewhere/model").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize(("number", "is_told"), [(errno.EINVAL, False), (errno.EIO, True)])
+@pytest.mark.parametrize(("number", "is_raised"), [(errno.EINVAL, False), (errno.EIO, True)])
 def test_a_directory_that_cannot_be_synced_is_no_error_but_a_failing_disk_is(
-    tmp_path, monkeypatch, number, is_told
+    tmp_path, monkeypatch, number, is_raised
 ):
     def sync(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", sync)
-    with pytest.raises(OSError, match="Input/output") if is_told else nullcontext():
+    with pytest.raises(OSError, match="Input/output") if is_raised else nullcontext():
         save(tmp_path / "model", lambda file: file.write(b"new"))
     assert (tmp_path / "model").read_bytes() == b"new"
 
 
-def test_a_name_without_directory_is_below_the_working_directory(tmp_path, monkeypatch):
+def test_a_name_without_directory_is_in_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save("model", lambda file: file.write(b"here"))
     assert (tmp_path / "model").read_bytes() == b"here"
 
 
-def test_what_killed_processes_left_behind_is_removed_later(tmp_path):
+def test_temporary_files_of_killed_processes_are_removed_later(tmp_path):
     left, fresh, other = (tmp_path / f".{name}.part" for name in ("model.1.1", "model.2.2", "other.1.1"))
     for path in (left, fresh, other):
         path.touch()

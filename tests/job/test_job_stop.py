@@ -1,4 +1,4 @@
-"""A training learns that it is to stop, saves between two steps and says that it wants to run again."""
+"""A training finds out that it must stop, saves between two steps, and exits with code 75."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tiresias import job
+from tiresias.job import _stop
 
 LOOP = """
 while not job.should_stop():
@@ -21,7 +22,7 @@ job.preempted()
 IMPORTS = "import os, pathlib, signal, sys, threading, time\nfrom tiresias import job\n"
 
 
-def test_sigterm_stops_it_between_two_steps_and_it_exits_with_75(trainings):
+def test_after_sigterm_it_saves_between_two_steps_and_exits_with_75(trainings):
     training = trainings.start(IMPORTS + LOOP)
     trainings.wait_for("ready")
     training.send_signal(signal.SIGTERM)
@@ -47,14 +48,14 @@ def wait():
     assert (trainings.path / "ckpt/model").read_bytes() == b"saved"
 
 
-def test_a_file_in_the_run_directory_stops_it_too(trainings):
+def test_a_file_in_the_run_directory_stops_it(trainings):
     training = trainings.start(IMPORTS + LOOP)
     trainings.wait_for("ready")
     (trainings.run_dir / "stop").touch()
     assert training.wait(30) == 75
 
 
-def test_a_handler_from_before_is_called_as_well(trainings):
+def test_the_handler_that_was_installed_before_is_called_as_well(trainings):
     mine = 'signal.signal(signal.SIGTERM, lambda *_: pathlib.Path("mine").touch())\n'
     training = trainings.start(IMPORTS + mine + LOOP)
     trainings.wait_for("ready")
@@ -63,7 +64,7 @@ def test_a_handler_from_before_is_called_as_well(trainings):
     assert (trainings.path / "mine").exists()
 
 
-def test_a_handler_installed_later_requests_the_stop(trainings):
+def test_a_handler_that_is_installed_later_can_request_the_stop(trainings):
     later = "job.should_stop()\nsignal.signal(signal.SIGTERM, lambda *_: job.request_stop())\n"
     training = trainings.start(IMPORTS + later + LOOP)
     trainings.wait_for("ready")
@@ -71,7 +72,7 @@ def test_a_handler_installed_later_requests_the_stop(trainings):
     assert training.wait(30) == 75
 
 
-def test_a_handler_installed_later_may_call_the_one_it_replaced(trainings):
+def test_a_handler_that_is_installed_later_may_call_the_one_it_replaced(trainings):
     later = """
 job.should_stop()
 before = signal.signal(signal.SIGTERM, lambda *a: before(*a))
@@ -96,14 +97,14 @@ assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert training.wait(30) == 75
 
 
-def test_a_thread_learns_what_the_main_thread_received(trainings):
+def test_a_thread_sees_the_signal_that_the_main_thread_received(trainings):
     code = """
 job.should_stop()
 def work():
     while not job.should_stop():
         pathlib.Path("ready").touch()
         time.sleep(0.005)
-    pathlib.Path("told").touch()
+    pathlib.Path("seen").touch()
 thread = threading.Thread(target=work)
 thread.start(); thread.join()
 """
@@ -111,7 +112,7 @@ thread.start(); thread.join()
     trainings.wait_for("ready")
     training.send_signal(signal.SIGTERM)
     assert training.wait(30) == 0
-    assert (trainings.path / "told").exists()
+    assert (trainings.path / "seen").exists()
 
 
 def test_a_forked_helper_dies_when_it_is_terminated(trainings):
@@ -142,7 +143,7 @@ def test_a_forked_trainer_has_a_handler_of_its_own(trainings):
 
 
 @pytest.mark.parametrize("is_shielded", [True, False])
-def test_a_shielded_helper_outlives_the_signal_to_the_group(trainings, is_shielded):
+def test_a_shielded_helper_does_not_get_the_signal_to_the_group(trainings, is_shielded):
     code = f"""
 import multiprocessing
 def help(connection):
@@ -174,17 +175,17 @@ if __name__ == "__main__":
     assert (out.strip(), err) == ("2" if is_shielded else "helper lost", "")
 
 
-def test_the_shield_can_be_sent_to_a_process_that_is_not_forked():
+def test_the_shield_can_be_pickled_for_a_process_that_is_not_forked():
     assert pickle.loads(pickle.dumps(job.shield)) is job.shield
 
 
-def test_finished_leaves_a_durable_marker_whatever_comes_after(trainings):
+def test_finished_leaves_a_durable_marker_even_if_the_process_is_killed(trainings):
     code = "job.should_stop(); job.finished(); job.finished(); os.kill(os.getpid(), signal.SIGKILL)"
     assert trainings.start(IMPORTS + code).wait(30) == -signal.SIGKILL
     assert [path.name for path in trainings.run_dir.iterdir()] == ["finished"]
 
 
-def test_a_marker_that_cannot_be_written_is_told_and_fails_nothing(trainings):
+def test_a_marker_that_cannot_be_written_causes_a_warning_and_no_failure(trainings):
     training = trainings.start(IMPORTS + "job.finished()", TIRESIAS_RUN_DIR="/dev/null/run")
     _, err = training.communicate(timeout=30)
     assert training.returncode == 0
@@ -192,13 +193,26 @@ def test_a_marker_that_cannot_be_written_is_told_and_fails_nothing(trainings):
 
 
 @pytest.mark.parametrize(("given", "resuming"), [("1", True), ("0", False), ("", False)])
-def test_resuming_is_what_the_executor_says(trainings, given, resuming):
+def test_resuming_is_read_from_the_environment(trainings, given, resuming):
     training = trainings.start("from tiresias import job; print(job.resuming)", TIRESIAS_RESUME=given)
     assert training.communicate(timeout=30)[0].strip() == str(resuming)
 
 
-def test_the_checkpoint_directory_is_the_executors_and_is_made(trainings):
+def test_the_checkpoint_directory_is_read_from_the_environment_and_made(trainings):
     training = trainings.start("from tiresias import job; print(job.checkpoint_dir)")
     directory = Path(training.communicate(timeout=30)[0].strip())
     assert directory == trainings.path / "ckpt"
     assert directory.is_dir()
+
+
+def test_the_file_is_looked_for_at_most_five_times_per_second(tmp_path, monkeypatch):
+    """`python -m benchmarks job` measures what a call costs."""
+    now, looks = 100.0, []
+    monkeypatch.setattr(_stop.time, "monotonic", lambda: now)
+    monkeypatch.setattr(_stop.os.path, "exists", lambda path: looks.append(path) or False)
+    stop = _stop.Stop(str(tmp_path / "stop"))
+    monkeypatch.setattr(stop, "_arm", lambda: None)
+    for _ in range(1000):
+        now += 0.001
+        assert not stop.is_wanted()
+    assert len(looks) == 5

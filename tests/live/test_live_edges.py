@@ -16,7 +16,7 @@ import pytest
 
 from tiresias.core.model import JobId, Phase, Pool, RunId
 from tiresias.core.state import JobState, Run
-from tiresias.executors import records
+from tiresias.executors import run_files
 from tiresias.executors.base import RunGone
 from tiresias.executors.gpus import Driver, Gpu
 from tiresias.executors.topology import Topology
@@ -272,7 +272,7 @@ def test_a_journal_catches_up_with_what_is_to_leave_it(
         old_at = lab.manager.now() + 1.0
         lab.until(lambda: lab.manager.now() > old_at)
         lab.manager.compaction.next_due_at -= 3600.0  # an hour later
-        lab.until(lambda: not any(lab.manager.store.story(job) for job in jobs))
+        lab.until(lambda: not any(lab.manager.store.facts_of_job(job) for job in jobs))
         assert [lab.of(job) for job in jobs] == ends, "their history stays"
 
 
@@ -296,7 +296,7 @@ def test_only_so_many_facts_leave_the_journal_at_once(
         until_later(lab)
         lab.manager.compaction.compact()  # keeps a State to replay from
         until_later(lab)
-        while any(lab.manager.store.story(job) for job in jobs):
+        while any(lab.manager.store.facts_of_job(job) for job in jobs):
             lab.manager.compaction.compact()
         assert max(gone) == 3
         assert len(gone) > 5
@@ -409,7 +409,7 @@ def test_a_running_job_whose_run_is_nowhere_after_a_restart_runs_again(tmp_path:
         lab.until_running(job)
         lab.until((tmp_path / "done").exists)
         [claim] = (tmp_path / "jobs").glob("*/**/claim.json")
-        supervisor = records.read(str(claim.parent), records.CLAIM)
+        supervisor = run_files.read(str(claim.parent), run_files.CLAIM)
         assert supervisor is not None
         lab.close()
         for pid in (supervisor["pid"], *processes_of(tmp_path)):

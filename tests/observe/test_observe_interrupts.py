@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from tiresias.executors import procfs
-from tiresias.executors.interrupts import ended_in_order, not_now
+from tiresias.executors.interrupts import deferring_signals, exiting_on_signals
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -35,7 +35,7 @@ def minding():
 
 def test_a_signal_raises_where_it_is_heard(minding):
     before = signal.getsignal(signal.SIGTERM)  # of whoever runs the tests
-    with pytest.raises(SystemExit, match="143"), ended_in_order():
+    with pytest.raises(SystemExit, match="143"), exiting_on_signals():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -47,13 +47,13 @@ def test_a_signal_that_comes_at_a_bad_moment_is_heard_after_it(minding, number, 
     done = []
 
     def work() -> None:
-        with not_now():
+        with deferring_signals():
             for _ in range(3):
                 signal.raise_signal(number)
             done.append("all of it")
         done.append("too much")
 
-    with ended_in_order(), pytest.raises(error):
+    with exiting_on_signals(), pytest.raises(error):
         work()
     assert done == ["all of it"]
 
@@ -63,7 +63,7 @@ def test_a_thread_that_gets_no_signals_changes_nothing(minding):
     seen = []
 
     def inside() -> None:
-        with not_now():
+        with deferring_signals():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=inside)

@@ -21,12 +21,12 @@ class TestEveryPlacer(PlacerContract):
 
 class TestConsolidatedWithMoves(PlacerContract):
     placer = "consolidated"
-    options: ClassVar[dict[str, str]] = {"moves": "2"}
+    options: ClassVar[dict[str, str]] = {"migrations": "2"}
 
 
 class TestProfileBySkew(PlacerContract):
     placer = "profile"
-    options: ClassVar[dict[str, str]] = {"rule": "skew", "network": "philly", "moves": "0"}
+    options: ClassVar[dict[str, str]] = {"rule": "skew", "network": "philly", "migrations": "0"}
 
 
 def test_count_and_packed_are_there() -> None:

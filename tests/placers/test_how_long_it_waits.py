@@ -44,7 +44,7 @@ def test_who_is_refused_by_the_mildest_place_would_be_refused_by_the_best_of_now
     for _ in range(300):
         ledger = crowded(rng, rng.choice((4, 8)))
         job = JobState(a_job(1, gpus=rng.randrange(2, 13), model=rng.choice(zoo.names())))
-        job.held_s = rng.choice((0.0, 300.0, 5000.0))
+        job.executed_s = rng.choice((0.0, 300.0, 5000.0))
         since = rng.choice((AT, AT, AT - 50.0, AT - 500.0, AT - 5000.0))
         place = quick.place(job, ledger, AT, since)
         assert place == exact.place(job, ledger, AT, since), (job.job.model, job.gpus, since)
@@ -64,7 +64,7 @@ def test_all_ways_to_split_a_gang() -> None:
 
 def test_moves_are_considered_when_somebody_leaves_not_when_somebody_comes() -> None:
     """It pays to move a only once it has run for long enough; only an exit makes us look again."""
-    lab = Harness("tiresias-l", nodes=4, gpus=4, placer="consolidated", placer_options={"moves": 1})
+    lab = Harness("tiresias-l", nodes=4, gpus=4, placer="consolidated", placer_options={"migrations": 1})
     lab.running("a", on={"n0": 1}, service_s=3600.0, preemption_cost_s=14_500.0)
     lab.running("b", on={"n1": 1}, service_s=7200.0).running("c", gpus=4, on={"n2": 4}, service_s=100.0)
     lab.running("e", gpus=2, on={"n3": 2}, service_s=9e5, preemptible=False)

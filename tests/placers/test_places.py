@@ -30,7 +30,7 @@ def ledger_with(*free: int, size: int = 8, racks: str = "", **node: object) -> L
 
 
 def take(ledger: Ledger, node: int, slots: int) -> None:
-    ledger.take(RunId(len(ledger.held) + 1), ((node, slots),))
+    ledger.take(RunId(len(ledger.allocations) + 1), ((node, slots),))
 
 
 def place(placer: str, gpus: int, ledger: Ledger, id: int = 1, **options: object) -> Allocation | None:

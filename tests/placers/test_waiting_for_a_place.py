@@ -213,9 +213,9 @@ def test_profile_would_rather_have_one_rack_than_fewer_nodes() -> None:
     assert lab.nodes_of("f") == {"n0": 2, "n1": 2, "n2": 2}, "not four and two across racks"
 
 
-def moving(placer: str = "consolidated", moves: int = 1, **first: object) -> Harness:
+def moving(placer: str = "consolidated", migrations: int = 1, **first: object) -> Harness:
     """Three free on n0 and n1; a has run for an hour."""
-    options = {"moves": moves}
+    options = {"migrations": migrations}
     lab = Harness("tiresias-l", nodes=3, gpus=4, placer=placer, placer_options=options)
     lab.running("a", on={"n0": 1}, service_s=3600.0, **first)
     lab.running("b", on={"n1": 1}, service_s=7200.0).running("c", gpus=4, on={"n2": 4}, service_s=100.0)
@@ -235,10 +235,10 @@ def test_a_run_moves_to_make_a_hole() -> None:
 
 
 def test_nobody_moves_unless_it_is_allowed() -> None:
-    assert moving(moves=0).submit("d", gpus=4).preempted == []
+    assert moving(migrations=0).submit("d", gpus=4).preempted == []
     assert moving(preemptible=False).submit("d", gpus=4).preempted == []
-    with pytest.raises(ValueError, match="moves must be 0 or more"):
-        moving(moves=-1)
+    with pytest.raises(ValueError, match="migrations must be 0 or more"):
+        moving(migrations=-1)
 
 
 def test_nobody_moves_unless_it_pays() -> None:
@@ -247,7 +247,7 @@ def test_nobody_moves_unless_it_pays() -> None:
 
 
 def test_nobody_moves_who_has_no_place_to_go() -> None:
-    lab = Harness("tiresias-l", nodes=2, gpus=4, placer="consolidated", placer_options={"moves": 2})
+    lab = Harness("tiresias-l", nodes=2, gpus=4, placer="consolidated", placer_options={"migrations": 2})
     lab.running("a", gpus=2, on={"n0": 2}, service_s=3600.0)
     lab.running("b", gpus=3, on={"n1": 3}, service_s=3600.0)
     lab.plan()

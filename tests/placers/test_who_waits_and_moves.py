@@ -77,7 +77,7 @@ def test_what_placers_accept() -> None:
             placers.make("profile", {"limit": limit})
     for options in ({"sharing": 1}, {"floor_s": 0}, {"expected_s": 0}):
         placers.make("profile", options)
-    for options in ({"sharing": 0.9}, {"floor_s": -1}, {"expected_s": -1}, {"moves": -1}):
+    for options in ({"sharing": 0.9}, {"floor_s": -1}, {"expected_s": -1}, {"migrations": -1}):
         with pytest.raises(OptionError, match=next(iter(options))):
             placers.make("profile", options)
     placers.make("relaxing", {"back_off_s": 0, "retries": 1})
@@ -88,7 +88,7 @@ def test_what_placers_accept() -> None:
 
 def with_a_mover(gpus: int, cost_s: float, placer: str, **options: object) -> Harness:
     """Two nodes of four. A run that has gone on for an hour stands where a gang of four could be."""
-    lab = Harness("tiresias-l", nodes=2, gpus=4, placer=placer, placer_options={"moves": 1, **options})
+    lab = Harness("tiresias-l", nodes=2, gpus=4, placer=placer, placer_options={"migrations": 1, **options})
     lab.running("a", gpus=gpus, on={"n0": gpus}, service_s=3600.0, preemption_cost_s=cost_s)
     lab.running("b", gpus=2, on={"n1": 2}, service_s=7200.0, preemptible=False)
     lab.plan()
@@ -110,7 +110,7 @@ def test_nobody_moves_for_a_gang_that_would_not_wait_as_long() -> None:
 
 @pytest.mark.parametrize("free_elsewhere", [1, 2])
 def test_two_who_move_need_a_place_each(free_elsewhere: int) -> None:
-    lab = Harness("tiresias-l", nodes=3, gpus=4, placer="consolidated", placer_options={"moves": 2})
+    lab = Harness("tiresias-l", nodes=3, gpus=4, placer="consolidated", placer_options={"migrations": 2})
     for name in "ab":
         lab.running(name, on={"n0": 1}, service_s=3600.0)
     taken = 4 - free_elsewhere

@@ -115,3 +115,11 @@ def test_the_options_of_a_user_may_be_a_plain_dataclass() -> None:
 def test_a_wrong_value_of_a_plain_option_is_told_too() -> None:
     with pytest.raises(OptionError, match="tries='some'"):
         parse_options(Plain, {"tries": "some"})
+
+
+def test_the_former_name_of_an_option_is_accepted_because_journals_contain_it() -> None:
+    for placer in ("consolidated", "profile"):
+        assert placers.make(placer, {"moves": "2"}).migrations == 2
+        assert placers.make(placer, {"migrations": "2"}).migrations == 2
+        with pytest.raises(OptionError, match=f"{placer}: migrations is given twice"):
+            placers.make(placer, {"moves": "2", "migrations": "1"})

@@ -172,7 +172,7 @@ def test_a_job_that_goes_on_elsewhere_is_told_apart_from_one_that_is_moved(first
 def test_runs_that_are_told_to_move_are_counted():
     """The second one leaves the first and the third alone on a node each; one moves away for the gang."""
     rows = [(0.0, 1, 9000.0), (0.0, 1, 900.0), (0.0, 1, 9000.0), (2000.0, 2, 500.0)]
-    placer = placers.make("consolidated", {"moves": 1})
+    placer = placers.make("consolidated", {"migrations": 1})
     result = simulate(a_trace(rows), "2x2", "tiresias-l", placer=placer)
     plain = simulate(a_trace(rows), "2x2", "tiresias-l", placer="consolidated")
     assert (plain.summary()["migrations"], result.summary()["migrations"]) == (0, 1)

@@ -116,12 +116,12 @@ class SharedNodes:
 
     def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> Mapping[RunId, float]:
         on_node: dict[int, set[RunId]] = {}
-        for run_id, allocation in ledger.held.items():
+        for run_id, allocation in ledger.allocations.items():
             for node, _ in allocation:
                 on_node.setdefault(node, set()).add(run_id)
         return {
             run_id: 0.5 if any(len(on_node[node]) > 1 for node, _ in allocation) else 1.0
-            for run_id, allocation in ledger.held.items()
+            for run_id, allocation in ledger.allocations.items()
         }
 
 

@@ -1,4 +1,4 @@
-"""A process that commits until it is killed, and tells the number of the last fact after each commit."""
+"""A process that commits until it is killed, and prints the number of the last fact after each commit."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def main(path: Path, seed: int) -> None:
             life.jobs = store.next_job_id - 1
             commit(store, life.controller, life.restart(life.controller))
         while True:
-            told = []
+            steps = []
             for _ in range(rng.randrange(1, 4)):
-                told += life.live(
+                steps += life.live(
                     Happening(rng.randrange(14), rng.randrange(51), rng.choice((0.0, 0.5, 8.0)))
                 )
-            print(commit(store, life.controller, told), flush=True)
+            print(commit(store, life.controller, steps), flush=True)
             if rng.random() < 0.05:
                 store.compact(life.at - 20.0)
 

@@ -1,4 +1,4 @@
-"""A random life of a cluster, told to a real Controller; and what it means that two States are equal."""
+"""Random events of a cluster, which a real Controller handles, and the comparison of two States."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from tiresias.core.plugins import placers, policies
 from tiresias.core.state import JobState, Run, State
 from tiresias.store import Batch, Chosen, Store
 
-# Not stored: how long a job has waited though enough slots were free is counted anew.
+# Not stored: the time for which the placer has refused a job starts from zero.
 NOT_STORED = {"fragmented_s"}
+
+Handled = tuple[list[Fact], Step]
+"""Facts that were handled in one step, and the step."""
 
 POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("fifo", {}),
@@ -44,24 +47,24 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
 
 @dataclass(slots=True)
 class Happening:
-    """One thing that happens: what, to whom (a number that picks among those it can happen to), when."""
+    """One random event: its kind, a number that picks its job or node, and seconds since the last event."""
 
-    what: int
-    whom: int
+    kind: int
+    pick: int
     after_s: float
 
 
 class Life:
-    """Tells happenings to a Controller; the facts are always ones that can follow what is known."""
+    """Turns happenings into facts that are legal in the present State, and lets a Controller handle them."""
 
     def __init__(self, controller: Controller, sizes: tuple[int, ...] = (1, 2, 4, 1, 8, 2)):
         self.controller = controller
-        self.sizes = sizes  # powers of two make all instants exact
+        self.sizes = sizes  # of gangs; with powers of two all instants are exact
         self.at = 0.0
         self.timer_at = INFINITY
         self.jobs = 0
-        self.told: list[tuple[list[Fact], Step]] = []
-        self._ways: list[Callable[[int], list[Fact]]] = [
+        self._steps: list[Handled] = []
+        self._kinds: list[Callable[[int], list[Fact]]] = [
             self._submit,
             self._submit,
             self._submit,
@@ -88,118 +91,118 @@ class Life:
     def state(self) -> State:
         return self.controller.state
 
-    def live(self, happening: Happening) -> list[tuple[list[Fact], Step]]:
-        """The steps of one happening: the timers that fire before it, then it."""
-        self.told = []
+    def live(self, happening: Happening) -> list[Handled]:
+        """The steps of one happening: the timers that fire before it, then the happening itself."""
+        self._steps = []
         until = self.at + happening.after_s
         while self.timer_at <= until:
             self.at = max(self.at, self.timer_at)
-            self._tell([f.TimerFired(self.at)])
+            self._handle([f.TimerFired(self.at)])
         self.at = until
-        facts = self._ways[happening.what % len(self._ways)](happening.whom)
-        self._tell(facts or [f.TimerFired(self.at)])
-        return self.told
+        facts = self._kinds[happening.kind % len(self._kinds)](happening.pick)
+        self._handle(facts or [f.TimerFired(self.at)])
+        return self._steps
 
-    def restart(self, controller: Controller) -> list[tuple[list[Fact], Step]]:
-        """Go on with a Controller made anew, as a manager does: a timer fires first, to set the next."""
+    def restart(self, controller: Controller) -> list[Handled]:
+        """Continue with a new Controller, as a manager does: a timer fires first, to set the next."""
         self.controller = controller
-        self.told = []
-        self._tell([f.TimerFired(self.at)])
-        return self.told
+        self._steps = []
+        self._handle([f.TimerFired(self.at)])
+        return self._steps
 
-    def _tell(self, facts: list[Fact]) -> None:
+    def _handle(self, facts: list[Fact]) -> None:
         step = Step()
         self.controller.handle(facts, step)
-        self.told.append((facts, step))
+        self._steps.append((facts, step))
         for command in step.commands:
             if isinstance(command, SetTimer):
                 self.timer_at = command.at
 
-    def _pick(self, whom: int, *phases: Phase) -> list[JobState]:
+    def _pick(self, pick: int, *phases: Phase) -> list[JobState]:
         found = [job for job in self.state.jobs.values() if job.phase in phases]
-        return [found[whom % len(found)]] if found else []
+        return [found[pick % len(found)]] if found else []
 
-    def _submit(self, whom: int) -> list[Fact]:
+    def _submit(self, pick: int) -> list[Fact]:
         facts: list[Fact] = []
-        for _ in range(1 + whom % 3):
+        for _ in range(1 + pick % 3):
             self.jobs += 1
-            gpus = self.sizes[(whom + self.jobs) % len(self.sizes)]
-            priority = (Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)[whom % 4]
-            demand = Demand(gpus, cpu_speed=None if whom % 3 else 0.5)
-            job = Job(JobId(self.jobs), demand, self.at, user=f"u{whom % 2}", priority=priority)
-            job.preemptible = whom % 7 != 0
-            job.duration_s = float(8 * (1 + (whom * 5 + self.jobs) % 40))
+            gpus = self.sizes[(pick + self.jobs) % len(self.sizes)]
+            priority = (Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)[pick % 4]
+            demand = Demand(gpus, cpu_speed=None if pick % 3 else 0.5)
+            job = Job(JobId(self.jobs), demand, self.at, user=f"u{pick % 2}", priority=priority)
+            job.preemptible = pick % 7 != 0
+            job.duration_s = float(8 * (1 + (pick * 5 + self.jobs) % 40))
             facts.append(f.JobSubmitted(self.at, job))
         return facts
 
-    def _start(self, whom: int) -> list[Fact]:
+    def _start(self, pick: int) -> list[Fact]:
         return [
-            f.RunStarted(self.at, job.run.id, 1.0 if whom % 2 else 0.5)
-            for job in self._pick(whom, Phase.STARTING)
+            f.RunStarted(self.at, job.run.id, 1.0 if pick % 2 else 0.5)
+            for job in self._pick(pick, Phase.STARTING)
             if job.run is not None
         ]
 
-    def _exit(self, whom: int) -> list[Fact]:
-        cause = list(ExitCause)[whom % len(ExitCause)]
+    def _exit(self, pick: int) -> list[Fact]:
+        cause = list(ExitCause)[pick % len(ExitCause)]
         return [
             f.RunExited(self.at, job.run.id, cause, job.progress_at(self.at))
-            for job in self._pick(whom, Phase.RUNNING, Phase.STOPPING)
+            for job in self._pick(pick, Phase.RUNNING, Phase.STOPPING)
             if job.run is not None
         ]
 
-    def _progress(self, whom: int) -> list[Fact]:
+    def _progress(self, pick: int) -> list[Fact]:
         return [
             f.RunProgressed(
-                self.at, job.run.id, job.progress_at(self.at) + whom % 3, 0.25 * (1 + whom % 5)
+                self.at, job.run.id, job.progress_at(self.at) + pick % 3, 0.25 * (1 + pick % 5)
             )
-            for job in self._pick(whom, Phase.RUNNING)
+            for job in self._pick(pick, Phase.RUNNING)
             if job.run is not None
         ]
 
-    def _hold(self, whom: int) -> list[Fact]:
-        return [f.JobHeld(self.at, job.id) for job in self._pick(whom, Phase.PENDING, Phase.SUSPENDED)]
+    def _hold(self, pick: int) -> list[Fact]:
+        return [f.JobHeld(self.at, job.id) for job in self._pick(pick, Phase.PENDING, Phase.SUSPENDED)]
 
-    def _release(self, whom: int) -> list[Fact]:
-        return [f.JobReleased(self.at, job.id) for job in self._pick(whom, HELD)]
+    def _release(self, pick: int) -> list[Fact]:
+        return [f.JobReleased(self.at, job.id) for job in self._pick(pick, HELD)]
 
-    def _stop(self, whom: int) -> list[Fact]:
-        kind = f.JobHeld if whom % 2 else f.JobRequeued
-        return [kind(self.at, job.id) for job in self._pick(whom, Phase.RUNNING, Phase.STARTING)]
+    def _stop(self, pick: int) -> list[Fact]:
+        kind = f.JobHeld if pick % 2 else f.JobRequeued
+        return [kind(self.at, job.id) for job in self._pick(pick, Phase.RUNNING, Phase.STARTING)]
 
-    def _defer(self, whom: int) -> list[Fact]:
-        until = (None, self.at + whom % 50, None)[whom % 3]
-        jobs = self._pick(whom, Phase.PENDING, Phase.SUSPENDED, HELD)
+    def _defer(self, pick: int) -> list[Fact]:
+        until = (None, self.at + pick % 50, None)[pick % 3]
+        jobs = self._pick(pick, Phase.PENDING, Phase.SUSPENDED, HELD)
         return [f.JobDeferred(self.at, job.id, "Quota", until) for job in jobs]
 
-    def _clear(self, whom: int) -> list[Fact]:
+    def _clear(self, pick: int) -> list[Fact]:
         return [f.JobCleared(self.at, job.id) for job in self.state.jobs.values() if job.deferred][:2]
 
-    def _fail(self, whom: int) -> list[Fact]:
-        return [f.JobFailed(self.at, job.id) for job in self._pick(whom, HELD)]
+    def _fail(self, pick: int) -> list[Fact]:
+        return [f.JobFailed(self.at, job.id) for job in self._pick(pick, HELD)]
 
-    def _change(self, whom: int) -> list[Fact]:
-        priority = list(Priority)[whom % 3]
-        jobs = self._pick(whom, Phase.PENDING, Phase.RUNNING)
+    def _change(self, pick: int) -> list[Fact]:
+        priority = list(Priority)[pick % 3]
+        jobs = self._pick(pick, Phase.PENDING, Phase.RUNNING)
         return [f.JobChanged(self.at, replace(job.job, priority=priority, name="new")) for job in jobs]
 
-    def _slot(self, whom: int) -> list[Fact]:
-        kind = f.SlotRestored if whom % 2 else f.SlotDrained
-        node = self.state.ledger.nodes[whom % len(self.state.ledger.nodes)]
-        return [kind(self.at, node.name, whom % (node.gpus or node.cpu_slots))]
+    def _slot(self, pick: int) -> list[Fact]:
+        kind = f.SlotRestored if pick % 2 else f.SlotDrained
+        node = self.state.ledger.nodes[pick % len(self.state.ledger.nodes)]
+        return [kind(self.at, node.name, pick % (node.gpus or node.cpu_slots))]
 
-    def _cancel(self, whom: int) -> list[Fact]:
+    def _cancel(self, pick: int) -> list[Fact]:
         jobs = list(self.state.jobs.values())
-        return [f.JobCancelled(self.at, jobs[whom % len(jobs)].id)] if jobs else []
+        return [f.JobCancelled(self.at, jobs[pick % len(jobs)].id)] if jobs else []
 
-    def _drain(self, whom: int) -> list[Fact]:
-        return [f.NodeDrained(self.at, self.state.ledger.nodes[whom % len(self.state.ledger.nodes)].name)]
+    def _drain(self, pick: int) -> list[Fact]:
+        return [f.NodeDrained(self.at, self.state.ledger.nodes[pick % len(self.state.ledger.nodes)].name)]
 
-    def _restore(self, whom: int) -> list[Fact]:
-        return [f.NodeRestored(self.at, self.state.ledger.nodes[whom % len(self.state.ledger.nodes)].name)]
+    def _restore(self, pick: int) -> list[Fact]:
+        return [f.NodeRestored(self.at, self.state.ledger.nodes[pick % len(self.state.ledger.nodes)].name)]
 
-    def _add_node(self, whom: int) -> list[Fact]:
+    def _add_node(self, pick: int) -> list[Fact]:
         count = len(self.state.ledger.nodes)
-        gpus, cpus = (1 + whom % 4, 0) if whom % 3 else (0, 32)
+        gpus, cpus = (1 + pick % 4, 0) if pick % 3 else (0, 32)
         return [f.NodeAdded(self.at, Node(f"n{count}", gpus, rack="r", cpus=cpus))] if count < 5 else []
 
 
@@ -218,33 +221,31 @@ def a_store(path: Path, controller: Controller, options: Mapping[str, Any] | Non
     return store
 
 
-def commit(store: Store, controller: Controller, told: list[tuple[list[Fact], Step]]) -> int:
-    """All these steps in one transaction, with something of the manager's own; the last number."""
+def commit(store: Store, controller: Controller, steps: list[Handled]) -> int:
+    """Commit these steps together, with data that a manager would add; the number of the last fact."""
     batch = Batch()
-    for facts, step in told:
+    for facts, step in steps:
         batch.add(facts, step)
         for fact in facts:
             if isinstance(fact, f.JobSubmitted):
                 batch.submissions[fact.job.id] = {"command": ["train", str(fact.job.id)], "env": {"A": "ä"}}
-                batch.notes[fact.job.id] = {"retries": 0}
+                batch.managed[fact.job.id] = {"retries": 0}
             elif isinstance(fact, f.RunExited):
                 batch.exits[fact.run_id] = {"code": 0, "signal": None}
         for job in step.ended:
-            batch.records[job.id] = {"reason": "over"}
+            batch.endings[job.id] = {"reason": "over"}
     return store.commit(controller, batch)
 
 
-def hand(controller: Controller, *facts: Fact) -> tuple[list[Fact], Step]:
+def hand(controller: Controller, *facts: Fact) -> Handled:
+    """Let the Controller handle the facts in one step."""
     step = Step()
     controller.handle(facts, step)
     return list(facts), step
 
 
 def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None:
-    """Every field of a State, its ledger, jobs and runs.
-
-    Only a State that is kept whole has `refused_since`: a manager that is started again does not know it.
-    """
+    """Compare every field of two States but those that the planner computes."""
     assert vars(live).keys() == vars(rebuilt).keys()
     known = {"at", "next_run_id", "memory", "jobs", "runs", "ledger", "cpus", "refused_since"}
     assert vars(live).keys() == known, "a new field of State: store it, and compare it here"
@@ -257,23 +258,23 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
     for run_id, run in live.runs.items():
         assert picture(run) == picture(rebuilt.runs[run_id])
         assert rebuilt.jobs[run.job_id].run is rebuilt.runs[run_id]
-    assert list(live.ledger.held.items()) == list(rebuilt.ledger.held.items())
+    assert list(live.ledger.allocations.items()) == list(rebuilt.ledger.allocations.items())
     assert _lasting(live.ledger) == _lasting(rebuilt.ledger)
     assert (live.cpus is None) == (rebuilt.cpus is None)
     if live.cpus is not None and rebuilt.cpus is not None:
-        assert list(live.cpus.held.items()) == list(rebuilt.cpus.held.items())
+        assert list(live.cpus.allocations.items()) == list(rebuilt.cpus.allocations.items())
         assert _lasting(live.cpus) == _lasting(rebuilt.cpus)
 
 
 def _lasting(ledger: Ledger) -> dict[str, Any]:
-    """All but what it only remembers so as not to work it out again."""
-    own = {"memo", "changes", "_suited", "_holders"}
-    return {name: value for name, value in vars(ledger).items() if name not in own}
+    """All fields but caches."""
+    caches = {"memo", "changes", "_suited", "_holders"}
+    return {name: value for name, value in vars(ledger).items() if name not in caches}
 
 
-def picture(what: JobState | Run) -> dict[str, Any]:
-    """The fields that must survive, by name."""
-    fields = {name: getattr(what, name) for name in what.__slots__ if name not in NOT_STORED}
-    if isinstance(what, JobState):
-        fields["run"] = None if what.run is None else picture(what.run)
+def picture(item: JobState | Run) -> dict[str, Any]:
+    """The fields that must be stored, by name."""
+    fields = {name: getattr(item, name) for name in item.__slots__ if name not in NOT_STORED}
+    if isinstance(item, JobState):
+        fields["run"] = None if item.run is None else picture(item.run)
     return fields

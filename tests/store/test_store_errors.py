@@ -1,4 +1,4 @@
-"""What goes wrong is told with the file, the trouble and the way out, and nothing is lost."""
+"""Errors name the file, the cause and the next step, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def batch_of(controller: Controller, *facts: f.Fact) -> Batch:
     return batch
 
 
-def test_a_later_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_later_version_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     a_store(path, a_controller()).close()
     ours = len(database.migrations())
@@ -49,7 +49,7 @@ def test_a_later_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     path.write_bytes(b"my thesis, chapter one. " * 100)
     with pytest.raises(StoreError, match=r"journal.db: cannot open the journal: it is not a SQLite database"):
@@ -57,7 +57,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"my thesis")
 
 
-def test_a_database_that_is_somebody_elses(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE recipes (name)")
@@ -66,7 +66,7 @@ def test_a_database_that_is_somebody_elses(tmp_path: Path) -> None:
         Store.open(path)
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     controller = a_controller()
     with a_store(path, controller) as store:
@@ -84,7 +84,7 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
 def test_no_store_is_left_open_by_a_refusal(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     path.write_bytes(b"x" * 4096)
-    for _ in range(2):  # the second is told the same, not that the first still has it
+    for _ in range(2):  # the second call fails in the same way, not because the first left the lock
         with pytest.raises(StoreError, match="not a SQLite database"):
             Store.open(path)
 
@@ -96,7 +96,7 @@ def readonly_directory() -> Iterator[Path]:
         directory.chmod(0o555)
         user = os.geteuid()
         if user == 0:
-            os.seteuid(65534)  # root may write anywhere
+            os.seteuid(65534)  # because root may write anywhere
         try:
             yield directory
         finally:
@@ -104,7 +104,7 @@ def readonly_directory() -> Iterator[Path]:
             directory.chmod(0o700)
 
 
-def test_a_directory_that_may_not_be_written(readonly_directory: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_reported(readonly_directory: Path) -> None:
     with pytest.raises(StoreError, match=r"Permission denied.*can be written by this user") as error:
         Store.open(readonly_directory / "journal.db")
     assert str(readonly_directory) in str(error.value)
@@ -112,12 +112,12 @@ def test_a_directory_that_may_not_be_written(readonly_directory: Path) -> None:
         Store.open(readonly_directory / "home" / "journal.db")
 
 
-def test_a_reader_of_nothing(tmp_path: Path) -> None:
+def test_a_reader_of_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"nowhere.db: cannot open the journal: it cannot be opened"):
         Reader(tmp_path / "nowhere.db")
 
 
-def test_a_second_manager_is_told_who_the_first_is(tmp_path: Path) -> None:
+def test_a_second_manager_gets_the_pid_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     code = (
         "import sys; from pathlib import Path; from tiresias.store import Store\n"
@@ -137,8 +137,8 @@ def test_a_second_manager_is_told_who_the_first_is(tmp_path: Path) -> None:
         Store.open(path).close()
 
 
-def test_one_process_cannot_open_it_twice_and_a_fork_keeps_nobody_out(tmp_path: Path) -> None:
-    """The child lives on after the manager was killed, as a supervisor does."""
+def test_a_process_cannot_open_it_twice_and_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """The child outlives the manager, as a supervisor does."""
     path = tmp_path / "journal.db"
     code = (
         "import os, sys; from pathlib import Path; from tiresias.store import Store\n"
@@ -156,15 +156,15 @@ def test_one_process_cannot_open_it_twice_and_a_fork_keeps_nobody_out(tmp_path: 
         assert manager.stdout.readline() == b"True\n"
         assert manager.stdout.readline() == b"forked\n"
         with pytest.raises(StoreError, match="already uses"):
-            Store.open(path)  # the child let go of its copy, not of the manager's
+            Store.open(path)  # the child closed its copy, which does not release the lock of the manager
         manager.kill()
         manager.wait()
         assert not select.select([manager.stdout], [], [], 0)[0], "the child has ended"
         Store.open(path).close()
 
 
-def test_a_journal_that_was_closed_is_free_though_a_fork_has_still_its_copy(tmp_path: Path) -> None:
-    """A child lets go of it when it runs for the first time, which may be late on a busy machine."""
+def test_a_closed_journal_is_free_even_if_a_forked_child_still_has_a_copy(tmp_path: Path) -> None:
+    """A child closes its copy when it first runs, which may be late on a busy machine."""
     path = tmp_path / "journal.db"
     store = Store.open(path)
     copies = [os.dup(descriptor) for descriptor in lock._held]
@@ -181,7 +181,7 @@ def test_a_lock_file_left_behind_does_no_harm(tmp_path: Path) -> None:
     Store.open(path).close()
 
 
-def test_a_full_disk_loses_nothing_and_the_same_batch_may_be_given_again(tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_the_same_batch_may_be_committed_again(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     controller = a_controller()
     with a_store(path, controller) as store:
@@ -200,8 +200,8 @@ def test_a_full_disk_loses_nothing_and_the_same_batch_may_be_given_again(tmp_pat
         assert_same(controller.state, store.load().state, controller.policy.save)
 
 
-def test_a_write_that_the_system_refuses_loses_nothing(tmp_path: Path) -> None:
-    """As when a quota is used up: the files cannot grow."""
+def test_a_write_that_exceeds_a_limit_loses_nothing(tmp_path: Path) -> None:
+    """The files cannot grow, as when a quota is used up."""
     path = tmp_path / "journal.db"
     controller = a_controller()
     with a_store(path, controller) as store:
@@ -229,7 +229,9 @@ def test_a_run_has_one_exit_record_for_ever(tmp_path: Path) -> None:
         batch.exits[RunId(1)] = {"code": 0}
         store.commit(controller, batch)
         again = Batch(steps=[([exited], [])], exits={RunId(1): {"code": 1}})
-        with pytest.raises(StoreError, match="run 1: that run was never granted, or has its one exit record"):
+        with pytest.raises(
+            StoreError, match="run 1: that run was never granted, or already has its one exit record"
+        ):
             store.commit(controller, again)
         with pytest.raises(sqlite3.IntegrityError, match="one exit record, for ever"):
             store._write.execute("UPDATE runs SET exit = '{}' WHERE id = 1")
@@ -238,7 +240,7 @@ def test_a_run_has_one_exit_record_for_ever(tmp_path: Path) -> None:
         assert run.exit == {"code": 0}
 
 
-def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+def test_batches_that_do_not_fit_the_journal_are_refused(tmp_path: Path) -> None:
     controller = a_controller()
     store = Store.open(tmp_path / "journal.db")
     with store:
@@ -256,21 +258,21 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="job 9 is in the facts, but neither active nor ended"):
             store.commit(other, Batch(steps=[([f.JobHeld(0.0, JobId(9))], [])]))
         store.commit(other, batch_of(other, submitted(1)))
-        gone = batch_of(
+        last = batch_of(
             other, f.JobCancelled(1.0, JobId(1)), f.RunExited(1.0, RunId(1), ExitCause.FAILED, 0.0)
         )
-        gone.exits[RunId(44)] = {}
+        last.exits[RunId(44)] = {}
         with pytest.raises(StoreError, match=r"exit records without a RunExited in this batch: runs \[44\]"):
-            store.commit(other, gone)
-        gone.exits.clear()
-        store.commit(other, gone)
+            store.commit(other, last)
+        last.exits.clear()
+        store.commit(other, last)
         with pytest.raises(StoreError, match="there was a job 1 before"):
             store.commit(other, batch_of(other, submitted(1, 2.0)))
         with pytest.raises(StoreError, match="written under the policy 'tiresias-l', not 'fifo'"):
             store.load(a_controller("fifo").policy)
 
 
-def test_a_key_stands_for_one_submission(tmp_path: Path) -> None:
+def test_a_key_can_be_used_for_one_submission_only(tmp_path: Path) -> None:
     controller = a_controller()
     with a_store(tmp_path / "journal.db", controller) as store:
         batch = batch_of(controller, submitted(1), submitted(2))

@@ -1,7 +1,9 @@
-"""A journal of every released version opens, and what was in it is still there."""
+"""A journal of every released version opens, and its content is still there."""
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from importlib.resources import files
 from pathlib import Path
@@ -12,9 +14,10 @@ from store_worlds import a_controller, a_store, hand
 from tiresias.core import facts as f
 from tiresias.core.model import JobId, Phase, RunId
 from tiresias.store import Batch, Chosen, Reader, Store, StoreError, database
+from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, from_json
 
 V1 = Path(__file__).with_name("store_v1.sql")
-"""The schema as version 1 had it. Never edit it: it stands for the files that are out there."""
+"""The schema of version 1. Never edit it: it stands for the journals that were written with it."""
 
 V1_ROWS = """
 INSERT INTO facts VALUES (1,1,0,1000.5,'JobSubmitted',1,7,
@@ -27,6 +30,8 @@ INSERT INTO jobs VALUES (7,1,'{"id":7,"demand":{"gpus":2},"submitted_at":1000.5,
 INSERT INTO submissions VALUES (7,'{"command":["python","train.py"]}');
 INSERT INTO notes VALUES (7,'{"retries":1}');
 INSERT INTO runs VALUES (1,7,1,'[[0,3]]',1000.5,1003.25,NULL,NULL,0.0,1003.25,1.0,NULL,NULL);
+INSERT INTO history VALUES (0,6,'{"id":6,"demand":{"gpus":1},"submitted_at":900.0}','ann','','gpt',1,'FAILED',
+  900.0,901.0,960.0,1,0,59.0,59.0,50.0,'{"reason":"OutOfMemory"}');
 INSERT INTO nodes VALUES (0,'box','{"name":"box","gpus":4,"rack":""}',1);
 INSERT INTO meta VALUES (1,1003.25,3,2,2,8);
 INSERT INTO policy VALUES (1,'fifo','{}','packed','{}','null');
@@ -45,7 +50,7 @@ def a_journal_of_version_1(path: Path) -> None:
     connection.close()
 
 
-def test_version_1_opens_and_goes_on(tmp_path: Path) -> None:
+def test_version_1_opens_and_can_be_continued(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     a_journal_of_version_1(path)
     with Store.open(path) as store:
@@ -56,9 +61,17 @@ def test_version_1_opens_and_goes_on(tmp_path: Path) -> None:
         assert job.run is not None
         assert (job.run.started_at, job.run.allocation) == (1003.25, ((0, 3),))
         assert loaded.submissions == {7: {"command": ["python", "train.py"]}}
-        assert loaded.notes == {7: {"retries": 1}}
+        assert loaded.managed == {7: {"retries": 1}}
+        ended = store.job(JobId(6))
+        assert ended is not None
+        assert (ended.phase, ended.executed_s, ended.ending) == (
+            Phase.FAILED,
+            59.0,
+            {"reason": "OutOfMemory"},
+        )
+        assert [job.id for job in store.active()] == [7]
         assert loaded.state.ledger.free == 2
-        assert [type(stored.fact) for stored in store.story(JobId(7))] == [
+        assert [type(stored.fact) for stored in store.facts_of_job(JobId(7))] == [
             f.JobSubmitted,
             f.RunGranted,
             f.RunStarted,
@@ -71,12 +84,36 @@ def test_version_1_opens_and_goes_on(tmp_path: Path) -> None:
         assert store.commit(controller, batch) == 4
 
 
-def test_the_first_migration_is_what_version_1_was() -> None:
-    ours = files("tiresias.store").joinpath("schema", "0001_start.sql").read_text(encoding="utf-8")
-    assert ours == V1.read_text(encoding="utf-8"), "a released migration is never edited: add another one"
+def test_the_first_migration_makes_the_schema_of_version_1() -> None:
+    """Only the comments of a released migration may be edited."""
+    present = files("tiresias.store").joinpath("schema", "0001_start.sql").read_text(encoding="utf-8")
+    assert without_comments(present) == without_comments(V1.read_text(encoding="utf-8")), (
+        "add another migration"
+    )
 
 
-def test_a_migration_is_applied_whole_with_its_number(tmp_path: Path) -> None:
+def test_every_table_is_on_the_page_about_the_store(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/what-is-stored.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = set(re.findall(r"`(\w+)`", "".join(rows)))
+    with Store.open(tmp_path / "journal.db") as store:
+        tables = {name for (name,) in store._all("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert named == tables
+
+
+def test_a_base_of_version_1_gets_the_columns_that_were_added_since() -> None:
+    node, job = [0, "{}", 1], [7, "{}", "RUNNING", 0, 1, 0, None, None, 1.0, 0.0, 0.0, 0.0]
+    run = [1, 7, "[[0,3]]", 1.0, None, 0.0, 1.0, 1.0]
+    rows = from_json(json.dumps([1.0, 2, [node], [job], [run], ["fifo", "{}", "packed", "{}", "null"]]))
+    for columns, table in ((NODE_COLUMNS, rows.nodes), (JOB_COLUMNS, rows.jobs), (RUN_COLUMNS, rows.runs)):
+        assert len(table[0]) == len(columns.split(","))
+
+
+def without_comments(sql: str) -> list[str]:
+    return re.sub("--.*", "", sql).split()
+
+
+def test_a_migration_and_its_number_are_written_in_one_transaction(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     a_journal_of_version_1(path)
     connection = sqlite3.connect(path, isolation_level=None)
@@ -108,7 +145,7 @@ def test_a_reader_does_not_migrate(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         Reader(path)
 
 
-def test_a_new_journal_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_new_journal(tmp_path: Path) -> None:
     path = tmp_path / "new" / "journal.db"
     controller = a_controller()
     with Store.open(path) as store:

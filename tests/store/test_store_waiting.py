@@ -1,4 +1,4 @@
-"""A gang that waits for its place while the manager is started anew, compacts, or changes its placer."""
+"""A gang that the placer refuses, while the manager restarts, compacts, or changes its placer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GANG = JobId(9)
 
 
 class Scene:
-    """Two groups of two GPUs, one of each taken. A gang of two comes at 100 and may be refused for 60 s."""
+    """Two groups of two GPUs, one of each in use. A gang of two, submitted at 100, is refused for 60 s."""
 
     def __init__(self, path: Path):
         self.store = Store.open(path / "journal.db")
@@ -67,7 +67,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     made.store.close()
 
 
-def test_it_waits_its_time_and_not_longer(scene: Scene) -> None:
+def test_it_waits_as_long_as_the_placer_may_refuse_it(scene: Scene) -> None:
     scene.happens(f.TimerFired(159.0))
     assert not scene.runs
     scene.happens(f.TimerFired(160.0))
@@ -75,17 +75,17 @@ def test_it_waits_its_time_and_not_longer(scene: Scene) -> None:
     assert redecide(replay(scene.store)) is None
 
 
-def test_a_manager_that_is_started_anew_lets_it_wait_anew_and_so_does_the_replay(scene: Scene) -> None:
+def test_after_a_restart_the_wait_starts_from_zero_and_so_it_does_in_the_replay(scene: Scene) -> None:
     scene.restart()
     scene.happens(f.TimerFired(150.0))
     scene.happens(f.TimerFired(170.0))
-    assert not scene.runs, "since 150"
+    assert not scene.runs, "it waits since 150"
     scene.happens(f.TimerFired(210.0))
     assert scene.runs
     assert redecide(replay(scene.store)) is None
 
 
-def test_a_state_that_is_kept_whole_knows_since_when_it_waits(scene: Scene) -> None:
+def test_a_base_contains_since_when_it_waits(scene: Scene) -> None:
     scene.store.compact(200.0, state=scene.controller.state)
     assert replay(scene.store).since == scene.store.last_seq
     scene.happens(f.TimerFired(160.0))
@@ -93,7 +93,7 @@ def test_a_state_that_is_kept_whole_knows_since_when_it_waits(scene: Scene) -> N
     assert redecide(replay(scene.store)) is None
 
 
-def test_other_figures_do_not_let_it_wait_anew(scene: Scene) -> None:
+def test_new_options_of_the_placer_do_not_restart_the_wait(scene: Scene) -> None:
     scene.change(Chosen("fifo-skip", {}, "profile", {**CHOSEN.placer_options, "floor_s": "80"}))
     scene.happens(f.TimerFired(160.0))
     assert not scene.runs
@@ -104,11 +104,11 @@ def test_other_figures_do_not_let_it_wait_anew(scene: Scene) -> None:
 
 
 def test_a_run_that_has_ended_must_exit_in_the_same_step(scene: Scene) -> None:
-    with pytest.raises(StoreError, match="run 1 has ended, but not exited"):
+    with pytest.raises(StoreError, match="run 1 has a RunEnded but no RunExited"):
         scene.happens(f.RunEnded(200.0, RunId(1), 150.0))
 
 
-def test_a_restart_and_other_figures_at_once(scene: Scene) -> None:
+def test_a_restart_together_with_new_options_of_the_placer(scene: Scene) -> None:
     scene.restart()
     scene.change(Chosen("fifo-skip", {}, "profile", {**CHOSEN.placer_options, "floor_s": "80"}))
     scene.happens(f.TimerFired(150.0))

@@ -1,6 +1,6 @@
-"""What answers look like, and how they are written: by pydantic, from the manager's own values.
+"""The shapes of answers, and how they are written as JSON: by Pydantic, from the manager's own values.
 
-Lists of ten thousand jobs are written at once, without a copy in between.
+A list of ten thousand jobs is written in one step, without a copy in between.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Ids:
 @dataclass(slots=True)
 class Jobs:
     jobs: list[JobSummary]
-    next: int | None  # the cursor of the next page; null: this is the last
+    next: int | None  # the cursor of the next page; null on the last one
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Runs:
 @dataclass(slots=True)
 class Events:
     events: list[EventReport]
-    next: int | None  # `since` of the next page; null: there is no more yet
+    next: int | None  # `since` of the next page; null if there is no more yet
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class Tokens:
 @dataclass(slots=True)
 class NewToken:
     name: str
-    token: str  # told this once only
+    token: str  # shown only in this answer
 
 
 @dataclass(slots=True)
@@ -117,11 +117,11 @@ class Health:
     status: str
 
 
-_writers: dict[type, TypeAdapter[Any]] = {}  # making one takes longer than using it
+_writers: dict[type, TypeAdapter[Any]] = {}  # creating one takes longer than using it
 
 
 def as_json(value: Any) -> bytes:
-    """A report as JSON; numbers that are not finite are null."""
+    """The value as JSON; numbers that are not finite become null."""
     kind = type(value)
     if kind not in _writers:
         _writers[kind] = TypeAdapter(kind)

@@ -1,7 +1,7 @@
-"""The HTTP API as an application: routes, errors, figures. It decides nothing; it asks the manager.
+"""The HTTP API as an application: routes, errors, metrics. All decisions are made by the manager.
 
-Rules: every endpoint is a coroutine on the manager's own thread, so nothing here may wait for anything but
-the service and the caller. What an endpoint answers after a change is durable.
+Rules: every endpoint is a coroutine on the manager's own thread, so nothing here may block it or wait for
+anything but the service and the caller. When a change is answered, it is durable.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ MODULES = (metrics, jobs, logs, events, nodes, policy, usage, tokens, system)
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorReport, "description": text}
     for code, text in {
-        401: "no token, or one that is not known",
+        401: "there is no token, or it is not known",
         403: "the caller may not do this",
-        404: "there is no such thing",
-        409: "it contradicts what is",
-        422: "the request makes no sense, or can never be met here",
-        503: "not now; nothing was lost",
+        404: "there is no such job, node, token or route",
+        409: "the request contradicts the present state",
+        422: "the request is invalid, or can never be met here",
+        503: "not possible at present; nothing was lost",
     }.items()
 }
 
 
 def create_app(service: Service, fatal: Callable[[Exception], None] | None = None) -> FastAPI:
-    """The application over one manager; `fatal` ends it when its State cannot be trusted any more."""
+    """The application of one manager; `fatal` ends the manager when its State cannot be trusted any more."""
     app = FastAPI(
         title="Tiresias", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
     )

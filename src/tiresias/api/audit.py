@@ -1,7 +1,7 @@
-"""Who changed what, in the manager's log: a line for each request that may change something.
+"""The audit log: one line in the manager's log per request that may change something, with its user.
 
-Paths are logged as they were sent, encoded, and bodies never, so that nobody can write lines of their own and
-no secret is in any.
+Paths are logged in their encoded form and bodies are never logged, so that no caller can forge a line and no
+secret is in one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No request may fill the manager's memory."""
+"""A limit for the size of requests, so that none can fill the manager's memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOO_LARGE = f"the request is larger than {LARGEST_BODY_BYTES} bytes; send it in 
 
 
 class Bounded:
-    """Refuses bodies that are too large, announced or not."""
+    """Refuses bodies that are too large, whether their length is announced or not."""
 
     def __init__(self, app: ASGIApp, largest: int = LARGEST_BODY_BYTES):
         self._app = app

@@ -1,8 +1,8 @@
-"""Who asks: known by the credentials of a Unix socket, or by a token.
+"""The caller of a request, identified by the credentials of a Unix socket or by a token.
 
-Rules: the manager's own user and root are admins; everybody else who may open the socket is a user. Over
-TCP nobody is known without a token. A manager that runs as root starts runs as their submitter and as
-nobody else, so there a submitter needs an account on this machine.
+Rules: the manager's own user and root are admins; all others that may open the socket are users. TCP requires
+a token. A manager that runs as root starts each run under the account of its submitter, so there a
+submitter needs an account on this machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tiresias.live.errors import Denied
 from tiresias.live.submission import Caller
 
 ADMIN = "admin"
-ACCOUNTS_KEPT_S = 60.0  # a directory service may be slow, and a new member of a group is in no hurry
+ACCOUNTS_KEPT_S = 60.0  # a directory service may be slow; a change of groups may take effect this late
 
 
 class Accounts:
-    """The machine's accounts, each looked up once a minute at most."""
+    """The machine's accounts, each looked up at most once per minute."""
 
     def __init__(self) -> None:
         self._by_uid: dict[int, tuple[float, Identity | None]] = {}
@@ -61,7 +61,7 @@ def _identity(found: pwd.struct_passwd) -> Identity:
 
 
 def runs_as_submitter() -> bool:
-    """Only root can start processes as somebody else."""
+    """Whether runs are started under the account of their submitter, which only root can do."""
     return os.geteuid() == 0
 
 
@@ -80,12 +80,12 @@ def caller_of_token(header: str | None, state: State) -> Caller:
     kind, _, token = (header or "").partition(" ")
     if kind.lower() != "bearer" or not token.strip():
         raise Unauthenticated(
-            "no token; send one as `Authorization: Bearer TOKEN` (`tir token create` makes one),"
-            " or use the manager's Unix socket"
+            "the request has no token; send one as `Authorization: Bearer TOKEN` (`tir token create` makes"
+            " one), or use the manager's Unix socket"
         )
     found = state.manager.store.token(token.strip())
     if found is None:
-        raise Unauthenticated("this token is not known; it may have been revoked: ask for another")
+        raise Unauthenticated("this token is not known, it may have been revoked; ask an admin for another")
     identity = of_name(found.user) if runs_as_submitter() else None
     return Caller(found.user, found.role == ADMIN, identity)
 
@@ -103,7 +103,7 @@ async def get_caller(request: Request) -> Caller:
 
 async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
     if not caller.is_admin:
-        raise Denied(f"only an admin may do this, and {caller.user} is none; ask one")
+        raise Denied(f"only an admin may do this, and {caller.user} is not one; ask an admin")
     return caller
 
 
@@ -112,10 +112,10 @@ Admin = Annotated[Caller, Depends(get_admin)]
 
 
 def must_have_account(caller: Caller) -> None:
-    """Before a submission: as root, only runs of somebody are started."""
+    """Refuse submissions without an account where runs are started under that of their submitter."""
     if runs_as_submitter() and caller.identity is None:
         raise Denied(
-            f"the user {caller.user!r} has no account on this machine, and the manager runs as root, which"
-            " starts runs only as their submitters; make a token for an account, or run the manager as"
+            f"the user {caller.user!r} has no account on this machine, and a manager that runs as root starts"
+            " runs under the accounts of their submitters; use a token of an account, or run the manager as"
             " another user"
         )

@@ -1,4 +1,4 @@
-"""The Python client: what the command line uses, and your scripts can.
+"""The Python client, for the command line and for scripts.
 
     from tiresias.api.client import Client
 
@@ -8,8 +8,8 @@
         print(chunk.text, end="")
 
 Answers are plain values, as docs/reference/http-api.md describes them. A refusal is an ApiError. A request
-that may safely be sent twice is sent again when the connection breaks; a submission always may, because it
-carries an idempotency key. Streams reconnect by themselves and go on where they were.
+that may safely be sent twice is sent again when the connection breaks; this includes submissions, because
+they carry an idempotency key. Streams reconnect by themselves and continue where they were.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tiresias.api.transport import Address, ApiError, Broken, Reply, Transport, 
 
 __all__ = ["ApiError", "Client", "LogChunk", "Unreachable"]
 
-RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted is back within these
-MOST_JOBS = 10_000  # on a page: all active jobs on one, where that can be
+RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted answers again within this time
+MOST_JOBS = 10_000  # on a page, so that all active jobs are on one if possible
 STREAM_PATIENCE_S = 60.0  # how long a stream tries to reconnect
-SHORTEST_WAIT_S = 0.05  # before it does; doubles while nothing comes
-SILENCE_S = 4 * sse.HEARTBEAT_S  # of a stream that must have lost its manager
+SHORTEST_WAIT_S = 0.05  # before it reconnects; doubles while that fails
+SILENCE_S = 4 * sse.HEARTBEAT_S  # after which a stream must have lost its manager
 
 Value = dict[str, Any]
 Ref = int | str  # a job's id or its name
@@ -42,7 +42,7 @@ Ref = int | str  # a job's id or its name
 
 @dataclass(slots=True, frozen=True)
 class LogChunk:
-    """A piece of a run's output; `offset` is the byte in that run's log after it."""
+    """A piece of a run's output; `offset` is the position after it in that run's log, in bytes."""
 
     run: int
     offset: int
@@ -54,7 +54,7 @@ class LogChunk:
 
 
 class Client:
-    """Talks to one manager: that of `home`, or the one at `url` with a token."""
+    """A client of one manager: that of `home`, or the one at `url` with a token."""
 
     def __init__(
         self,
@@ -84,27 +84,27 @@ class Client:
     # --- jobs ------------------------------------------------------------------------------------------
 
     def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
-        """Submit one job or several, all or none; their ids. The same key never submits twice."""
+        """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
         body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         ids: list[int] = self._again("POST", "/api/v1/jobs", body, headers).value()["ids"]
         return ids
 
     def dry_run(self, job: Value) -> Value:
-        """Where the job would run now, and whom it would displace."""
+        """Where the job would run now, and which jobs it would displace."""
         return self._value("POST", "/api/v1/jobs/dry-run", job)
 
     def jobs(self, all: bool = False, user: str | None = None, phase: str | None = None) -> Iterator[Value]:
-        """Active jobs in the order in which they are served; with `all` then the ended ones, latest first."""
+        """Active jobs in the order in which they are served; with `all` also ended jobs, the latest first."""
         query = {"all": str(all).lower(), "user": user, "phase": phase}
-        query["limit"] = None if all else str(MOST_JOBS)  # a page of ended ones holds the manager up
+        query["limit"] = None if all else str(MOST_JOBS)  # a large page of ended jobs would block the manager
         yield from self._pages("/api/v1/jobs", "jobs", query)
 
     def job(self, ref: Ref) -> Value:
         return self._value("GET", _job(ref))
 
     def why(self, ref: Ref) -> Value:
-        """Why it is where it is: the one reason, its evidence, the next step."""
+        """Why the job waits, runs or has ended: the reason, its evidence, the next step."""
         return self._value("GET", _job(ref, "why"))
 
     def runs(self, ref: Ref) -> list[Value]:
@@ -112,7 +112,7 @@ class Client:
         return runs
 
     def job_events(self, ref: Ref) -> list[Value]:
-        """The story of one job."""
+        """The events of one job."""
         events: list[Value] = self._value("GET", _job(ref, "events"))["events"]
         return events
 
@@ -129,13 +129,13 @@ class Client:
         return self._once("POST", _job(ref, "requeue")).value()  # type: ignore[no-any-return]
 
     def change(self, ref: Ref, **changes: Any) -> Value:
-        """Change priority, name, tenant, time_limit_s, retries or grace_s."""
+        """Change options of a job, such as priority, time_limit_s or retries."""
         return self._value("PATCH", _job(ref), changes)
 
     # --- output and events -----------------------------------------------------------------------------
 
     def logs(self, ref: Ref, run: int | None = None, worker: int = 0, offset: int = 0) -> bytes:
-        """The output of a worker of a run (the latest by default) as far as it is there."""
+        """The output so far of one worker of a run, by default the latest."""
         parts: list[bytes] = []
         while True:
             query = _query({"run": run, "worker": worker, "offset": offset})
@@ -147,17 +147,17 @@ class Client:
             offset = int(reply.headers["X-Offset"])
 
     def follow_logs(self, ref: Ref, run: int | None = None, worker: int = 0) -> Iterator[LogChunk]:
-        """The output of a run and of those after it, until the job has ended."""
+        """The output of a run and of the runs after it, until the job has ended."""
         target = _job(ref, "logs") + _query({"run": run, "worker": worker, "follow": "true"})
         for event in self._events(target):
             if event.name == "end":
                 return
-            told = event.value()
-            data = base64.b64decode(told["base64"]) if "base64" in told else told["text"].encode()
-            yield LogChunk(told["run"], told["offset"], data)
+            piece = event.value()
+            data = base64.b64decode(piece["base64"]) if "base64" in piece else piece["text"].encode()
+            yield LogChunk(piece["run"], piece["offset"], data)
 
     def events(self, since: int = 0, follow: bool = False) -> Iterator[Value]:
-        """What happened after the event number `since`; with `follow` also what happens from now on."""
+        """The events after number `since`; with `follow` also those that are still to come."""
         if follow:
             target = "/api/v1/events" + _query({"since": since, "follow": "true"})
             yield from (event.value() for event in self._events(target))
@@ -175,7 +175,7 @@ class Client:
         return self._value("GET", "/api/v1/status")
 
     def whoami(self) -> Value:
-        """As whom the manager knows this client: user and role."""
+        """The user and the role under which the manager knows this client."""
         return self._value("GET", "/api/v1/whoami")
 
     def nodes(self) -> list[Value]:
@@ -183,7 +183,7 @@ class Client:
         return nodes
 
     def drain(self, what: str, reason: str = "") -> Value:
-        """Take a node, or one GPU as `node:index`, out of service; what runs there goes on."""
+        """Take a node, or one GPU as `node:index`, out of service; runs on it continue."""
         return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", {"reason": reason})
 
     def undrain(self, what: str) -> Value:
@@ -205,7 +205,7 @@ class Client:
         return self._value("PUT", "/api/v1/policy", body)
 
     def limits(self) -> Value:
-        """The limits by user; `*` is everybody else's."""
+        """The limits by user; `*` stands for all users without limits of their own."""
         limits: Value = self._value("GET", "/api/v1/limits")["limits"]
         return limits
 
@@ -226,15 +226,15 @@ class Client:
         return rows
 
     def history(self) -> Iterator[Value]:
-        """A row for each job that has ended, for a trace."""
-        yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # a page holds the manager up
+        """One row per ended job, for a trace."""
+        yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # more would block the manager
 
     def tokens(self) -> list[Value]:
         tokens: list[Value] = self._value("GET", "/api/v1/tokens")["tokens"]
         return tokens
 
     def create_token(self, name: str, user: str, role: str = "user") -> str:
-        """A new token. It is told this once only."""
+        """Create a token. Only this answer contains it."""
         body = {"name": name, "user": user, "role": role}
         token: str = self._once("POST", "/api/v1/tokens", body).value()["token"]
         return token
@@ -243,7 +243,7 @@ class Client:
         self._once("DELETE", f"/api/v1/tokens/{_quoted(name)}")
 
     def shutdown(self, stop_jobs: bool = False) -> None:
-        """End the manager; its runs go on unless `stop_jobs`."""
+        """End the manager; its runs continue unless `stop_jobs` is set."""
         self._once("POST", "/api/v1/shutdown", {"stop_jobs": stop_jobs})
 
     # --- how -------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Client:
     def _again(
         self, method: str, target: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        """For what may be carried out twice: asked again when the connection breaks."""
+        """A request that may be carried out twice; it is sent again when the connection breaks."""
         was_there = False
         for wait_s in RETRY_WAITS_S:
             try:
@@ -281,16 +281,16 @@ class Client:
                 return
 
     def _events(self, target: str) -> Iterator[sse.Event]:
-        """The events of a stream; it is opened again, at the same place, as often as it breaks."""
+        """The events of a stream; it is opened again at the same position whenever it breaks."""
         headers = {"Accept": sse.MEDIA_TYPE}
         was_there = False
         lost_at: float | None = None
         wait_s = SHORTEST_WAIT_S
         while True:
             try:
-                with self._transport.stream(target, headers, SILENCE_S) as (told, lines):
-                    if "X-Job" in told:  # a name may be another job's next time
-                        target = _job(told["X-Job"], "logs") + "?" + target.partition("?")[2]
+                with self._transport.stream(target, headers, SILENCE_S) as (received, lines):
+                    if "X-Job" in received:  # the next time, the name may be that of another job
+                        target = _job(received["X-Job"], "logs") + "?" + target.partition("?")[2]
                     for event in sse.read(lines):
                         lost_at, wait_s = None, SHORTEST_WAIT_S
                         headers["Last-Event-ID"] = event.id or headers.get("Last-Event-ID", "")
@@ -302,13 +302,13 @@ class Client:
                 if not was_there and not isinstance(error, Broken):
                     raise
             except ApiError as error:
-                if error.status != 503:  # a manager that shuts down says so
+                if error.status != 503:  # the answer of a manager that shuts down
                     raise
             was_there = True
             lost_at = lost_at or time.monotonic()
             if time.monotonic() - lost_at > STREAM_PATIENCE_S:
-                where = self._transport.address
-                raise Unreachable(f"no manager has answered for {STREAM_PATIENCE_S:g} s at {where}")
+                silent = f"no manager has answered at {self._transport.address} for {STREAM_PATIENCE_S:g} s"
+                raise Unreachable(f"{silent}; see `tir doctor`")
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, 1.0)
 

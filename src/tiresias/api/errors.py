@@ -1,8 +1,8 @@
-"""What goes wrong, as answers: always `{"error": {"code", "message"}}`.
+"""Errors as answers: always `{"error": {"code", "message"}}`.
 
-Rules: a message names the value, the place and the next step, but never a value of an environment. What is
-our own fault is a 500 with a pointer to the log. If it happened inside the manager while something was being
-changed, it also ends the manager: what it would do next cannot be trusted, and what it has stored can.
+Rules: a message names the value, where it was given and the next step, but never a value of an environment. A
+bug in Tiresias is a 500 that points to the log. If it happened inside the manager during a change, it also
+ends the manager: its State can no longer be trusted, and what it has stored can.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from tiresias.api.state import state_of
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Refused, Unavailable
+from tiresias.spec.job import shown
 from tiresias.store import StoreError
 
 INSIDE = ("tiresias.live.", "tiresias.core.", "tiresias.store.")
@@ -29,11 +30,10 @@ STATUSES: dict[type[Refused], int] = {
     Conflict: 409,
     Unavailable: 503,
 }
-SHOWN = 80  # characters of a wrong value
 
 
 class Unauthenticated(Denied):
-    """Nobody knows who asks."""
+    """The caller is not known."""
 
 
 STATUSES[Unauthenticated] = 401
@@ -49,7 +49,7 @@ def refused(problem: Refused) -> JSONResponse:
 
 
 def handle(app: FastAPI) -> None:
-    """Make every error of the application an answer of ours."""
+    """Turn every error of the application into an answer."""
     handlers: dict[Any, Callable[[Request, Any], Awaitable[JSONResponse]]] = {
         Refused: _refused,
         StoreError: _store,
@@ -70,16 +70,17 @@ async def _store(_: Request, problem: StoreError) -> JSONResponse:
 
 
 async def _invalid(_: Request, problem: RequestValidationError) -> JSONResponse:
-    return error(422, Invalid.code, "; ".join(_told(each) for each in problem.errors()[:5]))
+    return error(422, Invalid.code, "; ".join(_sentence(each) for each in problem.errors()[:5]))
 
 
 async def _http(request: Request, problem: HTTPException) -> JSONResponse:
     if problem.status_code == 404:
         where = f"{request.method} {request.url.path}"
-        return error(404, NotFound.code, f"there is nothing at {where}; /openapi.json has what there is")
+        return error(404, NotFound.code, f"there is no route {where}; /openapi.json lists them")
     if problem.status_code == 405:
         where = f"{request.method} {request.url.path}"
-        answer = error(405, Invalid.code, f"{where} is not possible; /openapi.json has what is")
+        text = f"{where}: the route does not have this method; /openapi.json lists those it has"
+        answer = error(405, Invalid.code, text)
         answer.headers.update(problem.headers or {})
         return answer
     return error(problem.status_code, Invalid.code, str(problem.detail))
@@ -88,26 +89,24 @@ async def _http(request: Request, problem: HTTPException) -> JSONResponse:
 async def _bug(request: Request, problem: Exception) -> JSONResponse:
     if request.method != "GET" and was_inside(problem):
         state_of(request).fatal(problem)
-    text = f"this is a bug of ours ({type(problem).__name__}); the manager's log has more"
+    text = f"this is a bug in Tiresias ({type(problem).__name__}); the manager's log has the details"
     return error(500, "internal", text)
 
 
 def was_inside(problem: Exception) -> bool:
-    """Whether it went wrong in the manager itself, and not while an answer was written."""
+    """Whether the error happened in the manager itself, and not while an answer was written."""
     frames = traceback.walk_tb(problem.__traceback__)
     return any(frame.f_globals.get("__name__", "").startswith(INSIDE) for frame, _ in frames)
 
 
-def _told(problem: Any) -> str:
-    """One thing that is wrong with a request, without what must not be repeated."""
+def _sentence(problem: Any) -> str:
+    """One error in a request, without values that must not be repeated."""
     place: Sequence[str | int] = [part for part in problem["loc"] if part not in ("body", "one", "several")]
     if place and place[0] in ("query", "path", "header"):
         place = place[1:]
-    if "env" in place:  # not even the names: one that is wrong may be a value in the wrong place
+    if "env" in place:  # not even the names: a wrong name may be a secret that was put there by mistake
         place = place[: place.index("env") + 1]
     where = ".".join(str(part) for part in place)
     text = str(problem["msg"]).removeprefix("Value error, ")
-    value = problem.get("input")
-    is_shown = "env" not in place and isinstance(value, str | int | float | bool)
-    shown = f" (is {repr(value)[:SHOWN]})" if is_shown else ""
-    return f"{where}: {text}{shown}" if where else f"{text}{shown}"
+    text += shown("env" if "env" in place else where, problem.get("input"))
+    return f"{where}: {text}" if where else text

@@ -1,4 +1,4 @@
-"""What happened: the journal for people, page by page or as it grows."""
+"""Events: the facts of the journal for people, page by page or as a stream."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fastapi import APIRouter, Header, Query, Response
 from tiresias.api import sse
 from tiresias.api.answers import Events, answer, as_json
 from tiresias.api.callers import AnyCaller
-from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller
+from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
 PAGE = 500
-Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last event already known")]
+Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last known event")]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
 
 
@@ -31,7 +31,7 @@ async def events(
     follow: bool = False,
     last_id: LastId = None,
 ) -> Response:
-    """The events after number `since`. With `follow` as server-sent events, for as long as one listens."""
+    """The events after number `since`; with `follow` as server-sent events, without an end."""
     if follow:
         return stream(_followed(shared, caller, since if not last_id else _number(last_id)))
     found = shared.manager.queries.events(caller, since, limit)
@@ -40,21 +40,21 @@ async def events(
 
 def _number(last_id: str) -> int:
     if not last_id.isdecimal() or int(last_id) > LARGEST_ID:
-        raise Invalid(f"Last-Event-ID: {last_id!r} is no event's number")
+        raise Invalid(f"Last-Event-ID: {last_id!r} is not the number of an event; send one, or leave it out")
     return int(last_id)
 
 
 async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[bytes]:
     """Every event after `since`, once and in order."""
     waiting = Waiting(shared)
-    yield sse.place(str(since))
+    yield sse.position(str(since))
     while not waiting.is_closing:
         last_seq = waiting.last_seq()
         page = shared.manager.queries.events(caller, since, PAGE)
         if page:
             yield b"".join(sse.event("event", as_json(each), str(each.seq)) for each in page)
-            waiting.told()
+            waiting.has_sent()
             since = page[-1].seq
         else:
-            since = max(since, last_seq)  # what was between has left the journal
+            since = max(since, last_seq)  # the facts between are no longer in the journal
             yield await waiting.wait(since, sse.HEARTBEAT_S)

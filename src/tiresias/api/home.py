@@ -1,4 +1,4 @@
-"""Where a manager is found: the files of its home that outsiders look at. Standard library only."""
+"""Where a manager is found: the files of its home that other programs read. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SOCKET = "manager.sock"
 ABOUT = "manager.json"  # {"pid", "start", "socket", "url"} of the manager that answers
 OPTIONS = "options.json"  # what the manager was started with
 LOG = "manager.log"
-LONGEST_SOCKET_NAME = 107  # bytes that the kernel takes
+LONGEST_SOCKET_NAME = 107  # bytes; the kernel's limit
 
 
 def default_home() -> Path:
@@ -21,7 +21,7 @@ def default_home() -> Path:
 
 @contextmanager
 def short_name(socket: Path) -> Iterator[str]:
-    """A name of the socket that is short enough for the kernel, however deep the home lies."""
+    """A name of the socket that is short enough for the kernel, however long the path of the home is."""
     if len(os.fsencode(socket)) <= LONGEST_SOCKET_NAME:
         yield str(socket)
         return

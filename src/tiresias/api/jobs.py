@@ -1,4 +1,4 @@
-"""Jobs: submitted, looked at, changed, ended."""
+"""Jobs: submitting, reading, changing and cancelling them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,22 @@ from fastapi import APIRouter, Header, Path, Query, Response
 
 from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
 from tiresias.api.callers import AnyCaller, must_have_account
-from tiresias.api.models import (
-    LARGEST_ID,
-    MOST_JOBS,
-    ChangeBody,
-    JobBody,
-    SubmitBody,
-    submissions,
-)
+from tiresias.api.models import ChangeBody, JobBody, SubmitBody, submissions
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.errors import Invalid
 from tiresias.live.reports import DryRun, JobDetail, JobSummary, WhyReport
 from tiresias.live.submission import Caller, Submission
+from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX)
-Ref = Annotated[str, Path(description="a job's id or its name", max_length=200)]
+Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
 Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
         max_length=200,
-        description="the same key with the same body submits once and gives the same ids",
+        description="the same key with the same body submits once and returns the same ids",
     ),
 ]
 
@@ -42,13 +36,13 @@ def _submissions(body: JobBody) -> list[Submission]:
 
 @router.post("/jobs", status_code=201, response_model=Ids)
 async def submit(body: SubmitBody, caller: AnyCaller, shared: Shared, key: Key = None) -> Response:
-    """Submit one job or several, all or none. When the ids are there, the jobs are safe on disk."""
+    """Submit one job or several, all or none. When the answer arrives, the jobs are on disk."""
     must_have_account(caller)
     bodies = [body] if isinstance(body, JobBody) else body.jobs
     wanted = [each for one in bodies for each in _submissions(one)]
     if len(wanted) > MOST_JOBS:
-        raise Invalid(f"{len(wanted)} jobs in one request; at most {MOST_JOBS}: send several requests")
-    digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+        raise Invalid(f"{len(wanted)} jobs in one request; send at most {MOST_JOBS} per request")
+    digest = hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()
     ids = shared.manager.requests.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
     return answer(Ids(list(ids)), 201)
@@ -56,7 +50,7 @@ async def submit(body: SubmitBody, caller: AnyCaller, shared: Shared, key: Key =
 
 @router.post("/jobs/dry-run", response_model=DryRun)
 async def dry_run(body: JobBody, caller: AnyCaller, shared: Shared) -> Response:
-    """What would happen to this job now. Of an array the first is looked at."""
+    """What would happen to this job if it were submitted now; for an array, to its first job."""
     return answer(shared.manager.requests.dry_run(caller, _submissions(body)[0]))
 
 
@@ -64,13 +58,13 @@ async def dry_run(body: JobBody, caller: AnyCaller, shared: Shared) -> Response:
 async def jobs(
     caller: AnyCaller,
     shared: Shared,
-    ended: Annotated[bool, Query(alias="all", description="also those that have ended")] = False,
+    ended: Annotated[bool, Query(alias="all", description="ended jobs as well")] = False,
     user: Annotated[str | None, Query(max_length=200)] = None,
-    phase: Annotated[str, Query(description="one phase or several, with commas", max_length=200)] = "",
+    phase: Annotated[str, Query(description="phases, separated by commas", max_length=200)] = "",
     limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 1000,
     cursor: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
 ) -> Response:
-    """Active jobs in the order in which they are served, then the ended ones, latest first."""
+    """Active jobs in the order in which they are served, then the ended ones, the latest first."""
     phases = [_phase(word) for word in phase.split(",") if word]
     found, after = shared.manager.queries.summaries(
         caller, ended=ended, user=user, phases=phases, limit=limit, cursor=cursor
@@ -82,30 +76,30 @@ def _phase(word: str) -> Phase:
     try:
         return Phase(word.strip().upper())
     except ValueError:
-        raise Invalid(f"phase: there is no phase {word!r}; there are {', '.join(Phase)}") from None
+        raise Invalid(f"phase: there is no phase {word!r}; choose from {', '.join(Phase)}") from None
 
 
 @router.get("/jobs/{ref}", response_model=JobDetail)
 async def job(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Everything about one job but the values of its environment."""
+    """Everything about one job except the values of its environment."""
     return answer(shared.manager.queries.detail(caller, shared.manager.queries.find(caller, ref)))
 
 
 @router.get("/jobs/{ref}/why", response_model=WhyReport)
 async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """The one reason why it is where it is, with evidence and the next step."""
+    """The reason why a job waits, runs or has ended, with evidence and the next step."""
     return answer(shared.manager.queries.why(caller, shared.manager.queries.find(caller, ref)))
 
 
 @router.get("/jobs/{ref}/runs", response_model=Runs)
 async def runs(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Its runs, the first first."""
+    """The runs of a job, in order."""
     return answer(Runs(shared.manager.queries.runs(caller, shared.manager.queries.find(caller, ref))))
 
 
 @router.patch("/jobs/{ref}", response_model=JobSummary)
 async def change(ref: Ref, body: ChangeBody, caller: AnyCaller, shared: Shared) -> Response:
-    """Change what the body names."""
+    """Change the options that the body names."""
     id = shared.manager.queries.find(caller, ref)
     shared.manager.requests.change(caller, id, body.changes())
     return await _changed(id, caller, shared)
@@ -113,7 +107,7 @@ async def change(ref: Ref, body: ChangeBody, caller: AnyCaller, shared: Shared) 
 
 @router.post("/jobs/{ref}/cancel", response_model=JobSummary)
 async def cancel(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """End it. What runs is told to stop and has its grace to do so."""
+    """Cancel a job. Its run is signalled to stop and has its grace time to do so."""
     id = shared.manager.queries.find(caller, ref)
     shared.manager.requests.cancel(caller, id)
     return await _changed(id, caller, shared)
@@ -121,7 +115,7 @@ async def cancel(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
 
 @router.post("/jobs/{ref}/hold", response_model=JobSummary)
 async def hold(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Let it not start until it is released."""
+    """Put a job on hold: it does not run until it is released."""
     id = shared.manager.queries.find(caller, ref)
     shared.manager.requests.hold(caller, id)
     return await _changed(id, caller, shared)
@@ -129,7 +123,7 @@ async def hold(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
 
 @router.post("/jobs/{ref}/release", response_model=JobSummary)
 async def release(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Let it start again."""
+    """Let a job that is on hold run again."""
     id = shared.manager.queries.find(caller, ref)
     shared.manager.requests.release(caller, id)
     return await _changed(id, caller, shared)
@@ -137,7 +131,7 @@ async def release(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
 
 @router.post("/jobs/{ref}/requeue", response_model=JobSummary)
 async def requeue(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Stop its run and let it wait for another."""
+    """Stop the run of a job and put the job back in the queue."""
     id = shared.manager.queries.find(caller, ref)
     shared.manager.requests.requeue(caller, id)
     return await _changed(id, caller, shared)
@@ -150,7 +144,6 @@ async def _changed(id: JobId, caller: Caller, shared: State) -> Response:
 
 @router.get("/jobs/{ref}/events", response_model=Events)
 async def events(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Its story; of a job that ended long ago only its runs are kept."""
-    return answer(
-        Events(shared.manager.queries.story(caller, shared.manager.queries.find(caller, ref)), None)
-    )
+    """The events of one job; of a job that ended long ago only its runs are kept."""
+    queries = shared.manager.queries
+    return answer(Events(queries.story(caller, queries.find(caller, ref)), None))

@@ -1,4 +1,4 @@
-"""What a run's workers wrote: as bytes, or as a stream that goes on with the next run until the job ends."""
+"""The output of workers: as bytes, or as a stream that continues with the next run until the job ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tiresias.api import sse
 from tiresias.api.callers import AnyCaller
 from tiresias.api.jobs import Ref
 from tiresias.api.logtext import Piece, as_json, read_piece, read_text
-from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.core.model import JobId
@@ -20,12 +19,13 @@ from tiresias.live.errors import Invalid, NotFound
 from tiresias.live.queries import LogFile
 from tiresias.live.reports import JobSummary
 from tiresias.live.submission import Caller
+from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
 LARGEST_PART_BYTES = 8 * 1024 * 1024
-LONGEST_WAIT_S = 0.5  # between two looks at a log that grows
+LONGEST_WAIT_S = 0.5  # between two reads of a log that grows
 
-Run = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="a run's number; by default the latest")]
+Run = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="number of a run; by default the latest")]
 Worker = Annotated[int, Query(ge=0, le=1_000_000)]
 Offset = Annotated[int, Query(ge=0, le=LARGEST_ID, description="bytes to leave out at the beginning")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PART_BYTES)]
@@ -49,7 +49,7 @@ async def logs(
     headers = {"X-Job": str(id)}
     if follow:
         if last_id:
-            run, offset = _place(last_id)
+            run, offset = _position(last_id)
         run = _begin(shared, caller, id, run, worker)
         return stream(_followed(shared, caller, id, worker, run, offset), headers)
     log = shared.manager.queries.log_file(caller, id, run, worker)
@@ -59,16 +59,16 @@ async def logs(
     return Response(piece.data, headers=headers, media_type="text/plain")
 
 
-def _place(last_id: str) -> tuple[int, int]:
+def _position(last_id: str) -> tuple[int, int]:
     run, _, offset = last_id.partition(":")
     are_numbers = run.isdecimal() and offset.isdecimal()
     if not are_numbers or not 1 <= int(run) <= LARGEST_ID or int(offset) > LARGEST_ID:
-        raise Invalid(f"Last-Event-ID: {last_id!r} is not RUN:OFFSET, as this stream's events have it")
+        raise Invalid(f"Last-Event-ID: {last_id!r} is not RUN:OFFSET; send the last event's id, or none")
     return int(run), int(offset)
 
 
 def _begin(shared: State, caller: Caller, id: JobId, run: int | None, worker: int) -> int:
-    """The run to begin with; a job that has not run yet will begin with its first."""
+    """The run to begin with; for a job that has not run yet it is the first."""
     try:
         return shared.manager.queries.log_file(caller, id, run, worker).run
     except NotFound:
@@ -80,12 +80,12 @@ def _begin(shared: State, caller: Caller, id: JobId, run: int | None, worker: in
 async def _followed(
     shared: State, caller: Caller, id: JobId, worker: int, run: int, offset: int
 ) -> AsyncIterator[bytes]:
-    """Everything written from here on, in order and once.
+    """All output from here on, in order and once.
 
-    Whether a run is over is asked before its log is read: what is not in the log then never will be.
+    Whether a run is over is asked before its log is read: what is not in the log then will never be.
     """
     waiting = Waiting(shared)
-    yield sse.place(f"{run}:{offset}")
+    yield sse.position(f"{run}:{offset}")
     while not waiting.is_closing:
         seen = waiting.last_seq()
         log = _log_of(shared, caller, id, run, worker)
@@ -93,10 +93,10 @@ async def _followed(
         if piece.data:
             offset = piece.offset
             yield sse.event("log", as_json(run, piece), f"{run}:{offset}")
-            waiting.told()
+            waiting.has_sent()
         elif log is not None and log.is_over and log.next_run is not None:
             run, offset = log.next_run, 0
-            yield sse.place(f"{run}:{offset}")
+            yield sse.position(f"{run}:{offset}")
         elif log is None or log.is_over:
             job = shared.manager.queries.summary(caller, id)
             if job.finished_at is not None:
@@ -108,7 +108,7 @@ async def _followed(
 
 
 def _log_of(shared: State, caller: Caller, id: JobId, run: int, worker: int) -> LogFile | None:
-    """None: the run is not there yet."""
+    """The log of a run, or None if the run has not started yet."""
     try:
         return shared.manager.queries.log_file(caller, id, run, worker)
     except NotFound:

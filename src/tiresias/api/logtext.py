@@ -1,7 +1,7 @@
 """Reading a log that may still grow, in pieces that end between characters. Offsets are bytes.
 
-The files lie in run directories. They are opened without following links, so that nobody can make the
-manager read something else for them.
+The files are in run directories, which belong to users. They are opened without following links, so that no
+user can make the manager read another file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Piece:
 
 
 def read_piece(path: Path, offset: int, limit: int) -> Piece:
-    """What there is after `offset`, at most `limit` bytes; nothing where there is no file (yet)."""
+    """The bytes after `offset`, at most `limit`; none if there is no file (yet)."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -43,7 +43,7 @@ def read_piece(path: Path, offset: int, limit: int) -> Piece:
 
 
 def read_text(path: Path, offset: int, *, whole: bool) -> Piece:
-    """The same, cut where a character ends; `whole` says that nothing will be appended any more."""
+    """The same, cut where a character ends; `whole` means that nothing will be appended any more."""
     piece = read_piece(path, offset, PIECE_BYTES)
     kept = len(piece.data) - incomplete(piece.data)
     if whole and kept == 0:
@@ -61,7 +61,7 @@ def incomplete(data: bytes) -> int:
 
 
 def _length(first: int) -> int:
-    """Of the character that begins with this byte; 1 if none does."""
+    """The bytes of the character that begins with this byte; 1 if none does."""
     if 0xC2 <= first < 0xE0:
         return 2
     if 0xE0 <= first < 0xF0:
@@ -70,11 +70,11 @@ def _length(first: int) -> int:
 
 
 def as_json(run: int, piece: Piece) -> bytes:
-    """A piece for an event. What is no UTF-8 shows as U+FFFD in `text`; then `base64` has the very bytes."""
-    told: dict[str, object] = {"run": run, "offset": piece.offset}
+    """A piece for an event. Bytes that are not UTF-8 are U+FFFD in `text`; then `base64` has all bytes."""
+    body: dict[str, object] = {"run": run, "offset": piece.offset}
     try:
-        told["text"] = piece.data.decode()
+        body["text"] = piece.data.decode()
     except UnicodeDecodeError:
-        told["text"] = piece.data.decode(errors="replace")
-        told["base64"] = base64.b64encode(piece.data).decode()
-    return json.dumps(told, ensure_ascii=False).encode()
+        body["text"] = piece.data.decode(errors="replace")
+        body["base64"] = base64.b64encode(piece.data).decode()
+    return json.dumps(body, ensure_ascii=False).encode()

@@ -1,6 +1,6 @@
-"""Figures for Prometheus. Gauges are read from the manager when they are asked for; nothing is counted twice.
+"""Metrics for Prometheus. Gauges are read from the manager when they are requested.
 
-No label has a user's or a job's name: their number has no bound, and they are not everybody's business.
+No label has the name of a user or a job: their number has no bound, and not everybody may know them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 class Figures:
-    """The manager's figures and those of the API itself."""
+    """The metrics of the manager and those of the API itself."""
 
     def __init__(self, manager: Manager):
         self.registry = CollectorRegistry()
@@ -60,12 +60,12 @@ class _OfManager(Collector):
 
 
 def _of_status(status: StatusReport) -> Iterator[GaugeMetricFamily]:
-    info = GaugeMetricFamily("tiresias_info", "1; its labels tell what runs.", labels=["version", "policy"])
+    info = GaugeMetricFamily("tiresias_info", "Always 1; see the labels.", labels=["version", "policy"])
     info.add_metric([__version__, status.policy], 1)
     yield info
-    yield GaugeMetricFamily("tiresias_ready", "Whether jobs are taken and started.", float(status.is_ready))
-    yield GaugeMetricFamily("tiresias_uptime_seconds", "Since the manager was started.", status.uptime_s)
-    jobs = GaugeMetricFamily("tiresias_jobs", "Jobs by phase, those that have ended too.", labels=["phase"])
+    yield GaugeMetricFamily("tiresias_ready", "Whether jobs can be accepted.", float(status.is_ready))
+    yield GaugeMetricFamily("tiresias_uptime_seconds", "Seconds since the manager started.", status.uptime_s)
+    jobs = GaugeMetricFamily("tiresias_jobs", "Jobs by phase, ended jobs included.", labels=["phase"])
     for phase, number in sorted(status.jobs.items()):
         jobs.add_metric([phase], number)
     yield jobs
@@ -82,7 +82,7 @@ def _of_slots(nodes: list[NodeReport]) -> Iterator[GaugeMetricFamily]:
 
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, caller: AnyCaller) -> Response:
-    """Figures for Prometheus."""
+    """Metrics for Prometheus."""
     figures: Figures = request.app.state.figures
     return Response(generate_latest(figures.registry), media_type=MEDIA_TYPE)
 
@@ -104,7 +104,7 @@ class Measured:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 route = getattr(scope.get("route"), "path", "other")
-                is_known = route != "other" and status != 405  # any word may be sent as a method
+                is_known = route != "other" and status != 405  # a client may send any word as a method
                 method = scope["method"] if is_known else "other"
                 self._figures.requests.labels(method, route, status).inc()
                 self._figures.seconds.labels(method, route).observe(time.perf_counter() - begun_at)

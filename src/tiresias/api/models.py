@@ -1,68 +1,67 @@
-"""What requests carry. What they must look like is told here once; OpenAPI and the messages come from it.
+"""What requests carry. The bodies about jobs are made from the specification of a job (`tiresias.spec`).
 
-Rules: unknown keys are refused, because a misspelt option that does nothing is worse than an error. Text that
-a process could not be given (NUL, half a character) is refused here. Numbers are finite and fit the journal.
+Rules: unknown keys are refused, because a misspelt option that does nothing is worse than an error. Pydantic
+checks types only; which values are refused, the kinds of the specification say, and OpenAPI shows it.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
-
-from tiresias.core.model import JobId, Priority
-from tiresias.live.submission import (
-    DEFAULT_GRACE_S,
-    DEFAULT_PREFLIGHT_S,
-    DEFAULT_RETRIES,
-    Submission,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    create_model,
+    model_validator,
 )
+from pydantic_core import CoreSchema, core_schema
 
-MOST_JOBS = 10_000  # in one request
-LARGEST_ID = 2**63 - 1
-YEAR_S = 366 * 86400.0
+from tiresias.live.submission import Submission
+from tiresias.spec import kinds
+from tiresias.spec.job import BY_NAME, CHANGEABLE, OPTIONAL, JobSpec
+from tiresias.spec.kinds import MOST_JOBS, Kind, Schema, Text, Whole, check_name, check_text
 
-
-def _text(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("has a NUL character, which no process can be given; leave it out")
-    if not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
-        raise ValueError("has half a character (a surrogate); write it as UTF-8")
-    return value
-
-
-def _line(value: str) -> str:
-    if not _text(value).isprintable():
-        raise ValueError("has a character that cannot be printed; leave it out")
-    return value
-
-
-def _name(value: str) -> str:
-    if "/" in _line(value) or value in (".", ".."):
-        raise ValueError("a name has no slash and is neither `.` nor `..`; choose another")
-    if value.isdigit():
-        raise ValueError("a name of digits alone would be taken for an id; add a letter")
-    return value
+PYTHON_TYPES: dict[type[Kind], Any] = {
+    kinds.Choice: str,
+    kinds.Command: tuple[str, ...],
+    kinds.Directory: str,
+    kinds.Document: dict[str, Any],
+    kinds.Instant: float,
+    kinds.Jobs: tuple[int, ...],
+    kinds.Seconds: float,
+    kinds.Switch: bool,
+    kinds.Text: str,
+    kinds.Variables: dict[str, str],
+    kinds.Whole: int,
+}
 
 
-def _variable(value: str) -> str:
-    if not _text(value) or "=" in value:
-        raise ValueError("a variable's name is not empty and has no `=`; correct it")
-    return value
+@dataclass(slots=True, frozen=True)
+class Checked:
+    """Lets Pydantic check a value, and describe it in OpenAPI, as its kind says."""
+
+    kind: Kind
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.kind.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return self.kind.schema
 
 
-Text = Annotated[str, AfterValidator(_text)]
-Line = Annotated[str, Field(max_length=200), AfterValidator(_line)]
-Word = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_line)]
-OptionText = Annotated[str, Field(max_length=1_000_000), AfterValidator(_text)]
-Name = Annotated[str, Field(max_length=200), AfterValidator(_name)]
-Variable = Annotated[str, AfterValidator(_variable)]
-Directory = Annotated[str, Field(max_length=4096, pattern="^/"), AfterValidator(_text)]
-Seconds = Annotated[float, Field(ge=0, le=YEAR_S, allow_inf_nan=False)]
-Instant = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
-Gpus = Annotated[int, Field(ge=1, le=1_000_000)]
-Count = Annotated[int, Field(ge=0, le=1_000_000)]
-Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+Line = Annotated[str, Checked(Text())]
+Word = Annotated[str, Checked(Text(1))]
+Name = Annotated[str, Checked(Text(1, check_name))]
+OptionText = Annotated[str, Field(max_length=1_000_000), AfterValidator(check_text)]
+Count = Annotated[int, Checked(Whole())]
 
 
 class Body(BaseModel):
@@ -70,48 +69,52 @@ class Body(BaseModel):
 
 
 class ArrayBody(Body):
-    """A job for each index, at most `limit` of them holding GPUs at once.
+    """One job per index, with at most `limit` of them holding GPUs at once.
 
-    `{i}` stands for the index in the command, the name and the checkpoint directory.
+    `{i}` in the command, the name and the checkpoint directory is replaced by the index.
     """
 
     indices: Annotated[list[Count], Field(min_length=1, max_length=MOST_JOBS)]
-    limit: Gpus | None = None
+    limit: Annotated[int, Checked(Whole(1))] | None = None
 
 
-class JobBody(Body):
+def _type_of(name: str) -> Any:
+    kind = BY_NAME[name].kind
+    return Annotated[PYTHON_TYPES[type(kind)], Checked(kind)]
+
+
+def _job_fields() -> dict[str, Any]:
+    """Every option of a job as a field of a request, with the specification's default."""
+    found: dict[str, Any] = {}
+    for each in fields(JobSpec):
+        type_ = _type_of(each.name) | None if each.name in OPTIONAL else _type_of(each.name)
+        text = _description(each.name)
+        if each.default_factory is not MISSING:
+            found[each.name] = (type_, Field(default_factory=each.default_factory, description=text))
+        else:
+            default = ... if each.default is MISSING else each.default
+            found[each.name] = (type_, Field(default, description=text))
+    return found
+
+
+def _description(name: str) -> str:
+    """The meaning of an option for OpenAPI: that of the reference, without its links."""
+    option = BY_NAME[name]
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", option.api_help or option.help)
+
+
+def _change_fields() -> dict[str, Any]:
+    return {name: (_type_of(name) | None, None) for name in CHANGEABLE}
+
+
+JobFields: Any = create_model("JobFields", __base__=Body, **_job_fields())
+ChangeFields: Any = create_model("ChangeFields", __base__=Body, **_change_fields())
+
+
+class JobBody(JobFields):  # type: ignore[misc]  # its fields are those of JobSpec
     """A job as it is asked for."""
 
-    command: Annotated[list[Text], Field(min_length=1)]
-    cwd: Directory
-    env: dict[Variable, Text] = Field(default_factory=dict)
-    gpus: Gpus = 1
-    nodes: Gpus | None = None
-    workers: Gpus = 1
-    launcher: Word = "plain"
-    name: Name = ""
-    tenant: Line = ""
-    model: Line = ""
-    profile: dict[str, Any] | None = None
-    priority: Priority = Priority.NORMAL
-    preemptible: bool = True
-    checkpoint_dir: Directory | Literal[""] = ""
-    grace_s: Seconds = DEFAULT_GRACE_S
-    retries: Count = DEFAULT_RETRIES
-    time_limit_s: Annotated[Seconds, Field(gt=0)] | None = None
-    after: Annotated[list[Id], Field(max_length=MOST_JOBS)] = Field(default_factory=list)
-    begin_at: Instant | None = None
     array: ArrayBody | None = None
-    preflight: bool = False
-    preflight_limit_s: Seconds = DEFAULT_PREFLIGHT_S
-    snapshot: Directory | Literal[""] = ""
-    force: bool = False
-
-    @model_validator(mode="after")
-    def _has_a_program(self) -> JobBody:
-        if not self.command[0]:
-            raise ValueError("command: its first word, the program, is empty")
-        return self
 
 
 class SeveralBody(Body):
@@ -130,15 +133,8 @@ SubmitBody = Annotated[
 ]
 
 
-class ChangeBody(Body):
-    """What may be changed about a job; whatever is not named stays."""
-
-    priority: Priority | None = None
-    name: Name | None = None
-    tenant: Line | None = None
-    time_limit_s: Annotated[Seconds, Field(gt=0)] | None = None
-    retries: Count | None = None
-    grace_s: Seconds | None = None
+class ChangeBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed
+    """The options of a job to change; those that are not named keep their values."""
 
     def changes(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.model_fields_set}
@@ -146,8 +142,8 @@ class ChangeBody(Body):
     @model_validator(mode="after")
     def _is_a_change(self) -> ChangeBody:
         if not self.model_fields_set:
-            raise ValueError(f"nothing to change; name one of {', '.join(type(self).model_fields)}")
-        for name in self.model_fields_set - {"time_limit_s"}:
+            raise ValueError(f"nothing to change; name one of {', '.join(CHANGEABLE)}")
+        for name in self.model_fields_set - OPTIONAL:
             if getattr(self, name) is None:
                 raise ValueError(f"{name}: null is no value; leave it out to keep it as it is")
         return self
@@ -174,7 +170,7 @@ class LimitsBody(Body):
 
 
 class TokenBody(Body):
-    name: Annotated[Name, Field(min_length=1)]
+    name: Name
     user: Word
     role: Literal["user", "admin"] = "user"
 
@@ -197,13 +193,12 @@ def _at_index(body: JobBody, index: int) -> JobBody:
     def filled(text: str) -> str:
         return text.replace("{i}", str(index))
 
-    command = [filled(word) for word in body.command]
+    command = tuple(filled(word) for word in body.command)
     changes = {"command": command, "name": filled(body.name), "checkpoint_dir": filled(body.checkpoint_dir)}
-    return body.model_copy(update=changes)
+    copy: JobBody = body.model_copy(update=changes)
+    return copy
 
 
 def _submission(body: JobBody, **array: Any) -> Submission:
-    same = body.model_dump(exclude={"command", "after", "array", "env", "profile"})
-    after = tuple(JobId(id) for id in body.after)
-    own: dict[str, Any] = {"env": body.env, "profile": body.profile}  # the jobs of an array share them
-    return Submission(command=tuple(body.command), after=after, **own, **same, **array)
+    values = {name: getattr(body, name) for name in BY_NAME}  # the jobs of an array share env and profile
+    return Submission.from_json({**values, **array})

@@ -1,4 +1,4 @@
-"""Nodes: what they are doing; taking them, or one GPU, out of service."""
+"""Nodes: their GPUs and jobs, and taking a node or one GPU out of service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def nodes(caller: AnyCaller, shared: Shared) -> Response:
 
 @router.post("/nodes/{what}/drain", response_model=Nodes)
 async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | None = None) -> Response:
-    """Hand out nothing there any more. What runs there goes on until it ends or is preempted."""
+    """Take a node or a GPU out of service. Runs on it continue until they end or are preempted."""
     shared.manager.requests.drain(caller, what, (body or DrainBody()).reason)
     await shared.service.committed()
     return answer(Nodes(shared.manager.queries.nodes()))
@@ -31,7 +31,7 @@ async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | Non
 
 @router.post("/nodes/{what}/undrain", response_model=Nodes)
 async def undrain(what: What, caller: Admin, shared: Shared) -> Response:
-    """Use it again."""
+    """Put a node or a GPU back in service."""
     shared.manager.requests.undrain(caller, what)
     await shared.service.committed()
     return answer(Nodes(shared.manager.queries.nodes()))

@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket: the kernel knows, and the application finds it in its scope."""
+"""The process at the other end of a Unix socket, as the kernel reports it, in the scope of each request."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def peer_of(connection: socket.socket) -> Peer | None:
 
 
 class PeerProtocol(H11Protocol):
-    """HTTP/1.1 that tells the application who asks."""
+    """HTTP/1.1 that puts the peer into the scope of each request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         peer = peer_of(transport.get_extra_info("socket"))
         if peer is not None:
-            self.app = _telling(self.app, peer)
+            self.app = _with_peer(self.app, peer)
 
 
-def _telling(app: ASGI3Application, peer: Peer) -> ASGI3Application:
-    async def told(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+def _with_peer(app: ASGI3Application, peer: Peer) -> ASGI3Application:
+    async def called(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         extended: dict[str, Any] = {**scope, PEER: peer}
         await app(extended, receive, send)  # type: ignore[arg-type]
 
-    return told
+    return called

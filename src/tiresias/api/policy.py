@@ -1,4 +1,4 @@
-"""Policy, placer and limits: who comes first, and how much one may have."""
+"""Policy, placer and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiresias.api.state import PREFIX, Shared
 from tiresias.live.reports import Limits
 
 router = APIRouter(prefix=PREFIX)
-User = Annotated[str, Path(description="a user; `*`: everybody without limits of their own", max_length=200)]
+User = Annotated[str, Path(description="a user, or `*` for all without limits of their own", max_length=200)]
 
 
 @router.get("/policy", response_model=dict[str, Any])
@@ -24,7 +24,7 @@ async def policy(caller: AnyCaller, shared: Shared) -> Response:
 
 @router.put("/policy", response_model=dict[str, Any])
 async def set_policy(body: PolicyBody, caller: Admin, shared: Shared) -> Response:
-    """Go on under another policy, or the same with other options. No job is lost."""
+    """Change the policy, the placer or their options. All jobs are kept."""
     shared.manager.requests.set_policy(caller, body.policy, body.options, body.placer, body.placer_options)
     await shared.service.committed()
     return answer(shared.manager.queries.policy())

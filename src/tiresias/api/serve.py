@@ -1,10 +1,10 @@
-"""`python -m tiresias.api.serve --home HOME`: one manager, until it is told to end.
+"""`python -m tiresias.api.serve --home HOME`: the process of one manager.
 
-HOME/options.json says what it manages and how. When it answers, HOME/manager.json says where. It ends
-orderly on SIGTERM, SIGINT or POST /api/v1/shutdown; its runs go on.
-Exit codes: 0 ended orderly, 1 could not start or go on, 2 the options make no sense, 6 another manager has
-this home.
-Scheduling begins before the web server is even loaded: after a crash nobody waits for that.
+HOME/options.json has its options. While it answers, HOME/manager.json has its addresses. It ends in good
+order on SIGTERM, SIGINT or POST /api/v1/shutdown; its runs continue.
+Exit codes: 0 ended in good order, 1 could not start or continue, 2 the options are invalid, 6 another manager
+has this home.
+Scheduling begins before the web server is loaded, so that jobs do not wait for it after a crash.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = logging.getLogger("tiresias.api")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one manager to its end; the exit code."""
+    """Run one manager to its end and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tiresias.api.serve", description="Run one manager.")
     parser.add_argument("--home", type=Path, default=None, help="by default TIRESIAS_HOME or ~/.tiresias")
     home = (parser.parse_args(words).home or default_home()).absolute()
@@ -76,7 +76,7 @@ def _run(home: Path) -> int:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """What is loaded of a journal is no garbage and stays for long: it is not looked through for any."""
+    """Keep what is loaded from a journal out of garbage collection: it is large and stays."""
     gc.disable()
     try:
         yield
@@ -86,16 +86,16 @@ def loading() -> Iterator[None]:
 
 
 def work(manager: Manager, sockets: list[socket.socket], about: Mapping[str, Any]) -> None:
-    with suppress(StoreError):  # the service tries again, and says so
+    with suppress(StoreError):  # the service tries again, and logs it
         manager.poll()
         manager.flush()
-    from tiresias.api.server import serve  # half of all the time that it takes to start
+    from tiresias.api.server import serve  # takes half of the time of a start
 
     asyncio.run(serve(manager, sockets, lambda: announce(manager.home / ABOUT, about)))
 
 
 def complain(code: int, text: str) -> int:
-    """Say on stderr and in the log why there is no manager; the exit code."""
+    """Write to stderr and to the log why there is no manager; returns the exit code."""
     log.error("%s", text)
     if not _is_log(sys.stderr):
         print(f"Error: {text}", file=sys.stderr)
@@ -103,17 +103,17 @@ def complain(code: int, text: str) -> int:
 
 
 def _is_log(stream: TextIO) -> bool:
-    """Whether it leads to the log, as for a manager in the background."""
+    """Whether the stream leads to the log, as it does for a manager in the background."""
     logs = [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
     try:
         at = os.fstat(stream.fileno())
         return any(os.path.samestat(at, os.stat(each.baseFilename)) for each in logs)
-    except (OSError, ValueError):  # no file at all
+    except (OSError, ValueError):  # not a file
         return False
 
 
 def read_options(path: Path) -> Options:
-    """What the manager was told to manage; the defaults where there is no such file."""
+    """The options of the manager; the defaults if there is no such file."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def read_options(path: Path) -> Options:
 
 
 def load_plugins(options: Options) -> None:
-    """Policies and placers of the users' own; what loads them is large, and few need it."""
+    """Load policies and placers of the users' own. The loader is a large import that few managers need."""
     if options.plugins or os.environ.get("TIRESIAS_PLUGINS"):
         from tiresias.sim.errors import InputError
         from tiresias.sim.plugins import use_plugins
@@ -145,7 +145,7 @@ def load_plugins(options: Options) -> None:
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """What is logged goes to a file for the manager's user only, and to the terminal if there is one."""
+    """Log to a file that only the manager's user can read, and to the terminal if there is one."""
     os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
     handlers: list[logging.Handler] = [RotatingFileHandler(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
     if sys.stderr.isatty():
@@ -168,7 +168,7 @@ def logging_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def listening(manager: Manager, options: Options) -> Iterator[tuple[list[socket.socket], dict[str, Any]]]:
-    """The open sockets, and where they are; afterwards nothing is left of them."""
+    """The open sockets and their addresses; they are closed and removed afterwards."""
     path = manager.home / SOCKET
     sockets = [listen_unix(path, options.group)]
     url = None
@@ -187,7 +187,7 @@ def listening(manager: Manager, options: Options) -> Iterator[tuple[list[socket.
 
 
 def announce(path: Path, about: Mapping[str, Any]) -> None:
-    """Tell everybody who looks that the manager answers, and where."""
+    """Write the addresses of the manager to the home, now that it answers."""
     save(path, lambda file: file.write(json.dumps(about).encode() + b"\n"))
     log.info("answers on %s%s", about["socket"], f" and {about['url']}" if about["url"] else "")
 

@@ -1,4 +1,4 @@
-"""A manager that answers: the service and uvicorn in one event loop, until one of them ends."""
+"""The server: the manager's service and uvicorn in one event loop, until one of them ends."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ log = logging.getLogger("tiresias.api")
 
 
 async def serve(manager: Manager, sockets: list[socket.socket], on_started: Callable[[], None]) -> None:
-    """Answer on the sockets and let the manager work, until it is told to stop."""
+    """Answer on the sockets and run the manager, until it is asked to stop."""
     service = Service(manager)
     app = create_app(service, die)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _unexpected(context))
     server = _Server(app, on_started)
     working = asyncio.create_task(service.run())
-    await asyncio.sleep(0)  # it runs: now it can be asked and stopped
+    await asyncio.sleep(0)  # it runs: now it can be stopped
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
     answering = asyncio.create_task(server.serve(sockets))
@@ -48,14 +48,14 @@ async def serve(manager: Manager, sockets: list[socket.socket], on_started: Call
 
 
 def die(problem: Exception) -> None:
-    """End at once, as if killed: all that was acknowledged is stored, and the next manager goes on there."""
-    log.critical("the manager ends because of a bug of ours; start it again", exc_info=problem)
+    """End at once, as if killed. What was acknowledged is stored, and the next manager continues there."""
+    log.critical("the manager ends because of a bug in Tiresias; start it again: tir up", exc_info=problem)
     logging.shutdown()
     os._exit(FAILED)
 
 
 def _unexpected(context: dict[str, Any]) -> None:
-    """What went wrong where nobody waits for it: fatal inside the manager, elsewhere a line in the log."""
+    """An error that no caller waits for: fatal inside the manager, elsewhere a line in the log."""
     problem = context.get("exception")
     if isinstance(problem, Exception) and was_inside(problem):
         die(problem)
@@ -63,7 +63,7 @@ def _unexpected(context: dict[str, Any]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals alone and says when it answers."""
+    """Installs no signal handlers, and reports when it is ready."""
 
     def __init__(self, app: FastAPI, on_started: Callable[[], None]):
         super().__init__(

@@ -1,7 +1,8 @@
-"""The sockets that a manager answers on.
+"""The sockets on which a manager answers.
 
-Rules: nothing is opened before the journal's lock is ours; then a socket in the home belongs to nobody alive
-and may be removed. The Unix socket is never, not even for a moment, open to more than it should be.
+Rules: sockets are opened only by the process that has the journal's lock; a socket that is then in the home
+is left over and may be removed. The Unix socket is never, not even for a moment, open to more users than it
+should be.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ BACKLOG = 1024
 
 
 def listen_unix(path: Path, group: str | None = None) -> socket.socket:
-    """Open to the manager's own user only, or also to a group."""
+    """A Unix socket for the manager's own user, or also for the members of a group."""
     gid = None if group is None else _gid(group)
     _remove_stale(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -57,7 +58,7 @@ def _gid(group: str) -> int:
 
 
 def _let_through(home: Path, gid: int) -> None:
-    """The group may reach the socket, and see nothing else of the home."""
+    """Let the group reach the socket, and read nothing else in the home."""
     mode = stat.S_IMODE(home.stat().st_mode)
     if home.stat().st_gid != gid:
         os.chown(home, -1, gid)
@@ -70,17 +71,17 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(kind):
-        raise Invalid(f"{path} is in the way: it is no socket; put it elsewhere")
+        raise Invalid(f"{path} is in the way, because it is not a socket; move it elsewhere")
     path.unlink()
 
 
 def listen_tcp(address: str, *, has_tokens: bool) -> socket.socket:
-    """`host:port`; port 0 takes a free one. Beyond this machine only when there are tokens."""
+    """A TCP socket at `host:port`; port 0 means a free one. Addresses beyond this machine require tokens."""
     host, port = _parsed(address)
     try:
         [family, *_, where], *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Invalid(f"listen: {host!r} is no address of this machine: {error.strerror}") from error
+        raise Invalid(f"listen: {host!r} is no address here ({error.strerror}); correct it") from error
     if not ipaddress.ip_address(where[0]).is_loopback and not has_tokens:
         raise Invalid(
             f"listen: {host} can be reached from other machines, and there are no tokens yet; listen on"

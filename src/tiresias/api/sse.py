@@ -1,7 +1,7 @@
 """Server-sent events, written and read. Standard library only: the client uses it too.
 
-An event's id says where its reader is after it. Whoever comes back with that id as `Last-Event-ID` goes on
-exactly there. An event with an id and no data only moves that place.
+The id of an event is the position in the stream after it. A reader that reconnects with that id as
+`Last-Event-ID` continues exactly there. An event with an id and no data only sets that position.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MEDIA_TYPE = "text/event-stream"
-HEARTBEAT_S = 15.0  # of silence; tells both sides that the other is still there
+HEARTBEAT_S = 15.0  # of silence; then each side learns whether the other is still there
 HEARTBEAT = b": still here\n\n"
 
 
@@ -28,8 +28,8 @@ class Event:
         return json.loads(self.data)
 
 
-def place(id: str) -> bytes:
-    """Move the reader's place without telling it anything."""
+def position(id: str) -> bytes:
+    """An event that sets the reader's position and carries no data."""
     return f"id: {id}\n\n".encode()
 
 

@@ -1,4 +1,4 @@
-"""What the endpoints share: the service, and what belongs to the API alone."""
+"""The state that all endpoints share: the service, and what belongs to the API alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that go on: how they wait, show that they are alive, and end when the manager does."""
+"""Streams: how they wait, send heartbeats, and end with the manager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiresias.api import sse
 from tiresias.api.state import State
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-CALM_S = 0.05  # between two looks, however much happens
+CALM_S = 0.05  # between two reads of the journal, however much happens
 
 
 def stream(body: AsyncIterator[bytes], headers: dict[str, str] | None = None) -> StreamingResponse:
@@ -21,31 +21,31 @@ def stream(body: AsyncIterator[bytes], headers: dict[str, str] | None = None) ->
 
 
 class Waiting:
-    """One stream's waits for something new in the journal."""
+    """How one stream waits for new facts in the journal."""
 
     def __init__(self, shared: State):
         self._shared = shared
-        self._told_at = time.monotonic()
+        self._sent_at = time.monotonic()
 
     @property
     def is_closing(self) -> bool:
         return self._shared.closing.is_set()
 
-    def told(self) -> None:
-        """The reader has been sent something."""
-        self._told_at = time.monotonic()
+    def has_sent(self) -> None:
+        """Something has been sent, so no heartbeat is due for a while."""
+        self._sent_at = time.monotonic()
 
     def last_seq(self) -> int:
-        """The last fact that there is; to be asked before one looks, so that nothing is missed."""
+        """The number of the last fact. Ask before reading the journal, so that no fact is missed."""
         return self._shared.manager.store.last_seq
 
     async def wait(self, since_seq: int, most_s: float) -> bytes:
-        """Until there are facts after `since_seq`, or so long at most; a sign of life if one is due."""
+        """Wait up to `most_s` for facts after `since_seq`. Returns a heartbeat if one is due."""
         await self._unless_closing(asyncio.sleep(CALM_S))
         await self._unless_closing(self._shared.service.changed(since_seq, most_s))
-        if time.monotonic() - self._told_at < sse.HEARTBEAT_S:
+        if time.monotonic() - self._sent_at < sse.HEARTBEAT_S:
             return b""
-        self.told()
+        self.has_sent()
         return sse.HEARTBEAT
 
     async def _unless_closing(self, waited_for: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""The manager itself: is it there, is it well, what does it do, and its end."""
+"""The manager itself: probes, status, shutdown."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ router = APIRouter(prefix=PREFIX)
 
 @probes.get("/healthz", response_model=Health)
 async def healthz() -> Response:
-    """It answers."""
+    """Whether the manager answers."""
     return answer(Health("ok"))
 
 
 @probes.get("/readyz", response_model=Health)
 async def readyz(shared: Shared) -> Response:
-    """It takes jobs; otherwise 503 with what keeps it from doing so."""
+    """Whether the manager accepts jobs; otherwise 503 with the problem."""
     if shared.manager.problem:
         return error(503, Unavailable.code, shared.manager.problem)
     return answer(Health("ready"))
@@ -38,18 +38,18 @@ async def version() -> Response:
 
 @router.get("/status", response_model=StatusReport)
 async def status(caller: AnyCaller, shared: Shared) -> Response:
-    """One look at everything."""
+    """The state of the manager in short."""
     return answer(shared.manager.queries.status())
 
 
 @router.get("/whoami", response_model=Who)
 async def whoami(caller: AnyCaller) -> Response:
-    """As whom the manager knows the caller."""
+    """The user and the role under which the manager knows the caller."""
     return answer(Who(caller.user, ADMIN if caller.is_admin else "user"))
 
 
 @router.post("/shutdown", status_code=202, response_model=Health)
 async def shutdown(caller: Admin, shared: Shared, body: ShutdownBody | None = None) -> Response:
-    """End the manager. Runs go on and are found again by the next one, unless they are to be stopped."""
+    """End the manager. Runs continue, and the next manager finds them again, unless `stop_jobs` is set."""
     shared.service.stop((body or ShutdownBody()).stop_jobs)
     return answer(Health("stopping"), 202)

@@ -1,8 +1,8 @@
 """Plain HTTP to one manager, over its Unix socket or TCP. Standard library only, so that it loads fast.
 
-Rules: connections are kept open between requests, as many as all threads needed at once. One that the manager
-has closed meanwhile is noticed before it is used. What goes wrong is an ApiError; `Broken` is one after
-which nobody knows whether the request was carried out.
+Rules: connections are kept open between requests, as many as all threads needed at once. A connection that
+the manager has closed meanwhile is not used again. Every error is an ApiError; after a `Broken` it is not
+known whether the request was carried out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tiresias.api.home import SOCKET, short_name
 
 
 class ApiError(Exception):
-    """The manager refused; `code` is one of docs/reference/http-api.md, `status` that of HTTP."""
+    """A refusal. `code` is one of those in docs/reference/http-api.md, `status` is that of HTTP."""
 
     def __init__(self, status: int, code: str, message: str):
         super().__init__(message)
@@ -39,7 +39,7 @@ class Unreachable(ApiError):
 
 
 class Broken(Unreachable):
-    """The connection broke before the answer was there."""
+    """The connection broke before the answer was complete."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,7 +64,7 @@ class Address:
         except ValueError:
             port = -1
         if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-            raise ApiError(0, "invalid", f"{url!r} is no address of a manager; write http://HOST:PORT")
+            raise ApiError(0, "invalid", f"{url!r} is not the address of a manager; write http://HOST:PORT")
         is_tls = parts.scheme == "https"
         return cls(None, parts.hostname, port or (443 if is_tls else 80), is_tls, token)
 
@@ -104,10 +104,10 @@ class Transport:
     def __init__(self, address: Address, timeout_s: float):
         self.address = address
         self.timeout_s = timeout_s
-        self._idle: list[HTTPConnection] = []  # the last used last; pop and append are atomic
+        self._idle: list[HTTPConnection] = []  # the one used last is at the end; pop and append are atomic
 
     def close(self) -> None:
-        """Close what is not in use; the next request opens a new connection."""
+        """Close the connections that are not in use; the next request opens a new one."""
         while self._idle:
             self._idle.pop().close()
 
@@ -134,7 +134,7 @@ class Transport:
     def stream(
         self, target: str, headers: Mapping[str, str], timeout_s: float
     ) -> Iterator[tuple[HTTPMessage, Iterator[bytes]]]:
-        """The headers and the lines of an answer that comes bit by bit, on a connection of its own."""
+        """The headers and the lines of a streamed answer, on a connection of its own."""
         connection = self.address.connect(timeout_s)
         try:
             self._open(connection)
@@ -194,8 +194,8 @@ class Transport:
             raise ApiError(
                 403,
                 "denied",
-                f"you may not open {self.address} ({error.strerror}); ask whoever started the manager to to"
-                " start it with --group for a group that you are in, or for a token",
+                f"you may not open {self.address} ({error.strerror}); ask the person who started the"
+                " manager to start it with --group for a group of yours, or to give you a token",
             ) from error
         except OSError as error:
             connection.close()
@@ -210,7 +210,7 @@ class Transport:
 
 
 def _is_readable(connection: socket.socket) -> bool:
-    """Of one that waits for no answer it means that the other side has closed it."""
+    """Whether there is something to read; an idle connection was then closed by the other side."""
     looking = select.poll()  # unlike select.select it takes any number of open files
     looking.register(connection, select.POLLIN)
     return bool(looking.poll(0))
@@ -223,7 +223,7 @@ def checked(reply: Reply) -> Reply:
     try:
         error = reply.value()["error"]
         code, message = str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):  # from something in between, not from a manager
+    except (ValueError, KeyError, TypeError):  # from a proxy, not from a manager
         text = reply.body[:200].decode(errors="replace").strip()
-        code, message = "unexpected", f"an unexpected answer, status {reply.status}: {text}"
+        code, message = "unexpected", f"this is not the answer of a manager (status {reply.status}): {text}"
     raise ApiError(reply.status, code, message)

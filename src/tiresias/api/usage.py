@@ -1,4 +1,4 @@
-"""What was used, and what has ended."""
+"""Usage by user or tenant, measured slowdowns, and the history of ended jobs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Response
 
 from tiresias.api.answers import History, Slowdowns, Usage, answer
 from tiresias.api.callers import AnyCaller
-from tiresias.api.models import LARGEST_ID
 from tiresias.api.state import PREFIX, Shared
+from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
 Since = Annotated[
-    float | None, Query(ge=0, le=1e11, allow_inf_nan=False, description="only the last so many seconds")
+    float | None, Query(ge=0, le=1e11, allow_inf_nan=False, description="only the last `since_s` seconds")
 ]
 
 
@@ -27,7 +27,7 @@ async def usage(
 
 @router.get("/slowdowns", response_model=Slowdowns)
 async def slowdowns(caller: AnyCaller, shared: Shared) -> Response:
-    """How fast models ran in which shapes: predicted, measured, and what the placer goes by."""
+    """How fast models ran in which shapes: predicted, measured, and the value that the placer uses."""
     return answer(Slowdowns(shared.manager.queries.slowdowns()))
 
 
@@ -38,5 +38,5 @@ async def history(
     cursor: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
-    """Jobs that have ended, as rows of a trace."""
+    """Ended jobs as rows of a trace."""
     return answer(History(*shared.manager.queries.history(caller, cursor, limit)))

@@ -29,16 +29,16 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="[POLICY.]KEY=VALUE",
-        help="An option of one policy, or of all that have it; may be repeated.",
+        help="Option of one policy, or of all policies that have it; may be repeated.",
     ),
 ]
 Placers = Annotated[
     str | None,
-    typer.Option("--placers", metavar="A,B,…", help="Placers to compare, each under every policy."),
+    typer.Option("--placers", metavar="A,B,…", help="Placers to compare, each with every policy."),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Write a directory a policy, and one plot of them all."),
+    typer.Option("--out", metavar="DIR", help="Write one directory per policy, and one plot of all."),
 ]
 
 
@@ -63,7 +63,7 @@ def compare(
 ) -> None:
     """Replay a trace under several policies or placers.
 
-    In parallel; shows how far each is from the best and from the oracle.
+    The simulations run in parallel. The table shows how far each policy is from the best and from the oracle.
     """
     from tiresias.sim import clusters, experiment, report
 
@@ -95,7 +95,7 @@ def compare(
             workers=workers,
             progress=watch,
         )
-    _tell(compared, cluster, jobs.name, machines.cluster.gpus, as_json)
+    _print(compared, cluster, jobs.name, machines.cluster.gpus, as_json)
     if out is not None and compared.results:
         report.write_comparison(compared.results, out)
         notify([f"wrote {count(len(compared.results), 'directory', 'directories')} and plots to {out}"])
@@ -117,14 +117,14 @@ def _placers(one: str | None, several: str | None) -> list[str | None]:
     from tiresias.sim.errors import InputError
 
     if one is not None and several is not None:
-        raise InputError("--placer and --placers exclude each other; give one of them")
+        raise InputError("--placer and --placers cannot be combined; give one of them")
     names: list[str | None] = [one] if several is None else [*names_in(several, "--placers")]
     for name in names:
         inputs.require_placer(name)
     return names
 
 
-def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bool) -> None:
+def _print(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bool) -> None:
     from tiresias.cli.tables import comparison
     from tiresias.sim import report
 
@@ -133,7 +133,7 @@ def _tell(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: bo
         notify(results[0].rejections)
         notify(sorted({note for result in results for note in result.notes}))
     if compared.unfinished:
-        notify([f"interrupted: not finished: {', '.join(compared.unfinished)}"])
+        notify([f"interrupted; not finished: {', '.join(compared.unfinished)}"])
     summaries = [result.summary() for result in results]
     if as_json:
         typer.echo(report.to_json(summaries))

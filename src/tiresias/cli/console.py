@@ -1,4 +1,4 @@
-"""Where output goes: figures to stdout, notes and progress to stderr."""
+"""Output: results to stdout, notes and progress to stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_S = 86400.0
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for what is written now; nothing in a name is taken for markup."""
+    """A Rich console that does not interpret markup, because names may contain brackets."""
     from rich.console import Console
 
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -28,7 +28,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show(what: RenderableType, piped_width: int | None = None) -> None:
-    """Print on stdout; without the blanks that fill lines up where it goes to a file or a pipe."""
+    """Print on stdout; in a file or a pipe without the spaces that fill up lines."""
     screen = console()
     if screen.is_terminal:
         screen.print(what)
@@ -41,14 +41,14 @@ def show(what: RenderableType, piped_width: int | None = None) -> None:
 
 
 def notify(notes: Sequence[str]) -> None:
-    """Tell a person on stderr what the figures do not."""
+    """Print notes on stderr."""
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
 
 @contextmanager
 def one_bar(label: str, began_at: float) -> Iterator[Callable[[int, int, float], None] | None]:
-    """A bar for one simulation whose virtual time begins at `began_at`; None where stderr is no terminal."""
+    """A progress bar of one simulation that begins at `began_at`; None if stderr is not a terminal."""
     with bars([label], began_at) as show:
         if show is None:
             yield None
@@ -58,7 +58,7 @@ def one_bar(label: str, began_at: float) -> Iterator[Callable[[int, int, float],
 
 @contextmanager
 def bars(labels: Sequence[str], began_at: float) -> Iterator[Callable[[int, int, int, float], None] | None]:
-    """A bar for each of several simulations, as they start; None where stderr is no terminal."""
+    """One progress bar per simulation, as they start; None if stderr is not a terminal."""
     with _progress() as progress:
         if progress is None:
             yield None
@@ -76,7 +76,7 @@ def bars(labels: Sequence[str], began_at: float) -> Iterator[Callable[[int, int,
 
 @contextmanager
 def cell_bar(total: int) -> Iterator[Callable[[], None]]:
-    """A bar that counts finished cells; silent where stderr is no terminal."""
+    """A progress bar that counts finished cells; silent if stderr is not a terminal."""
     with _progress(unit="cells") as progress:
         if progress is None:
             yield lambda: None

@@ -1,4 +1,4 @@
-"""`tiresias demo --simulate`: what the policies are about, in some seconds and without any file."""
+"""`tiresias demo --simulate`: five policies compared in a few seconds, without any file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLOT_WIDTH = 88
 
 
 def simulated() -> None:
-    """See five policies at work, in seconds.
+    """Compare five policies in a few seconds.
 
     Replays 480 jobs on 60 GPUs and draws how long the jobs take under each policy.
     """
@@ -45,7 +45,7 @@ def simulated() -> None:
 
 
 def meaning(summaries: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence that says what the figures say."""
+    """One sentence that says what the figures mean."""
     average = {each["policy"]: float(each["avg_jct_s"]) for each in summaries}
     best = min(OURS, key=lambda name: (average[name], name))
     ours_s, fifo_s, oracle_s = average[best], average["fifo"], average["srsf"]
@@ -57,5 +57,5 @@ def meaning(summaries: Sequence[Mapping[str, Any]]) -> str:
     worth = f"would save {saving:.0%} more" if saving >= 0.005 else "would save nothing more here"
     return (
         f"Without knowing how long any job runs, {best} completes a job in {ours} on average, {against} "
-        f"fifo ({fifo}); srsf, which is told every duration, takes {oracle}: knowing them {worth}."
+        f"fifo ({fifo}); srsf, which knows every duration in advance, takes {oracle}: knowing them {worth}."
     )

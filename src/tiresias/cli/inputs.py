@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def from_one_up(number: int | None) -> int | None:
-    """What a count may be."""
+    """Refuse counts below 1."""
     if number is not None and number < 1:
         raise typer.BadParameter(f"{number}: give a whole number from 1 up")
     return number
@@ -26,14 +26,14 @@ def above_zero(seconds: float | None) -> float | None:
 
 
 TraceName = Annotated[
-    str, typer.Argument(metavar="TRACE", help="A file, also gzipped, or builtin:NAME (see: trace formats).")
+    str, typer.Argument(metavar="TRACE", help="File, may be gzipped, or builtin:NAME (see: trace formats).")
 ]
 ClusterName = Annotated[
     str,
     typer.Option(
         "--cluster",
         metavar="NxG",
-        help="Nodes x GPUs a node (64x8), racks x nodes x GPUs, a preset (philly), or a file.",
+        help="Nodes x GPUs per node (64x8), racks x nodes x GPUs, a preset (philly), or a file.",
     ),
 ]
 PolicyNames = Annotated[
@@ -41,20 +41,18 @@ PolicyNames = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
 ]
 PlacerName = Annotated[
     str | None,
-    typer.Option(
-        "--placer", help="Where gangs run (see: tiresias placers; default: the cluster's, or packed)."
-    ),
+    typer.Option("--placer", help="Placer (see: tiresias placers). Default: that of the cluster, or packed."),
 ]
 NetworkName = Annotated[
     str | None,
     typer.Option(
         "--network",
         metavar="NAME",
-        help="A preset's network on this cluster, so that spreading costs time; none: it costs nothing.",
+        help="Network of a preset, on which spread gangs are slower; none: they are not.",
     ),
 ]
 ModelsFrom = Annotated[
@@ -62,7 +60,7 @@ ModelsFrom = Annotated[
     typer.Option(
         "--models",
         metavar="SEED|FILE",
-        help="Draw the models of jobs whose trace does not tell them: a seed, or a file with a mix.",
+        help="Draw the models of jobs that the trace does not give: a seed, or a file with a mix.",
     ),
 ]
 PreemptionCost = Annotated[
@@ -70,7 +68,7 @@ PreemptionCost = Annotated[
     typer.Option(
         "--preemption-cost",
         metavar="SECONDS",
-        help="What one preemption costs a job, saving plus loading, unless the trace tells it.",
+        help="Cost of a preemption, saving plus loading, for jobs whose trace does not give it.",
     ),
 ]
 CpuSpeed = Annotated[
@@ -78,26 +76,24 @@ CpuSpeed = Annotated[
     typer.Option(
         "--cpu-speed",
         metavar="SHARE",
-        help="How fast jobs go on CPUs whose trace does not tell it, as a part of their speed on GPUs.",
+        help="Speed on CPUs as a share of that on GPUs, for jobs whose trace does not give it.",
     ),
 ]
 UseCpus = Annotated[
     bool | None,
     typer.Option(
         "--use-cpus/--no-use-cpus",
-        help="Let jobs run on nodes of CPUs while the GPUs are full (default: if the policy preempts).",
+        help="Run jobs on CPU nodes while the GPUs are full. Default: if the policy preempts.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 FormatName = Annotated[
-    str | None, typer.Option("--format", help="The trace's format, where it is not recognised.")
+    str | None, typer.Option("--format", help="Format of the trace, if it is not recognised.")
 ]
 SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be used, and count them.")
+    bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be used. A note counts them.")
 ]
-Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="The seed of a builtin trace (default 0).")
-]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of a builtin trace. Default: 0.")]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -105,7 +101,7 @@ Workers = Annotated[
         "-j",
         metavar="N",
         callback=from_one_up,
-        help="Processes (default: one a processor).",
+        help="Number of processes. Default: one per processor.",
     ),
 ]
 
@@ -120,13 +116,13 @@ def read_trace(source: str, format: str | None, skip_bad_rows: bool, seed: int |
 
 
 def began_at(trace: Trace) -> float:
-    """The first submission, from which virtual time is shown."""
+    """The first submission; virtual time is shown from there."""
     first = trace.jobs["submitted_at"].min()
     return float(first) if isinstance(first, int | float) else 0.0
 
 
 def require_builtin(source: str, option: str) -> None:
-    """A seed changes what is generated; a file's jobs are what they are."""
+    """Refuse a seed for a file: it changes generated traces only."""
     from tiresias.sim.errors import InputError
 
     if not source.startswith("builtin:"):
@@ -137,7 +133,7 @@ def require_builtin(source: str, option: str) -> None:
 
 
 def require_finite(seconds: float) -> None:
-    """`nan` and `inf` are numbers to Python, not costs."""
+    """Refuse `nan` and `inf`, which are numbers to Python but not costs."""
     from tiresias.sim.errors import InputError
 
     if not 0 <= seconds < float("inf"):
@@ -160,14 +156,14 @@ def seconds_in(text: str, option: str) -> float:
 
 
 def read_models(text: str | None) -> Mix | None:
-    """The mix that models are drawn from, if one was asked for."""
+    """The mix that models are drawn from, if there is one."""
     from tiresias.sim.models import mix_of
 
     return None if text is None else mix_of(text)
 
 
 def require_network(name: str | None) -> None:
-    """Fail before time is spent."""
+    """Refuse an unknown name before time is spent."""
     from tiresias.sim.fabric import fabric_of
 
     if name is not None:
@@ -175,7 +171,7 @@ def require_network(name: str | None) -> None:
 
 
 def require_placer(name: str | None) -> None:
-    """Fail before time is spent."""
+    """Refuse an unknown name before time is spent."""
     if name is None:
         return
     import tiresias.placers  # noqa: F401  (for what it registers)
@@ -185,7 +181,7 @@ def require_placer(name: str | None) -> None:
 
 
 def require_directory_of(path: Path, option: str) -> None:
-    """A file can be written only where there is a directory."""
+    """Refuse a file that cannot be written because its directory is missing."""
     from tiresias.sim.errors import InputError
 
     if path.is_dir():

@@ -1,8 +1,8 @@
 """The program `tiresias` (short: `tir`): what the command line does before and after a command.
 
-Rules: what a person got wrong is one message on stderr and exit code 2, never a traceback; what a manager
-refuses has an exit code of its own (errors.py); Ctrl-C is exit code 130; a reader that went away (`| head`)
-is silent. Heavy libraries are imported by the command that needs them, so that --help is there at once.
+Rules: a mistake of the user is one message on stderr and exit code 2, never a traceback; a refusal by the
+manager has an exit code of its own (errors.py); Ctrl-C is exit code 130; a closed pipe (`| head`) is silent.
+Heavy libraries are imported by the commands that need them, so that the program starts fast.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NAMES = ("tiresias", "tir")
 
 
 class Commands(TyperGroup):
-    """A group that turns what goes wrong inside its commands into messages and exit codes."""
+    """A group that turns errors inside its commands into messages and exit codes."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands under the heading of what they are about; without Rich, which takes time to load."""
+        """Write the commands under their headings; without Rich, which takes time to load."""
         found: dict[str, Any] = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         width = max(map(len, found), default=0)
         for heading in HEADINGS:
@@ -55,7 +55,7 @@ class Commands(TyperGroup):
             forget_stdout()
             raise typer.Exit(FAILED) from None
         except OSError as error:
-            complain(_told(error))
+            complain(_message(error))
             raise typer.Exit(FAILED if isinstance(error, ChildProcessError) else USAGE) from None
         except ValueError as error:
             if not is_about_input(error):
@@ -69,19 +69,19 @@ def _heading(command: Any) -> str:
 
 
 def _with_value(error: typer.BadParameter) -> str:
-    """The message with what was given, where the parser's own leaves it out."""
-    told: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()  # Pydantic's, if it refused
-    value = str(told[0].get("input", "")) if told else ""
+    """The parser's message, with the value that was given if the message lacks it."""
+    problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()  # Pydantic's, if it refused
+    value = str(problems[0].get("input", "")) if problems else ""
     return f"{value!r}: {error.message}" if value and value not in error.message else error.message
 
 
 def complain(text: str) -> None:
-    """Say what went wrong."""
+    """Print an error message."""
     typer.echo(f"Error: {text}", err=True)
 
 
 def is_about_input(error: ValueError) -> bool:
-    """Whether the message is for the user; any other ValueError is a bug of ours."""
+    """Whether the message is meant for the user; any other ValueError is a bug."""
     from tiresias.core.plugins import OptionError
     from tiresias.profiles.errors import ProfileError
     from tiresias.sim.errors import InputError
@@ -90,11 +90,11 @@ def is_about_input(error: ValueError) -> bool:
 
 
 def forget_stdout() -> None:
-    """Let what is still to be written go nowhere: nobody reads it."""
+    """Discard what is still to be written, because the reader of the pipe is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(error: OSError) -> str:
+def _message(error: OSError) -> str:
     names = [str(name) for name in (error.filename, error.filename2) if name is not None]
     return ": ".join([*names, error.strerror or str(error)])
 
@@ -125,7 +125,9 @@ def _main(
     ] = False,
     plugins: Annotated[
         list[str] | None,
-        typer.Option("--plugin", metavar="FILE.py", help="Load policies or placers of your own; repeatable."),
+        typer.Option(
+            "--plugin", metavar="FILE.py", help="Load policies or placers of your own; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Schedule GPU jobs without knowing how long they run, on your machine or in a simulation.
@@ -139,7 +141,7 @@ def _main(
 
 
 def _called() -> str:
-    """The name in the help, however we were started: that of a module or of another program helps nobody."""
+    """The name of the program in its help, also when it was started as a module or from another program."""
     name = os.path.basename(sys.argv[0])
     return name if name in NAMES else NAMES[0]
 
@@ -148,7 +150,7 @@ def run() -> None:
     """The entry point of the programs `tiresias` and `tir`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Unicode shows ? and not an error
+            stream.reconfigure(errors="replace")  # a terminal without Unicode then shows ?
     try:
         program(sys.argv[1:])(prog_name=_called())
     except KeyboardInterrupt:  # before or after the command itself

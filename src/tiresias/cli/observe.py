@@ -1,4 +1,4 @@
-"""`tiresias profile -- COMMAND`: a training is run for some iterations, its model told from what it sends."""
+"""`tiresias profile -- COMMAND`: run a training for a while and infer its model from what it sends."""
 
 from __future__ import annotations
 
@@ -27,38 +27,41 @@ MOST_ROWS = 12
 Workers = Annotated[
     int,
     typer.Option(
-        "--workers", metavar="N", callback=inputs.from_one_up, help="Start COMMAND so often, as a gang."
+        "--workers",
+        metavar="N",
+        callback=inputs.from_one_up,
+        help="Number of processes to start, as one gang.",
     ),
 ]
 Iterations = Annotated[
     int,
     typer.Option(
-        "--iterations", metavar="N", callback=inputs.from_one_up, help="Stop it when so many were seen."
+        "--iterations", metavar="N", callback=inputs.from_one_up, help="Number of iterations to observe."
     ),
 ]
 Seconds = Annotated[
     float,
-    typer.Option("--seconds", metavar="N", callback=inputs.above_zero, help="Observe it so long at most."),
+    typer.Option("--seconds", metavar="N", callback=inputs.above_zero, help="Longest time to observe."),
 ]
 
 
 def observe_command(
     model: str | None, command: Sequence[str], workers: int, iterations: int, seconds: float
 ) -> tuple[Observed, ModelProfile | None]:
-    """Run it, and tell its model, None where that cannot be told.
+    """Run the command and infer its model; None if that is not possible.
 
-    Its output goes to stderr, so that stdout has figures only.
+    The output of the command goes to stderr, so that stdout has the result only.
     """
-    from tiresias.executors.interrupts import ended_in_order
+    from tiresias.executors.interrupts import exiting_on_signals
     from tiresias.observe import observe
 
     if model is not None:
-        raise typer.BadParameter(f"{model!r} and a command after --: give one of them", param_hint="MODEL")
-    told = f"until {count(iterations, 'iteration')} were seen, {seconds:g} s at most"
-    notify([f"observing {shlex.join(command)} {told}"])
+        raise typer.BadParameter(f"{model!r} and a command after --; give one of them", param_hint="MODEL")
+    limits = f"for {count(iterations, 'iteration')}, {seconds:g} s at most"
+    notify([f"observing {shlex.join(command)} {limits}"])
     output = _stderr()
     try:
-        with ended_in_order():
+        with exiting_on_signals():
             seen = observe(command, workers=workers, iterations=iterations, seconds=seconds, output=output)
     finally:
         os.close(output)
@@ -67,7 +70,7 @@ def observe_command(
 
 
 def show_alone(seen: Observed, as_json: bool, save: Path | None) -> None:
-    """What was observed, where no model can be told from it."""
+    """Print what was observed when no model can be inferred from it."""
     from tiresias.observe import ObserveError
 
     if as_json:
@@ -75,20 +78,20 @@ def show_alone(seen: Observed, as_json: bool, save: Path | None) -> None:
     else:
         show(observed_page(seen))
     if save is not None:
-        raise ObserveError(f"--save {save}: not even the size of the model can be told; {seen.why}")
+        raise ObserveError(f"--save {save}: not even the size of the model is known; {seen.why}")
 
 
 def _stderr() -> int:
-    """What the command gets for its standard output."""
+    """The file that the command gets as its standard output."""
     sys.stderr.flush()
     try:
         return os.dup(sys.stderr.fileno())
-    except OSError:  # it is no file, as in a test
+    except OSError:  # it is not a file, as in a test
         return os.open(os.devnull, os.O_WRONLY)
 
 
 def name_of(command: Sequence[str]) -> str:
-    """The script, or the last module that is run, or the program."""
+    """A name for the model: the script, the module or the program."""
     for word in command:
         if word.endswith((".py", ".sh")):
             return Path(word).stem
@@ -98,7 +101,7 @@ def name_of(command: Sequence[str]) -> str:
 
 
 def observed_page(seen: Observed) -> RenderableType:
-    """What was observed, for people."""
+    """What was observed, as a page for people."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -107,10 +110,10 @@ def observed_page(seen: Observed) -> RenderableType:
 
     lines = Table.grid(padding=(0, 2))
     lines.add_row(Text("observed", style="bold"), f"{count(seen.iterations, 'iteration')}, {_who(seen)}")
-    lines.add_row("period", f"{span(seen.period_s)}, of computing and sending")
-    lines.add_row("sent", f"{size(seen.bytes_per_iteration)} an iteration, by all together")
+    lines.add_row("period", f"{span(seen.period_s)}, computing and sending")
+    lines.add_row("sent", f"{size(seen.bytes_per_iteration)} per iteration, by all processes together")
     lines.add_row("model", size(seen.model_bytes) if seen.model_bytes else "size not visible")
-    lines.add_row("skew", "not visible" if seen.skew is None else f"{percent(seen.skew)} of what is sent")
+    lines.add_row("skew", "not visible" if seen.skew is None else f"{percent(seen.skew)} of the bytes sent")
     lines.add_row("because", seen.why)
     return Group(lines, Text(), _messages(seen)) if seen.messages else lines
 
@@ -126,7 +129,7 @@ def _messages(seen: Observed) -> RenderableType:
     from tiresias.cli.profile_tables import size
     from tiresias.cli.tables import plain_table
 
-    table = plain_table("messages of", "an iteration", "bytes", "share")
+    table = plain_table("messages of", "per iteration", "bytes", "share")
     total = sum(each * times for each, times in seen.messages)
     for each, times in seen.messages[:MOST_ROWS]:
         table.add_row(size(each), f"{times:,}", size(each * times), percent(each * times / total))

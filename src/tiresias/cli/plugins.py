@@ -1,4 +1,4 @@
-"""`tiresias policies` and `tiresias placers`: what can be named, and the options of each."""
+"""`tiresias policies` and `tiresias placers`: the plug-ins by name, with their options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-AsOutput = Annotated[Output, typer.Option("--output", "-o", help="How to print them.")]
+AsOutput = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 
 
 def policies(output: AsOutput = Output.TABLE) -> None:
@@ -40,14 +40,14 @@ def placers(output: AsOutput = Output.TABLE) -> None:
 
 def _described(cls: Any, *, preempts: bool) -> dict[str, Any]:
     summary = next(iter((cls.__doc__ or "").strip().splitlines()), "")
-    told: dict[str, Any] = {"name": cls.name, "summary": summary}
+    entry: dict[str, Any] = {"name": cls.name, "summary": summary}
     if preempts:
-        told["preempts"] = cls.preempts
-    told["options"] = [
+        entry["preempts"] = cls.preempts
+    entry["options"] = [
         {"name": each.name, "default": each.default, "help": each.metadata.get("help", "")}
         for each in fields(cls.Options)
     ]
-    return told
+    return entry
 
 
 def _policy_line(one: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""`tiresias profile`: what a model sends, whether it deserves locality, where its layers could run.
+"""`tiresias profile`: what a model sends, whether its gang should be consolidated, how its layers differ.
 
-The model is named, read from a file, or, after `--`, observed as a command trains it (observe.py).
+The model is given by name, by a file, or, after `--`, by a command that trains it (observe.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import typer
 
 from tiresias.cli import inputs, observe
 from tiresias.cli.console import notify, show
-from tiresias.cli.live.commands import META
+from tiresias.cli.live.trailing_command import META
 
 if TYPE_CHECKING:
     from tiresias.cli.profile_report import Report
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiresias.profiles.model import ModelProfile
 
 USUAL_NETWORK = {"P100": "tiresias-testbed", "A100": "a100-nvlink", "": "a100-nvlink"}
-"""The cluster that a model is looked at on, by the GPU its compute time is of."""
+"""The default network, by the GPU on which the compute time was measured."""
 
 
 def from_two_up(number: int) -> int:
@@ -33,35 +33,35 @@ Model = Annotated[
     str | None,
     typer.Argument(
         metavar="MODEL | -- COMMAND",
-        help="A name (see --list), a model file or folder, module:function; or a training to observe.",
+        help="Name (see --list), file or directory of a model, or module:function; or a training to observe.",
     ),
 ]
 Layers = Annotated[
-    bool, typer.Option("--layers", help="Show its layers, and what placing them apart would change.")
+    bool, typer.Option("--layers", help="Show the layers, and the effect of placing them apart.")
 ]
-Save = Annotated[
-    Path | None, typer.Option("--save", metavar="FILE.json", help="Store the profile in a file.")
-]
+Save = Annotated[Path | None, typer.Option("--save", metavar="FILE.json", help="Save the profile to a file.")]
 Gpus = Annotated[
-    int, typer.Option("--gpus", metavar="N", callback=from_two_up, help="The gang that is looked at.")
+    int, typer.Option("--gpus", metavar="N", callback=from_two_up, help="Number of GPUs of the gang.")
 ]
 Network = Annotated[
-    str | None, typer.Option("--network", metavar="NAME", help="The links that it runs on (see --list).")
+    str | None, typer.Option("--network", metavar="NAME", help="Network on which it runs (see --list).")
 ]
 Compute = Annotated[
     float | None,
     typer.Option(
-        "--compute", metavar="SECONDS", callback=inputs.above_zero, help="An iteration's compute time."
+        "--compute", metavar="SECONDS", callback=inputs.above_zero, help="Compute time per iteration."
     ),
 ]
 Batch = Annotated[
     int | None,
-    typer.Option("--batch", metavar="N", callback=inputs.from_one_up, help="Samples a worker computes."),
+    typer.Option(
+        "--batch", metavar="N", callback=inputs.from_one_up, help="Samples per worker and iteration."
+    ),
 ]
 How = Annotated[
-    str | None, typer.Option("--parallelism", metavar="HOW", help="ps, allreduce or sharded.")
+    str | None, typer.Option("--parallelism", metavar="HOW", help="Parallelism: ps, allreduce or sharded.")
 ]
-Known = Annotated[bool, typer.Option("--list", help="List the models and networks with a name.")]
+Known = Annotated[bool, typer.Option("--list", help="List the known models and networks.")]
 
 
 def profile(
@@ -80,10 +80,11 @@ def profile(
     iterations: observe.Iterations = 20,
     seconds: observe.Seconds = 120.0,
 ) -> None:
-    """Show a model's tensors, its skew, and whether its gang should be consolidated.
+    """Show the tensors and the skew of a model.
 
-    Reads safetensors, PyTorch checkpoints, ONNX, stored profiles; weights are not loaded. Or observes what
-    a training sends: tiresias profile -- python train.py
+    Also says whether a gang that trains it should be consolidated. MODEL may be a file in safetensors,
+    PyTorch or ONNX format or a saved profile; weights are not loaded.
+    To observe what a training sends: tiresias profile -- python train.py
     """
     if known:
         _list(as_json)
@@ -102,26 +103,26 @@ def profile(
     given = _given(loaded, compute, batch, parallelism)
     from tiresias.cli.profile_report import report
 
-    told = report(given, network or USUAL_NETWORK.get(given.gpu, "a100-nvlink"), gpus, layers)
-    _print(told, seen, as_json)
+    result = report(given, network or USUAL_NETWORK.get(given.gpu, "a100-nvlink"), gpus, layers)
+    _print(result, seen, as_json)
     if save is not None:
         from tiresias.profiles.stored import to_json
 
         save.write_text(to_json(given), encoding="utf-8")
-        notify([f"stored the profile of {given.name} in {save}"])
+        notify([f"saved the profile of {given.name} to {save}"])
 
 
 def _read(model: str | None) -> ModelProfile:
     from tiresias.profiles import readers
 
     if model is None:
-        hint = "name one, or a command after --; tiresias profile --list shows those known"
+        hint = "name a model, or give a command after --; tiresias profile --list lists the known models"
         raise typer.BadParameter(hint, param_hint="MODEL")
     return readers.load(model)
 
 
 def _given(profile: ModelProfile, compute: float | None, batch: int | None, how: str | None) -> ModelProfile:
-    """What the command line says of the model goes before what the file says."""
+    """The profile, with the values of the command line in place of its own."""
     from dataclasses import replace
 
     from tiresias.profiles.errors import ProfileError
@@ -129,30 +130,30 @@ def _given(profile: ModelProfile, compute: float | None, batch: int | None, how:
 
     if how is not None:
         if how not in list(Parallelism):
-            raise ProfileError(f"--parallelism {how!r} is not known; it is one of {', '.join(Parallelism)}")
+            raise ProfileError(f"--parallelism {how!r} is not known; choose one of {', '.join(Parallelism)}")
         profile = replace(profile, parallelism=Parallelism(how))
     if compute is not None:
         profile = profile.timed(compute)
     if batch is not None:
         if compute is None and profile.compute_s is not None:
-            raise ProfileError(f"--batch {batch} changes the compute time too; give it with --compute")
+            raise ProfileError(f"--batch {batch} changes the compute time as well; give that with --compute")
         profile = replace(profile, batch=batch)
     return profile
 
 
-def _print(told: Report, seen: Observed | None, as_json: bool) -> None:
+def _print(result: Report, seen: Observed | None, as_json: bool) -> None:
     if as_json:
         from tiresias.sim.report import to_json
 
         observed = {"observed": seen.as_dict()} if seen is not None else {}
-        typer.echo(to_json(told.as_dict() | observed))
+        typer.echo(to_json(result.as_dict() | observed))
         return
     from tiresias.cli.profile_tables import page
 
     if seen is not None:
         show(observe.observed_page(seen))
         typer.echo()
-    show(page(told))
+    show(page(result))
 
 
 def _list(as_json: bool) -> None:

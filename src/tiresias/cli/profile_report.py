@@ -1,4 +1,4 @@
-"""What `tiresias profile` says of a model, as figures; profile_tables.py shows them."""
+"""The results of `tiresias profile` as values; profile_tables.py prints them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Report:
     network: str
     gpus: int
     packed_nodes: int
-    packed: Iteration | None  # None: its compute time is not known
+    packed: Iteration | None  # None if the compute time is not known
     spread: Iteration | None
     verdict: Verdict
     split: Split | None
@@ -38,7 +38,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         model = self.profile
-        told: dict[str, Any] = {
+        body: dict[str, Any] = {
             "name": model.name,
             "tensors": len(model.tensors),
             "total_bytes": model.total_bytes,
@@ -63,8 +63,8 @@ class Report:
             "slowdown": self.slowdown,
         }
         if self.split is not None:
-            told["layers"] = _split(self.split)
-        return told
+            body["layers"] = _split(self.split)
+        return body
 
 
 def _split(split: Split) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _split(split: Split) -> dict[str, Any]:
 
 
 def report(profile: ModelProfile, network: str, gpus: int, layers: bool) -> Report:
-    """Everything there is to say of a gang of `gpus` on a network known by name."""
+    """The report on a gang of `gpus` GPUs on a named network."""
     links = find_links(network)
     packed = packed_shape(gpus, links.node_gpus)
     model = Network(links)
@@ -113,5 +113,5 @@ def report(profile: ModelProfile, network: str, gpus: int, layers: bool) -> Repo
 
 def find_links(name: str) -> Links:
     if name not in PRESETS:
-        raise ProfileError(f"no network {name!r} (known: {', '.join(PRESETS)})")
+        raise ProfileError(f"there is no network {name!r}; choose one of {', '.join(PRESETS)}")
     return PRESETS[name]

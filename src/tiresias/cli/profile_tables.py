@@ -36,19 +36,19 @@ def span(seconds: float) -> str:
     return ""
 
 
-def page(told: Report) -> RenderableType:
+def page(report: Report) -> RenderableType:
     """All of it."""
-    parts: list[RenderableType] = [_head(told), Text()]
-    if told.profile.tensors:
-        parts += [_histogram(told), Text()]
-    parts.append(_verdict(told))
-    if told.split is not None:
-        parts += [Text(), _layers(told.split), Text(), _placed(told.split)]
+    parts: list[RenderableType] = [_head(report), Text()]
+    if report.profile.tensors:
+        parts += [_histogram(report), Text()]
+    parts.append(_verdict(report))
+    if report.split is not None:
+        parts += [Text(), _layers(report.split), Text(), _placed(report.split)]
     return Group(*parts)
 
 
-def _head(told: Report) -> RenderableType:
-    model = told.profile
+def _head(report: Report) -> RenderableType:
+    model = report.profile
     lines = Table.grid(padding=(0, 2))
     title = zoo.MODELS[model.name].title if model.name in zoo.MODELS else model.source
     lines.add_row(Text(model.name, style="bold"), title)
@@ -60,15 +60,15 @@ def _head(told: Report) -> RenderableType:
         lines.add_row("largest", f"{model.largest.name}, {size(model.largest.bytes)}")
     lines.add_row("skew", "not known" if model.skew is None else f"{percent(model.skew)} of what is sent")
     lines.add_row("trained with", model.parallelism.value)
-    lines.add_row("iteration", _iteration(told))
+    lines.add_row("iteration", _iteration(report))
     if model.checkpoint_s is not None and model.resume_s is not None:
         both = f"{significant(model.checkpoint_s)} s to save, {significant(model.resume_s)} s to resume"
         lines.add_row("preemption", both)
     return lines
 
 
-def _iteration(told: Report) -> str:
-    model = told.profile
+def _iteration(report: Report) -> str:
+    model = report.profile
     if model.compute_s is None:
         return "not known; give it with --compute SECONDS"
     batch = f", batch {model.batch}" if model.batch else ""
@@ -76,11 +76,11 @@ def _iteration(told: Report) -> str:
     return f"{span(model.compute_s)}{on}{batch} ({model.source})"
 
 
-def _histogram(told: Report) -> RenderableType:
+def _histogram(report: Report) -> RenderableType:
     table = plain_table("tensors of", "", "number", "bytes", "share", left=2)
-    total = told.profile.total_bytes or 1
+    total = report.profile.total_bytes or 1
     before = 0
-    for each in told.bins:
+    for each in report.bins:
         up_to = f"up to {size(each.up_to_bytes)}" if each.up_to_bytes else f"above {size(before)}"
         share = each.bytes / total
         table.add_row(up_to, "#" * round(share * BAR), f"{each.tensors:,}", size(each.bytes), percent(share))
@@ -88,17 +88,17 @@ def _histogram(told: Report) -> RenderableType:
     return table
 
 
-def _verdict(told: Report) -> RenderableType:
+def _verdict(report: Report) -> RenderableType:
     lines = Table.grid(padding=(0, 2))
-    lines.add_row(Text("consolidate", style="bold"), Text("yes" if told.verdict.consolidate else "no"))
-    lines.add_row("because", told.verdict.reason)
-    if told.packed and told.spread and told.slowdown:
-        where = f"{told.gpus} GPUs on {told.network}"
-        packed = f"{count(told.packed_nodes, 'node')} {span(told.packed.seconds)}"
-        spread = f"{count(told.gpus, 'node')} {span(told.spread.seconds)}"
-        lines.add_row("predicted", f"{where}: {packed}, {spread} an iteration, {told.slowdown:.2f}x")
-        if told.slowdown > NOTICEABLE:
-            lines.add_row("worth a wait of", f"{told.slowdown - 1:.0%} of the time that it will run")
+    lines.add_row(Text("consolidate", style="bold"), Text("yes" if report.verdict.consolidate else "no"))
+    lines.add_row("because", report.verdict.reason)
+    if report.packed and report.spread and report.slowdown:
+        where = f"{report.gpus} GPUs on {report.network}"
+        packed = f"{count(report.packed_nodes, 'node')} {span(report.packed.seconds)}"
+        spread = f"{count(report.gpus, 'node')} {span(report.spread.seconds)}"
+        lines.add_row("predicted", f"{where}: {packed}, {spread} an iteration, {report.slowdown:.2f}x")
+        if report.slowdown > NOTICEABLE:
+            lines.add_row("worth a wait of", f"{report.slowdown - 1:.0%} of the time that it will run")
     return lines
 
 

@@ -1,7 +1,7 @@
 """`--set key=value` and `--set policy.key=value`: which policy takes which option.
 
-Rules: a plain key goes to every policy that has it and to no other, and the user is told which; a key
-that no policy has is an error, and so is one addressed to a policy that is not asked for.
+Rules: a plain key applies to every policy that has it, and a note lists these policies; a key that no policy
+has is an error, and so is one for a policy that is not among those given.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 
 Spans = dict[str, dict[str, list[str]]]
-"""For each policy, the values of each of its options, in the order given."""
+"""The values of each option of each policy, in the order given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One `--set`; `policy` is empty where the key stands alone."""
+    """One `--set`; `policy` is empty if the key stands alone."""
 
     policy: str
     key: str
@@ -25,7 +25,7 @@ class Setting:
 
 @dataclass(slots=True)
 class Assigned:
-    """The options of each policy, and what a person should know about them."""
+    """The options of each policy, and notes for the user."""
 
     spans: Spans
     notes: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Assigned:
             self.notes.append(note)
 
     def single(self) -> dict[str, dict[str, str]]:
-        """The options of each policy where each may have one value only."""
+        """The options of each policy, if each has one value only."""
         from tiresias.core.plugins import OptionError
 
         for name, spans in self.spans.items():
@@ -49,7 +49,7 @@ class Assigned:
 
 
 def parse_settings(texts: Sequence[str]) -> list[Setting]:
-    """What the user wrote after each --set."""
+    """The settings of each --set."""
     from tiresias.core.plugins import OptionError
 
     settings = []
@@ -77,7 +77,7 @@ def assign(settings: Sequence[Setting], names: Sequence[str]) -> Assigned:
         if setting.policy and setting.policy not in known:
             raise OptionError(
                 f"--set {setting.policy}.{setting.key}: {setting.policy!r} is not among the policies "
-                f"asked for ({', '.join(names)})"
+                f"given ({', '.join(names)}); add it, or correct the name"
             )
         takers = [setting.policy] if setting.policy else [n for n in names if setting.key in known[n]]
         if not takers:

@@ -17,23 +17,24 @@ if TYPE_CHECKING:
     from tiresias.sim.trace import Trace
 
 
-PolicyName = Annotated[
-    str, typer.Option("--policy", metavar="NAME", help="Who runs (see: tiresias policies).")
-]
+PolicyName = Annotated[str, typer.Option("--policy", metavar="NAME", help="Policy (see: tiresias policies).")]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Write jobs.csv, timeline.csv, summary.json and plots."),
+    typer.Option(
+        "--out", metavar="DIR", help="Directory for jobs.csv, timeline.csv, summary.json and plots."
+    ),
 ]
 At = Annotated[
     str | None,
     typer.Option(
         "--at",
         metavar="TIME",
-        help="With --out: draw the cluster so long after the first submission (90s, 15m, 2h, 3d).",
+        help="With --out: draw the cluster at this time after the first submission (90s, 15m, 2h, 3d).",
     ),
 ]
 Journal = Annotated[
-    Path | None, typer.Option("--journal", metavar="FILE", help="Write every fact of the simulation.")
+    Path | None,
+    typer.Option("--journal", metavar="FILE", help="Write every fact of the simulation to a file."),
 ]
 
 
@@ -92,13 +93,13 @@ def simulate(
             journal=journal,
             moment=moment,
         )
-    _tell(result, jobs, cluster, as_json)
+    _print(result, jobs, cluster, as_json)
     _keep(result, out)
     if moment is not None and out is not None:
         _draw(moment, result, f"{result.trace_name} after {at}", out)
 
 
-def _tell(result: Result, jobs: Trace, cluster: str, as_json: bool) -> None:
+def _print(result: Result, jobs: Trace, cluster: str, as_json: bool) -> None:
     from tiresias.cli.tables import one_result
     from tiresias.sim import report
 
@@ -116,7 +117,7 @@ def _moment(at: str | None, out: Path | None, began_at: float) -> Moment | None:
     if at is None:
         return None
     if out is None:
-        raise InputError("--at draws a picture; say where to write it: --out DIR")
+        raise InputError("--at draws a picture, which needs a directory; add --out DIR")
     return Moment(began_at + inputs.seconds_in(at, "--at"))
 
 
@@ -128,7 +129,7 @@ def _draw(moment: Moment, result: Result, when: str, out: Path) -> None:
 
 
 def _keep(result: Result, out: Path | None) -> None:
-    """Write the files, unless they would look like those of a whole simulation."""
+    """Write the files, unless the simulation was interrupted: they would look complete."""
     from tiresias.sim import report
 
     if result.interrupted:
@@ -141,7 +142,7 @@ def _keep(result: Result, out: Path | None) -> None:
 
 
 def _warnings(result: Result, trace: Trace) -> list[str]:
-    """What a person must know to read the figures."""
+    """Warnings that the reader of the figures must know."""
     warnings = []
     if result.interrupted:
         done = result.jobs.height

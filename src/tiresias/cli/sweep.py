@@ -1,4 +1,4 @@
-"""`tiresias sweep`: how many GPUs, which policy, which setting? A grid of simulations that can be resumed."""
+"""`tiresias sweep`: a grid of simulations over clusters, policies and settings, which can be resumed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="[POLICY.]KEY=VALUE",
-        help="A value of an option; repeat a key to span the grid over its values.",
+        help="Value of an option; repeat the key for each value of the grid.",
     ),
 ]
 Seeds = Annotated[
     str | None, typer.Option("--seeds", metavar="N,…", help="Seeds of a builtin trace (default 0).")
 ]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="FILE.csv", help="The grid's table; finished cells are kept.")
+    Path,
+    typer.Option(
+        "--out",
+        metavar="FILE.csv",
+        help="File for the results; cells that it has already are not simulated again.",
+    ),
 ]
 
 
@@ -53,10 +58,10 @@ def sweep(
     skip_bad_rows: inputs.SkipBadRows = False,
     workers: inputs.Workers = None,
 ) -> None:
-    """Find the cluster size, policy and settings.
+    """Find the best cluster size, policy and settings.
 
-    Simulates every combination of cluster, policy, setting and seed and shows the best of each size.
-    Cells that the table holds already are not run again: stop at any time and repeat the command.
+    Simulates every combination of cluster, policy, setting and seed and shows the best of each cluster size.
+    The command can be stopped at any time: repeated, it continues with the cells that are left.
     """
     from tiresias.sim import experiment
 
@@ -86,10 +91,10 @@ def sweep(
     notify([*assigned.notes, *(note for each in replayed.values() for note in each.notes)])
     with cell_bar(len(cells)) as advance:
         swept = experiment.sweep(cells, replayed, out, workers=workers, on_row=lambda _: advance())
-    _tell(swept, out)
+    _print(swept, out)
 
 
-def _tell(swept: Sweep, out: Path) -> None:
+def _print(swept: Sweep, out: Path) -> None:
     from tiresias.cli.tables import sweep_frontier
     from tiresias.sim import report
 
@@ -99,12 +104,12 @@ def _tell(swept: Sweep, out: Path) -> None:
     ran = len(swept.rows) - swept.reused
     notify([f"{count(ran, 'cell')} simulated, {swept.reused:,} taken from {out}", *_caveats(points)])
     if swept.unfinished:
-        notify([f"interrupted: {count(swept.unfinished, 'cell')} to go; repeat the command to go on"])
+        notify([f"interrupted: {count(swept.unfinished, 'cell')} left; repeat the command to continue"])
         raise typer.Exit(130)
 
 
 def _caveats(points: list[Point]) -> list[str]:
-    """What the frontier leaves out."""
+    """Notes on what the frontier does not show."""
     rejected = [int(point.means["rejected_jobs"]) for point in points]
     if not rejected or min(rejected) == max(rejected):
         return []

@@ -1,4 +1,4 @@
-"""Figures as tables for people, by Rich."""
+"""Results as tables for people, made with Rich."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plain_table(*headers: str, left: int = 1) -> Table:
 
 
 def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableType:
-    """A result at a glance."""
+    """The figures of one simulation."""
     of = result.summary()
     times = plain_table("", "average", "median", "p95", "p99", "max")
     jct = [of[name] for name in ("avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "max_jct_s")]
@@ -59,7 +59,7 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
         lines.add_row("models", result.models)
     if of["fragmentation_wait_s"]:
         waited = f"{duration(of['fragmentation_wait_s'])} of all jobs, though enough GPUs were free"
-        lines.add_row("waited for a place", waited)
+        lines.add_row("waited for slots", waited)
     lines.add_row("simulated", f"{of['events']:,} events in {duration(of['wall_s'])}")
     return Group(title, Text(), times, Text(), lines)
 
@@ -107,7 +107,7 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
         remarks.append(f"{ORACLE}, the oracle, is not among the policies: add it to see the distance to it.")
     if len(shown) < len(columns):
         left_out = count(len(columns) - len(shown), "column")
-        remarks.append(f"{left_out} left out: the terminal is narrow.")
+        remarks.append(f"{left_out} left out, because the terminal is narrow.")
     return Group(table, Text(), *map(Text, remarks))
 
 
@@ -117,7 +117,7 @@ def _times(slowdown: float | None) -> str:
 
 @dataclass(slots=True)
 class Column:
-    """A column, and how much it matters where there is no room for all."""
+    """A column, and how important it is if there is no room for all."""
 
     header: str
     cells: list[str]
@@ -129,7 +129,7 @@ class Column:
 
 
 def fitting(columns: Sequence[Column], width: int) -> list[Column]:
-    """The columns that fit, those that matter least left out first."""
+    """The columns that fit; the least important are left out first."""
     shown = list(columns)
     while len(shown) > 2 and sum(column.width + GAP for column in shown) - GAP > width:
         shown.remove(min(shown, key=lambda column: column.weight))
@@ -137,7 +137,7 @@ def fitting(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def sweep_frontier(points: Sequence[Point]) -> RenderableType:
-    """For each cluster its best policy and setting, and whether it is Pareto-optimal."""
+    """The best policy and setting of each cluster, and whether it is Pareto-optimal."""
     best = [point for point in points if point.is_best]
     size, unit = common_unit(point.avg_jct_s for point in best)
     table = plain_table(

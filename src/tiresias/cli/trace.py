@@ -1,4 +1,4 @@
-"""`tiresias trace …`: look at traces, convert them, generate them."""
+"""`tiresias trace …`: describe, convert and generate traces."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tiresias.cli.console import notify, show
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 
-app = typer.Typer(no_args_is_help=True, help="Look at traces, convert them, generate them.")
+app = typer.Typer(no_args_is_help=True, help="Describe, convert and generate traces.")
 
 OutFile = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it (.csv or .csv.gz).")
+    Path, typer.Option("--out", "-o", metavar="FILE", help="File to write (.csv or .csv.gz).")
 ]
 
 
@@ -27,18 +27,18 @@ def describe(
     seed: inputs.Seed = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Show a trace in numbers: jobs, span, load, sizes, durations."""
+    """Show the statistics of a trace: jobs, span, load, sizes, durations."""
     from tiresias.sim import traces
     from tiresias.sim.report import to_json
 
-    told = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
+    description = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
     if output is Output.JSON:
-        typer.echo(to_json(told))
+        typer.echo(to_json(description))
         return
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    for what, value in traces.table(told):
+    for what, value in traces.table(description):
         table.add_row(what, value)
     show(table)
 
@@ -46,7 +46,7 @@ def describe(
 @app.command()
 def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="A trace in any known format.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The same jobs in Tiresias' own format.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in Tiresias' own format.")],
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
@@ -69,17 +69,21 @@ def generate(
     out: OutFile,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", callback=inputs.from_one_up, help="How many jobs (philly-like)."),
+        typer.Option(
+            "--jobs", metavar="N", callback=inputs.from_one_up, help="Number of jobs (philly-like)."
+        ),
     ] = None,
     load: Annotated[
         float | None,
-        typer.Option("--load", metavar="SHARE", help="Share of the cluster the jobs ask for (philly-like)."),
+        typer.Option("--load", metavar="SHARE", help="Load as a share of the cluster (philly-like)."),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="NxG", help="The cluster that --load is of (philly-like)."),
+        typer.Option("--cluster", metavar="NxG", help="Cluster that --load refers to (philly-like)."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Same seed, same jobs.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed; the same seed generates the same jobs.")
+    ] = 0,
 ) -> None:
     """Generate a trace and write it in Tiresias' own format."""
     from tiresias.sim import clusters, traces

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Numbers and durations as text for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTHING = "–"
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in the largest unit of which there is one or more."""
+    """A duration in its largest unit, such as 1.5 h."""
     if seconds is None:
         return NOTHING
     size, unit = next(((size, unit) for size, unit in UNITS_S if abs(seconds) >= size), UNITS_S[-1])
@@ -18,14 +18,14 @@ def duration(seconds: float | None) -> str:
 
 
 def common_unit(values_s: Iterable[float | None]) -> tuple[float, str]:
-    """One unit for a column: the largest, up to hours, of which the smallest value has a tenth or more."""
+    """One unit for a column: the largest, up to hours, in which the smallest value is 0.1 or more."""
     smallest = min((value for value in values_s if value), default=0.0)
     size, unit = next((each for each in UNITS_S[1:] if smallest >= each[0] / 10), UNITS_S[-1])
     return size, LONG[unit]
 
 
 def significant(value: float | None) -> str:
-    """A number with three digits or all those before the point."""
+    """A number with three significant digits, or with all digits before the point."""
     if value is None:
         return NOTHING
     digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2

@@ -1,7 +1,7 @@
-"""Every verb of the program, where it is, and the heading of --help that it stands under.
+"""The verbs of the program, the modules that have them, and their headings in --help.
 
-Rules: a verb's module is imported when the verb is needed. A command line that begins with one needs only
-that one, so `tir ls` does not pay for the others; --help needs them all.
+Rules: the module of a verb is imported when the verb is needed. A command line that begins with a verb needs
+only that one, so that `tir ls` does not load the others; --help needs all.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ HEADINGS = (JOBS, CLUSTER, SIMULATION)
 
 @dataclass(slots=True, frozen=True)
 class Verb:
-    """`place` is MODULE:NAME below tiresias.cli; a Typer there is a group of verbs."""
+    """`target` is MODULE:NAME below tiresias.cli; a Typer there is a group of verbs."""
 
     heading: str
-    place: str
+    target: str
     carries: bool = False  # another command follows `--`
-    takes_words: bool = False  # words that look like options are the verb's to judge
+    takes_words: bool = False  # the verb itself handles words that look like options
 
     def load(self) -> Any:
-        module, _, name = self.place.partition(":")
+        module, _, name = self.target.partition(":")
         return getattr(import_module(f"tiresias.cli.{module}"), name)
 
 
@@ -77,7 +77,7 @@ def needed(words: list[str]) -> Iterable[str]:
 
 
 def register(app: typer.Typer, names: Iterable[str]) -> None:
-    """Give the program these verbs."""
+    """Add these verbs to the program."""
     for name in names:
         verb = VERBS[name]
         found = verb.load()
@@ -86,7 +86,7 @@ def register(app: typer.Typer, names: Iterable[str]) -> None:
             continue
         how: dict[str, Any] = {"rich_help_panel": verb.heading}
         if verb.carries:
-            from tiresias.cli.live.commands import CONTEXT, Carrying
+            from tiresias.cli.live.trailing_command import CONTEXT, Carrying
 
             how |= {"cls": Carrying, "context_settings": CONTEXT if verb.takes_words else None}
         app.command(name, **how)(found)

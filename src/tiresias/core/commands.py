@@ -1,4 +1,4 @@
-"""What the driver shall do: imperative, idempotent by `run_id`."""
+"""What the driver must do next: in the imperative, and idempotent by `run_id`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StopRun:
 
 @dataclass(slots=True)
 class SetTimer:
-    """Wake the Controller at this instant; replaces the wish before it. INFINITY means no wish."""
+    """Hand the Controller a TimerFired at this instant, and at no earlier one asked for; INFINITY: never."""
 
     at: float
 

@@ -1,11 +1,37 @@
-"""Facts in, decisions and commands out. The one thing that the simulator and the live manager both run.
+"""Facts in, decisions and commands out: the part that the simulator and the live manager both run.
 
-`handle` applies the facts of one instant, then plans once: whoever fell out of the target is told to
-stop, members of the target that do not run yet start in rank order as slots are physically free. A run
-that is saving counts as waiting, and its slots are used only after its exit. Being in the target is the
-reservation, so a victim cannot steal back what it was preempted for. A member that the placer refuses
-keeps free slots of its future place from those behind it, so that its place is built (`Placer.claim`).
-Who is not in the target may run on CPUs meanwhile (`overflow`).
+What is planned. The jobs in the target should hold GPUs (target.py). A plan stops the runs that fell out of
+the target, and starts jobs of the target in rank order, as slots are physically free and the placer agrees.
+A run that is saving counts as waiting, and its slots are used only after its exit. Being in the target is the
+reservation: a preempted job cannot take back the slots that it was preempted for. A job of the target that
+the placer refuses keeps free slots from those behind it, so that its hole grows (`Placer.claim`), and runs
+may migrate to make a hole for it (migrations.py). Other jobs may run on CPUs meanwhile (overflow.py).
+
+The order of `handle`, which gets the facts of one instant and makes one plan:
+1. `_apply` evolves the State by each fact, lets the policy learn from it, and ranks its job anew (`_sync`).
+2. `_wake` ranks anew, or decides about, the jobs whose rank, pin or deferral ends at this instant.
+3. `_rebuild` ranks all jobs anew if a fact has made all ranks out of date (`_stale`).
+4. `_decide_passing` lets the policy decide about jobs whose rank holds for this plan only.
+5. `_plan` stops and starts runs. Each decision is a fact as well, and goes through `_apply` at once.
+6. `_set_timer` asks the driver to be woken at the next instant at which something changes by itself.
+
+What holds between two calls of `handle`:
+- `entries` has one entry per active job. An entry is ranked unless its job is pinned, on hold, deferred or
+  cancelled.
+- `target` is exact for the ranks of the last plan, and its `flips` are empty.
+- `_ready` has the jobs of the target that hold no GPUs, or whose runs are saving.
+- `_wakes` is a heap of (instant, job). An item counts only while it equals the entry's `wakes_at`.
+- `_passing` is empty: a job whose rank held for one plan only has been ranked anew after that plan.
+- `state.refused_since` has the jobs that the placer has refused since they came into the target, although
+  enough slots were free, each with the instant of its first refusal. `_fragmented` lists those that the last
+  plan refused so.
+- `_timer_at` is the instant that the driver was last asked for.
+
+Why the loop in `_plan` ends. Another round follows only if the target flipped, if ranks that held for one
+plan are to be replaced, or if a job started on CPUs. Within a plan these follow from decisions. A job is
+started at most once and stopped at most once per plan: a saving run is not stopped again, and until its exit,
+which is a fact, its job is not started again. A rank for one plan is replaced by one that lasts (`PASSED`).
+So there are at most two decisions per job, and each of them causes a bounded number of rounds.
 """
 
 from __future__ import annotations
@@ -31,16 +57,16 @@ from tiresias.core.view import View
 
 STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
-PASSED = 1e300  # wakes_at of a job whose passing rank has served: later than any instant
+PASSED = 1e300  # wakes_at of a job whose rank held for one plan only: later than any instant
 BY_KEY = attrgetter("key")
 RunExited = f.RunExited
 # After these facts the job's run must stop, or the job has ended if it has none.
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
-SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change nobody's standing
+SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change no plan
 
 
 class Step:
-    """What handling brought about; the driver owns the lists and empties them."""
+    """What `handle` has decided. The driver owns the lists and empties them."""
 
     __slots__ = ("commands", "ended", "facts")
 
@@ -51,6 +77,8 @@ class Step:
 
 
 class Controller:
+    """See the module for what its fields mean."""
+
     def __init__(self, state: State, policy: Policy, placer: Placer):
         self.state = state
         self.policy = policy
@@ -59,20 +87,20 @@ class Controller:
             state.memory = policy.new_memory()
         self._drifts = policy.drifts
         self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
-        self.entries: dict[JobId, JobEntry] = {}  # of all active jobs
+        self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | SortedTarget = self._new_target()
-        self._ready: dict[JobId, JobEntry] = {}  # in the target, not running yet
+        self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
-        self._passing: list[JobState] = []  # whose rank is good for this plan only
+        self._passing: list[JobState] = []
         self._timer_at = INFINITY
-        # by the placer in this plan: who, what they claim, and when they may be treated differently
+        # Refused in this plan: the job, what it claims, and when the placer may decide otherwise.
         self._refused: list[tuple[JobEntry, Allocation, float]] = []
-        self._scattered: list[JobState] = []  # those that the placer refused though enough slots are free
-        self._scattered_since: dict[JobId, float] = {}  # since when this has been so at every plan
-        self._retry_at = INFINITY  # when the placer may treat somebody it refused differently
-        self.migrations = 0  # runs that were told to stop so that they move
-        self._may_move = False  # a run exited, or somebody was refused for the first time, in this handling
-        self._stale = False  # all ranks must be worked out anew
+        self._fragmented: list[JobState] = []
+        self._fragmented_since: dict[JobId, float] = {}  # since when each has been listed at every plan
+        self._retry_at = INFINITY  # when the placer may decide otherwise about a job that it refused
+        self.migrations = 0  # runs that were stopped so that they migrate
+        self._may_migrate = False  # in this call a run exited, or a job was refused for the first time
+        self._stale = False
         self._rebuild(state.at)
 
     @property
@@ -80,7 +108,7 @@ class Controller:
         return View(self.state, self.target)
 
     def why(self, job_id: JobId) -> Reason | None:
-        """Why this job is not running; None if it is not active."""
+        """Why this job is where it is; None if it is not active."""
         entry = self.entries.get(job_id)
         if entry is None:
             return None
@@ -108,16 +136,15 @@ class Controller:
     # --- facts -----------------------------------------------------------------------------------------
 
     def handle(self, facts: Iterable[f.Fact], step: Step) -> bool:
-        """Apply what happened, then decide as of the last of it; whether there was anything to decide on.
+        """Apply facts, then plan as of the last one; False if none of them can change the plan.
 
-        Facts that change nobody's standing may come along later than they happened; the others are those
-        of one instant.
+        The facts are those of one instant. Only facts in SILENT may have happened earlier.
         """
-        loud = self._may_move = False
+        may_change = self._may_migrate = False
         for fact in facts:
             if self._apply(fact, step):
-                loud = True
-        if not loud:
+                may_change = True
+        if not may_change:
             return False
         at = self.state.at
         wakes = self._wakes
@@ -127,15 +154,15 @@ class Controller:
             self._rebuild(at)
         if self._passing:
             self._decide_passing(at, step)
-        scattered, self._scattered = self._scattered, []
+        before, self._fragmented = self._fragmented, []
         self._plan(at, step)
-        if self._scattered != scattered:
-            self._count_fragmented(scattered, at)
+        if self._fragmented != before:
+            self._count_fragmented(before, at)
         self._set_timer(at, step)
         return True
 
     def _apply(self, fact: f.Fact, step: Step) -> bool:
-        """Take one fact in; whether it may change the plan."""
+        """Apply one fact; whether it may change the plan."""
         state = self.state
         at = fact.at
         assert at >= state.at, ("time went back", state.at, fact)
@@ -147,18 +174,18 @@ class Controller:
             self._stale = True
         if job is None:
             if kind is not f.TimerFired:
-                self._stale = True  # a node came or went
+                self._stale = True  # a node or a slot came or went
         elif not is_silent:
             self._sync(job, at)
             if kind is RunExited:
-                self._may_move = True
+                self._may_migrate = True
                 if self._drained:
                     self._stale = True  # its slots may have left with it
                 if job.ended_at == at:
                     step.ended.append(job)
                 else:
                     entry = self.entries[job.id]
-                    if entry.admitted:  # it left of itself and is still wanted
+                    if entry.admitted:  # it was not stopped by a plan, or was to migrate
                         self._ready[job.id] = entry
             elif kind in STOPPERS:
                 if job.ended_at == at:
@@ -170,7 +197,7 @@ class Controller:
         return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:
-        """Rank anew whose time has come, or comes in a blink: rounding makes no instants of its own."""
+        """Rank anew the jobs that are due, or due in a blink: rounding makes no instants of its own."""
         wakes, entries = self._wakes, self.entries
         while wakes and wakes[0][0] <= at + BLINK_S:
             due_at, id = heappop(wakes)
@@ -190,7 +217,7 @@ class Controller:
                 self._apply(decision, step)
 
     def _decide_passing(self, at: float, step: Step) -> None:
-        """Decide at once what is due for those whose rank ran out as they got it."""
+        """Let the policy decide about jobs whose rank holds for this plan only."""
         for job in list(self._passing):
             if job.id not in self.entries:
                 continue  # it has ended at this very instant
@@ -199,7 +226,7 @@ class Controller:
                 step.facts.append(decision)
                 self._apply(decision, step)
 
-    # --- standing --------------------------------------------------------------------------------------
+    # --- ranks -----------------------------------------------------------------------------------------
 
     def _sync(self, job: JobState, at: float) -> None:
         """Bring the target in line with what the job has become."""
@@ -208,7 +235,7 @@ class Controller:
         except KeyError:
             entry = self.entries[job.id] = JobEntry(job)
         phase, run = job.phase, job.run
-        if job.ended_at != INFINITY or job.held or job.cancelled or job.deferred:
+        if job.ended_at != INFINITY or job.on_hold or job.cancelled or job.deferred:
             self._unrank(entry)
             if job.ended_at != INFINITY:
                 del self.entries[job.id]
@@ -217,7 +244,7 @@ class Controller:
             return
         if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
             until = self._pinned_until(job, run)
-            if until > at + BLINK_S:  # one that ends in a blink has ended: we would wake for it for ever
+            if until > at + BLINK_S:  # a pin that ends in a blink has ended: it would be woken for ever
                 self._pin(entry)
                 self._wake_at(entry, until)
                 return
@@ -289,7 +316,7 @@ class Controller:
         return Target(self.state.ledger.capacity)
 
     def _rebuild(self, at: float) -> None:
-        """Work out every standing from the State alone: at the start, and when all ranks change."""
+        """Rank every job from the State alone: at the start, and when all ranks may have changed."""
         self._stale = False
         ledger, policy = self.state.ledger, self.policy
         self._drained = ledger.gpus < sum(node.gpus for node in ledger.nodes)
@@ -316,18 +343,18 @@ class Controller:
                         self._sync(job, at)
             if self.target.flips:
                 self._revoke(at, step)
-            self._scattered.clear()
+            self._fragmented.clear()
             if self._ready and self.state.ledger.free:
                 self._start(at, step)
                 if self._refused:
-                    self._move(at, step)
+                    self._migrate(at, step)
             if self.target.flips or self._passing:
                 continue
             if self.state.cpus is None or not self._overflow(at, step):
                 return
 
     def _revoke(self, at: float, step: Step) -> None:
-        """Tell those who fell out of the target to stop; note who came in."""
+        """Stop the runs that fell out of the target, and add what came in to `_ready`."""
         flips, ready, refused_since = self.target.flips, self._ready, self.state.refused_since
         victims = []
         for entry in flips.values():
@@ -358,8 +385,8 @@ class Controller:
         self._apply(decision, step)
         step.commands.append(StopRun(run_id))
 
-    def _move(self, at: float, step: Step) -> None:
-        """Make runs move for the first refused job for which that pays; they start again elsewhere."""
+    def _migrate(self, at: float, step: Step) -> None:
+        """Let runs migrate for the first refused job for which that pays."""
         for entry, claim, again_at in self._refused:
             movers = migrations_for(
                 entry.job, claim, again_at - at, self.entries, self.state, self.placer, at
@@ -372,33 +399,34 @@ class Controller:
                 return
 
     def _start(self, at: float, step: Step) -> None:
-        """Start whoever is in the target, in rank order, as far as slots are free and the placer agrees."""
+        """Start jobs of the target in rank order, as far as slots are free and the placer agrees."""
         again = True
-        while again:  # what the others left may change a placer's mind
-            kept: list[Allocation] = []  # what refused jobs keep from those behind them
+        while again:  # jobs that started behind a refused one may have changed what the placer wants
+            kept: list[Allocation] = []  # slots that refused jobs keep from those behind them
             again = self._start_some(at, step, kept)
             for claim in kept:
                 self.state.ledger.show(claim)
 
     def _start_some(self, at: float, step: Step, kept: list[Allocation]) -> bool:
-        """One pass over those who are ready; whether another one might start more."""
+        """One pass over the ready jobs; whether another pass might start more."""
         state, ready = self.state, self._ready
-        ledger, place, waits, moves = state.ledger, self.placer.place, self.placer.waits, self.placer.moves
+        ledger, place, waits = state.ledger, self.placer.place, self.placer.waits
+        migrations = self.placer.migrations
         self._retry_at = INFINITY
-        self._scattered.clear()
+        self._fragmented.clear()
         if self._refused:
             self._refused.clear()
-        refused = waiting = behind = False  # behind: somebody started behind one that waits
+        refused = waiting = behind = False  # behind: a job started behind one that waits
         entries = [entry for entry in ready.values() if entry.job.gpu_run is None]  # the others still save
         if len(entries) > 1:
             entries.sort(key=BY_KEY)
         if len(entries) < len(ready):
-            moves = 0  # nobody moves while somebody saves who is to start again: his leaving may be enough
-        last = entries[-1] if entries else None  # has nobody behind it to keep slots from
+            migrations = 0  # what the saving runs leave behind may be enough
+        last = entries[-1] if entries else None  # there is no job behind it to keep slots from
         since = state.refused_since
         for entry in entries:
             job = entry.job
-            if job.gpus > ledger.free:  # its victims are still saving
+            if job.gpus > ledger.free:  # the runs that were preempted for it are still saving
                 if entry is not last and (waits or job.job.demand.is_choosy):
                     waiting = True
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
@@ -408,10 +436,10 @@ class Controller:
             if allocation is None:
                 refused = waiting = True
                 again_at = self._refuse(job, holes, at)
-                may_move = moves and self._may_move
-                if entry is not last or may_move:
+                may_migrate = migrations and self._may_migrate
+                if entry is not last or may_migrate:
                     claim = self._keep(job, holes, at, None if entry is last else kept)
-                    if claim and may_move:
+                    if claim and may_migrate:
                         self._refused.append((entry, claim, again_at))
                 if self.policy.strict:
                     break
@@ -439,7 +467,7 @@ class Controller:
         step.commands.append(StartRun(run_id, job.id, allocation, resumes))
 
     def _overflow(self, at: float, step: Step) -> bool:
-        """Start on CPUs whom the GPUs have no room for; whether anybody was."""
+        """Start jobs on CPUs for which the GPUs have no room; whether any was started."""
         cpus = self.state.cpus
         assert cpus is not None
         if not cpus.free or not self.target.refused or not self.policy.uses_cpus:
@@ -450,21 +478,21 @@ class Controller:
         return bool(chosen)
 
     def _refuse(self, job: JobState, holes: Holes, at: float) -> float:
-        """The placer has refused the job: note since when, and tell when it may be treated differently."""
+        """The placer has refused the job. Returns when the placer may decide otherwise."""
         if job.gpus > holes.free:
             return INFINITY
-        self._scattered.append(job)
+        self._fragmented.append(job)
         since = self.state.refused_since
         if job.id not in since:
             since[job.id] = at
-            self._may_move = True
+            self._may_migrate = True
         again_at = self.placer.retry_at(job, holes, at, since[job.id])
         if again_at < self._retry_at:
             self._retry_at = max(again_at, at + 2 * BLINK_S)
         return again_at
 
     def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
-        """The slots that the job claims; `kept` from those behind it until this pass is over."""
+        """The slots that the job claims, which are `kept` from those behind it until this pass is over."""
         claim = self.placer.claim(job, holes, at, self.state.refused_since.get(job.id, at))
         if claim and kept is not None:
             self._hide(claim, kept)
@@ -475,7 +503,7 @@ class Controller:
         kept.append(slots)
 
     def _set_timer(self, at: float, step: Step) -> None:
-        """Wish to be woken at the next instant at which a rank changes by itself."""
+        """Ask to be woken at the next instant at which a rank or a refusal may change by itself."""
         wakes, entries = self._wakes, self.entries
         while wakes:
             due_at, id = wakes[0]
@@ -489,8 +517,11 @@ class Controller:
             step.commands.append(SetTimer(next_at))
 
     def _count_fragmented(self, before: list[JobState], at: float) -> None:
-        """Between two plans nothing becomes free: who was refused with enough slots free has waited so."""
-        since = {job.id: self._scattered_since.pop(job.id, at) for job in self._scattered}
+        """Add to the `fragmented_s` of jobs that are refused no longer.
+
+        Between two plans nothing becomes free, so a job that one plan refused has waited until the next.
+        """
+        since = {job.id: self._fragmented_since.pop(job.id, at) for job in self._fragmented}
         for job in before:
-            job.fragmented_s += at - self._scattered_since.pop(job.id, at)
-        self._scattered_since = since
+            job.fragmented_s += at - self._fragmented_since.pop(job.id, at)
+        self._fragmented_since = since

@@ -1,4 +1,4 @@
-"""Demands that no node can ever meet, and why: said before a job waits for what will not come.
+"""Demands that no node can ever meet, and why, so that no job waits for what will not come.
 
 Nodes count whether they are in service or not: what is drained may come back.
 """
@@ -14,7 +14,7 @@ GIB = 1 << 30
 
 
 def unmet(demand: Demand, nodes: Sequence[Node]) -> str:
-    """What it asks for, what there is, and what to do, as in "asks for …"; empty if it can be met."""
+    """A sentence "asks for …" that names what there is and what to do; empty if the demand can be met."""
     there = _gpus(nodes)
     if demand.gpus > there:
         return f"asks for {demand.gpus} GPUs, and there are {there} in all; ask for fewer"
@@ -44,13 +44,13 @@ def _type_wish(demand: Demand) -> str:
 
 
 def _types(nodes: Sequence[Node]) -> str:
-    """What types there are, and how many GPUs of each."""
+    """The types that there are, and the number of GPUs of each."""
     counts: dict[str, int] = {}
     for node in nodes:
         if node.gpu_type and node.gpus:
             counts[node.gpu_type] = counts.get(node.gpu_type, 0) + node.gpus
     if not counts:
-        return "no node tells a type"
+        return "no node states a type"
     return f"there are {', '.join(f'{count} {name}' for name, count in counts.items())}"
 
 
@@ -60,7 +60,7 @@ def _cores_wish(demand: Demand) -> str:
 
 def _most_cores(nodes: Sequence[Node]) -> str:
     most = max((node.cpus / node.gpus for node in nodes if node.gpus), default=0.0)
-    return f"no node has more than {most:g} cores a GPU"
+    return f"no node has more than {most:g} cores per GPU"
 
 
 def _memory_wish(demand: Demand) -> str:
@@ -69,4 +69,4 @@ def _memory_wish(demand: Demand) -> str:
 
 def _most_memory(nodes: Sequence[Node]) -> str:
     most = max((node.memory_bytes / node.gpus for node in nodes if node.gpus), default=0.0)
-    return f"no node has more than {most / GIB:g} GiB a GPU"
+    return f"no node has more than {most / GIB:g} GiB per GPU"

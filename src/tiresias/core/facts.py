@@ -1,9 +1,9 @@
 """What happened: the only input of the Controller, stored for ever.
 
-Rules: past tense; `at` is epoch seconds and never decreases; nobody mutates a fact. They are slotted but
-not frozen, because a frozen one costs three times as much to make. A fact's kind is its class name; a
-change of its fields raises VERSION. Outside facts come from a driver; decisions are what the Controller
-answers. Replay applies both and asks no policy again.
+Rules: names are in the past tense; `at` is epoch seconds and never decreases; facts are never mutated. They
+are slotted but not frozen, because a frozen one costs three times as much to make. A fact's kind is its class
+name; a change of its fields raises VERSION. Outside facts come from a driver; decisions are what the
+Controller answers. Replay applies both and asks no policy again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tiresias.core.model import Job, JobId, Node, RunId
 VERSION = 1
 
 Allocation = tuple[tuple[int, int], ...]
-"""The slots a run holds: (node position in the cluster, bit mask of slot indices), one pair a node."""
+"""The slots a run holds: (node position in the cluster, bit mask of slot indices), one pair per node."""
 
 
 class ExitCause(StrEnum):
     FINISHED = "finished"  # the job's work is done
-    PREEMPTED = "preempted"  # stopped because we said so (or asked to be run again)
-    RETRIED = "retried"  # failed of something that another run may cure
+    PREEMPTED = "preempted"  # stopped by a StopRun, or it asked to be run again
+    RETRIED = "retried"  # failed for a reason that another run may not meet
     FAILED = "failed"
 
 
@@ -52,7 +52,7 @@ class JobCancelled:
 
 @dataclass(slots=True)
 class JobRequeued:
-    """Whatever runs of it must stop; it goes back to the queue with what it has saved."""
+    """The job's run must stop; the job goes back to the queue with what it has saved."""
 
     at: float
     job_id: JobId
@@ -60,9 +60,9 @@ class JobRequeued:
 
 @dataclass(slots=True)
 class JobDeferred:
-    """The job waits for something other than its turn: another job, a limit, an instant.
+    """The job waits for something other than its rank: another job, a limit, an instant.
 
-    `reason` is a code for people. With `until` the Controller clears it by itself at that instant.
+    `reason` is a code for users. With `until` the Controller clears the deferral itself at that instant.
     """
 
     at: float
@@ -73,7 +73,7 @@ class JobDeferred:
 
 @dataclass(slots=True)
 class JobCleared:
-    """Nothing but its turn keeps the job waiting any more. A decision where the deferral had an end."""
+    """The job is no longer deferred. This is a decision if the deferral had an end."""
 
     at: float
     job_id: JobId
@@ -81,7 +81,7 @@ class JobCleared:
 
 @dataclass(slots=True)
 class JobFailed:
-    """A job that holds no slots can never succeed: what it needs has failed."""
+    """A job that holds no slots has failed: what it needs can never be there."""
 
     at: float
     job_id: JobId
@@ -123,7 +123,7 @@ class RunRevoked:
 
 @dataclass(slots=True)
 class RunStarted:
-    """The run makes progress from now on, `speed` seconds of work a second."""
+    """The run makes progress from now on, `speed` seconds of work per second."""
 
     at: float
     run_id: RunId
@@ -142,7 +142,7 @@ class RunProgressed:
 
 @dataclass(slots=True)
 class RunEnded:
-    """The run ended at an instant before anybody looked: its service ends then. RunExited comes with it."""
+    """The run ended at `ended_at`, before its exit was seen: its service ends then. RunExited follows."""
 
     at: float
     run_id: RunId
@@ -181,7 +181,7 @@ class NodeRestored:
 
 @dataclass(slots=True)
 class SlotDrained:
-    """Nobody gets this slot any more; a run that holds it may go on."""
+    """Nothing new starts on this slot; a run that holds it may go on."""
 
     at: float
     node: str
@@ -197,7 +197,7 @@ class SlotRestored:
 
 @dataclass(slots=True)
 class NodeRegrouped:
-    """These are the node's groups of slots that are near each other (Node.sockets)."""
+    """The node's groups of slots that are near each other (Node.sockets) are now these."""
 
     at: float
     node: str

@@ -1,7 +1,7 @@
-"""What is free, as placers see it: nodes in buckets by how many of their slots are free.
+"""Free slots, as placers see them: nodes in buckets by how many of their slots are free.
 
 Bit masks over node positions stand for sets of nodes, bit masks over slot indices for slots of a node. A
-Holes looks at the Ledger's own lists, narrowed to some nodes, and is good until the Ledger changes.
+Holes reads the Ledger's own lists, narrowed to some nodes, and is valid until the Ledger changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Holes:
         self.racks: dict[str, int] = {}  # by name: bit mask of nodes
         self.kinds: dict[tuple[str, float], int] = {}  # by type and speed: bit mask of nodes
         self.layouts: dict[int, int] = {}  # by bit mask of the slots in service: bit mask of nodes
-        self.memo: dict[Any, Any] = {}  # what follows from the layouts alone; emptied when they change
+        self.memo: dict[Any, Any] = {}  # cache of what follows from the layouts; emptied when they change
         self.changes = 0  # grows whenever a slot is taken or given back
         self.free = 0
         self.gpus = 0
@@ -77,7 +77,7 @@ class Holes:
         return known
 
     def fewest_nodes(self, gpus: int) -> int:
-        """On how few nodes so many GPUs could be, were nothing running; 0: they cannot."""
+        """The fewest nodes that could hold so many GPUs if nothing were running; 0: there are too few."""
         fewest, need = 0, gpus
         for size, nodes in self.sizes():
             count = nodes.bit_count()
@@ -88,7 +88,7 @@ class Holes:
         return 0
 
     def pick(self, node: int, count: int) -> int:
-        """So many of its free slots: of one socket if they fit there, of the fullest such; the lowest."""
+        """So many free slots of a node: in the fullest socket that holds them, else anywhere."""
         free = self.free_slots[node]
         if count == self.free_counts[node]:
             return free
@@ -102,12 +102,12 @@ class Holes:
         return lowest(min(fits)[2] if fits else free, count)
 
     def emptiest(self, gpus: int) -> Allocation:
-        """What is free of a place for so many GPUs: on the fewest nodes it needs, those with most free.
+        """The free slots of the fewest nodes that so many GPUs need, of those with most free slots.
 
-        Whoever waits for such a place and keeps these slots from others sees its place only grow.
+        A gang that keeps these slots from others while it waits sees its hole only grow.
         """
         sizes = self.sizes()
-        if len(sizes) == 1:  # all nodes are alike
+        if len(sizes) == 1:  # all nodes have the same size
             size, nodes = sizes[0]
             count = -(-gpus // size)
             return self._emptiest_alike(gpus, count, size) if count <= nodes.bit_count() else ()
@@ -148,7 +148,7 @@ class Holes:
 
 
 def _fitting(sizes: list[tuple[int, int]], used: int, left: int, count: int) -> int:
-    """The nodes of which one may be chosen now so that `count` nodes in all can hold what is left."""
+    """The nodes of which one may be chosen next so that `count` nodes in all can hold what is left."""
     others = count - 1
     for size, nodes in sizes:  # the largest that others could be
         number = min(others, (nodes & ~used).bit_count())

@@ -1,4 +1,4 @@
-"""Re-derive every counter from what it counts. On in tests, and whenever a driver asks for it."""
+"""Checks that re-derive every counter from what it counts, for tests and for drivers that ask for them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def check(state: State) -> None:
         assert job.phase not in ENDED, ("an ended job is active", id, job.phase)
         run = job.run
         assert (run is not None) == (job.phase in HOLDING), (id, job.phase, run)
-        assert (job.phase is HELD) <= job.held, ("HELD, but nobody holds it", id)
-        assert not (job.held and job.phase in (Phase.STARTING, Phase.RUNNING)), ("held, but runs", id)
+        assert (job.phase is HELD) <= job.on_hold, ("HELD, but not on hold", id)
+        assert not (job.on_hold and job.phase in (Phase.STARTING, Phase.RUNNING)), ("on hold, but runs", id)
         assert not (job.deferred and run is not None), ("deferred, but holds slots", id, job.deferred)
         if run is not None:
             assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
@@ -34,21 +34,21 @@ def check(state: State) -> None:
             can_run_there = run.pool is Pool.GPUS or job.job.demand.cpu_speed is not None
             assert can_run_there, ("cannot run on CPUs", id)
         assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
-        spare = job.held_s * job.gpus - job.service_gpu_s  # what was held on CPUs
+        spare = job.executed_s * job.gpus - job.service_gpu_s  # on CPUs
         assert spare >= -1e-6 * (1 + job.service_gpu_s), id
         assert state.cpus is not None or spare <= 1e-6 * (1 + job.service_gpu_s), id
     runs = [job.run for job in state.jobs.values() if job.run is not None]
     on_gpus, on_cpus = ({run.id for run in runs if run.pool is pool} for pool in Pool)
-    assert on_gpus == state.ledger.held.keys(), (on_gpus, state.ledger.held.keys())
-    assert on_cpus == (state.cpus.held.keys() if state.cpus is not None else set()), on_cpus
+    assert on_gpus == state.ledger.allocations.keys(), (on_gpus, state.ledger.allocations.keys())
+    assert on_cpus == (state.cpus.allocations.keys() if state.cpus is not None else set()), on_cpus
     assert on_gpus | on_cpus == state.runs.keys(), (on_gpus, on_cpus, state.runs.keys())
 
 
 def _check_ledger(ledger: Ledger) -> None:
     taken = [0] * len(ledger.nodes)
-    for run_id, allocation in ledger.held.items():
+    for run_id, allocation in ledger.allocations.items():
         for node, slots in allocation:
-            assert slots & ~taken[node] == slots != 0, ("slots held twice or none", run_id, node, slots)
+            assert slots & ~taken[node] == slots != 0, ("slots taken twice or none", run_id, node, slots)
             taken[node] |= slots
     buckets = [0] * len(ledger.buckets)
     free = gpus = capacity = 0

@@ -1,11 +1,11 @@
-"""The book of who holds which slots.
+"""Which run holds which slots.
 
-A slot is free only when its run has been released; withdrawing a node, or one slot of it, takes what is
-free off the market and keeps what is taken off it once it is released. Nodes are kept in buckets by how
-many of their slots are free (bit masks over node positions), so a placer finds the best fit without a
+A slot is free only when its run has been released. A node, or one slot of it, that is withdrawn is not
+offered any more; what a run holds of it stays with the run until its release. Nodes are kept in buckets by
+how many of their slots are free (bit masks over node positions), so a placer finds the best fit without a
 scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
-What placers see of it is in holes.py. Slots of CPUs are in a Ledger of their own, whose nodes have the same
-positions: where the first node of an allocation has no GPUs, its slots are of CPUs.
+holes.py has what placers see. Slots of CPUs are in a Ledger of their own, whose nodes have the same
+positions: if the first node of an allocation has no GPUs, its slots are of CPUs.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ __all__ = ["Ledger", "cpu_ledger", "cpu_node", "lowest"]
 
 
 def cpu_ledger(nodes: Sequence[Node]) -> Ledger | None:
-    """The book of CPU slots: all nodes at their positions, those with GPUs without slots; None: no slots."""
+    """The Ledger of CPU slots, in which nodes with GPUs have no slots; None if there are none at all."""
     return Ledger(Cluster([cpu_node(node) for node in nodes])) if any(n.cpu_slots for n in nodes) else None
 
 
 def cpu_node(node: Node) -> Node:
-    """The node as the book of CPU slots has it."""
+    """The node as the Ledger of CPU slots has it."""
     return replace(node, gpus=node.cpu_slots, sockets=())
 
 
 class Ledger(Holes):
-    """Free and held slots of a cluster. `free` and `gpus` count slots of nodes in service only."""
+    """Free and taken slots of a cluster. `free` and `gpus` count only slots in service."""
 
     def __init__(self, cluster: Cluster):
         super().__init__()
         self.in_service: list[bool] = []
         self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
-        self._suited: dict[tuple[str | None, float, float], int] = {}  # nodes that suit a choosy demand
-        self.held: dict[RunId, Allocation] = {}
+        self._suited: dict[tuple[str | None, float, float], int] = {}  # nodes by the demand that they suit
+        self.allocations: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
-        self._holders: list[set[RunId]] | None = None  # by node, once somebody has asked
+        self._holders: list[set[RunId]] | None = None  # by node; None until the first call of holders()
         self._rack_of: list[str] = []  # by node
         self._rack_free: dict[str, int] = {}
         self._undo: list[Callable[[], None]] = []
@@ -82,7 +82,7 @@ class Ledger(Holes):
         self.capacity += node.gpus
 
     def regroup(self, node: str, sockets: tuple[tuple[int, ...], ...]) -> None:
-        """Which of its slots are near each other is known now, or known better."""
+        """Set the node's groups of slots that are near each other."""
         position = self._position[node]
         assert all(slot < self.nodes[position].gpus for group in sockets for slot in group), (node, sockets)
         self.nodes[position] = replace(self.nodes[position], sockets=sockets)
@@ -93,7 +93,7 @@ class Ledger(Holes):
         return self._position[node]
 
     def withdraw(self, node: str) -> None:
-        """Take the node out of service: its free slots are offered to nobody."""
+        """Take the node out of service: its free slots are not offered any more."""
         position = self._position[node]
         self.in_service[position] = False
         self._offer(position)
@@ -104,7 +104,7 @@ class Ledger(Holes):
         self._offer(position)
 
     def withdraw_slot(self, node: str, index: int) -> None:
-        """The same for one slot, whatever becomes of its node."""
+        """The same for one slot; it stays withdrawn when its node is restored."""
         position = self._position[node]
         assert index < self.nodes[position].gpus, ("no such slot", node, index)
         self.out_slots[position] |= 1 << index
@@ -116,11 +116,11 @@ class Ledger(Holes):
         self._offer(position)
 
     def _offer(self, position: int) -> None:
-        """Bring the books in line with what of the node is in service."""
+        """Update all counts to the slots of the node that are in service."""
         everything = (1 << self.nodes[position].gpus) - 1
         offered = everything & ~self.out_slots[position] if self.in_service[position] else 0
         taken = 0
-        for allocation in self.held.values():
+        for allocation in self.allocations.values():
             for node, slots in allocation:
                 if node == position:
                     taken |= slots
@@ -139,22 +139,22 @@ class Ledger(Holes):
 
     def take(self, run_id: RunId, allocation: Allocation) -> None:
         """Give these slots to the run; each must be free and on a node in service."""
-        assert run_id not in self.held, ("one run, two allocations", run_id)
+        assert run_id not in self.allocations, ("one run, two allocations", run_id)
         for node, slots in allocation:
             free = self.free_slots[node]
             gone = slots & ~self.offered[node]
             assert not gone, ("slots out of service", run_id, self.nodes[node].name, gone)
             assert slots & free == slots, ("slots taken twice", run_id, self.nodes[node].name, slots, free)
             self._set_free(node, free & ~slots)
-        self.held[run_id] = allocation
+        self.allocations[run_id] = allocation
         if self._holders is not None:
             self._note(run_id, allocation)
         if self._trials:
             self._undo.append(lambda: self._untake(run_id))
 
     def release(self, run_id: RunId) -> None:
-        """The run's exit is known: its slots are free."""
-        allocation = self.held.pop(run_id)
+        """Free the slots of a run whose exit is known."""
+        allocation = self.allocations.pop(run_id)
         self._give_back(allocation)
         if self._holders is not None:
             self._forget(run_id, allocation)
@@ -162,7 +162,7 @@ class Ledger(Holes):
             self._undo.append(lambda: self._unrelease(run_id, allocation))
 
     def hide(self, allocation: Allocation) -> None:
-        """Keep free slots from whoever looks, until `show`."""
+        """Let free slots look taken, until `show`."""
         for node, slots in allocation:
             free = self.free_slots[node]
             assert slots & free == slots, ("slots that are not free", self.nodes[node].name, slots, free)
@@ -195,7 +195,7 @@ class Ledger(Holes):
         self.changes += 1
 
     def _untake(self, run_id: RunId) -> None:
-        allocation = self.held.pop(run_id)
+        allocation = self.allocations.pop(run_id)
         self._give_back(allocation)
         if self._holders is not None:
             self._forget(run_id, allocation)
@@ -204,7 +204,7 @@ class Ledger(Holes):
         for node, slots in allocation:
             self.capacity += (slots & ~self.offered[node]).bit_count()
             self._set_free(node, self.free_slots[node] & ~slots)
-        self.held[run_id] = allocation
+        self.allocations[run_id] = allocation
         if self._holders is not None:
             self._note(run_id, allocation)
 
@@ -233,7 +233,7 @@ class Ledger(Holes):
             undo.pop()()
         self._trials -= 1
 
-    # --- looking ---------------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------------
 
     def free_by_rack(self) -> dict[str, int]:
         return self._rack_free
@@ -246,15 +246,15 @@ class Ledger(Holes):
                     yield f"{self.nodes[node].name}:{index}"
 
     def holders(self, node: int) -> set[RunId]:
-        """The runs that hold slots of a node; kept up to date from the first time on that it is asked."""
+        """The runs that hold slots of a node. From the first call on, this is kept up to date."""
         if self._holders is None:
             self._holders = [set() for _ in self.nodes]
-            for run_id, allocation in self.held.items():
+            for run_id, allocation in self.allocations.items():
                 self._note(run_id, allocation)
         return self._holders[node]
 
     def open_to(self, demand: Demand) -> Holes:
-        """What is free on the nodes that suit the demand; good until the next take or release."""
+        """The free slots of the nodes that suit the demand; valid until the next take or release."""
         if demand.gpu_type is None and demand.cpus is None and demand.memory_bytes is None:
             return self
         return self.among(self._suiting(demand))

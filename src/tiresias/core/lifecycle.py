@@ -1,6 +1,6 @@
 """Which fact takes a job from which phase to which: the one table of legal transitions.
 
-A pair that is not here is a driver's broken promise or a bug of ours: `IllegalTransition` stops everything.
+A pair that is not in the table is a bug of the driver or of the core: `IllegalTransition` stops everything.
 """
 
 from __future__ import annotations

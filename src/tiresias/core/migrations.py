@@ -46,13 +46,13 @@ def migrations_for(
     if taken < lacking:
         return []  # a node that it needs has nothing free yet
     movers: list[JobEntry] = []
-    for other, slots in _in_the_way(nodes, entries, state, placer.moves if taken == lacking else None):
+    for other, slots in _in_the_way(nodes, entries, state, placer.migrations if taken == lacking else None):
         if lacking <= 0:
             break
         lacking -= slots
         if other.job.phase is not STOPPING:
             movers.append(other)
-    if lacking > 0 or len(movers) > placer.moves or not movers:
+    if lacking > 0 or len(movers) > placer.migrations or not movers:
         return []
     cost_gpu_s = sum([other.gpus * _cost_s(other.job) for other in movers])
     if cost_gpu_s >= job.gpus * min(waits_s, _left_s(movers, at)):

@@ -1,8 +1,8 @@
-"""What the core talks about: jobs, demands, nodes, allocations.
+"""The nouns of the core: jobs, demands, nodes, clusters.
 
 Rules: values only, no behaviour that needs a clock. Instants are epoch seconds and end in `_at`,
 durations end in `_s`, attained service is in GPU-seconds and ends in `_gpu_s`.
-Slotted classes that nobody mutates after construction, except where a docstring says so.
+Classes are slotted, and instances are not mutated after construction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NewType
 JobId = NewType("JobId", int)
 RunId = NewType("RunId", int)
 Rank = tuple[float, ...]
-"""A policy's order: smaller runs first. Ties go by submission, then id."""
+"""A policy's order: smaller ranks go first. Ties are broken by submission, then by id."""
 
 INFINITY = float("inf")
 
@@ -53,10 +53,10 @@ PRIORITY_ORDER = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 @dataclass(slots=True)
 class Demand:
-    """A gang's all-or-nothing need; `cpus` and `memory_bytes` are those of the whole gang.
+    """What a gang needs, all of it or nothing; `cpus` and `memory_bytes` are those of the whole gang.
 
     The target counts `gpus` only. What else is asked for narrows the nodes that a placer may use.
-    `cpu_speed` is how fast it goes on CPUs, as a part of its speed on GPUs; None: it cannot run there.
+    `cpu_speed` is the job's speed on CPUs as a share of that on GPUs; None: it cannot run on CPUs.
     """
 
     gpus: int
@@ -68,7 +68,7 @@ class Demand:
 
     @property
     def is_choosy(self) -> bool:
-        """Whether some nodes may not do."""
+        """Whether it asks for more than a number of GPUs, which some nodes may not have."""
         return self.gpu_type is not None or self.cpus is not None or self.memory_bytes is not None
 
 
@@ -76,9 +76,9 @@ class Demand:
 class Job:
     """What a user submitted.
 
-    `duration_s` is the work of the whole job at full speed. It is known only where a trace tells it;
-    only the World and the policies that say they are oracles may look at it.
-    `preemption_cost_s` is one preemption's total cost (saving plus loading), where the trace tells it.
+    `duration_s` is the work of the whole job at full speed. It is known only if a trace states it, and only
+    the World and the policies that are oracles may read it. `preemption_cost_s` is the total cost of one
+    preemption (saving plus loading), if the trace states it.
     """
 
     id: JobId
@@ -97,11 +97,11 @@ class Job:
 
 @dataclass(slots=True)
 class Node:
-    """A machine with `gpus` slots, indexed from 0; 0 cpus or bytes: not known.
+    """A machine with `gpus` slots, indexed from 0. 0 cpus or bytes mean that the number is not known.
 
     `sockets` are the groups of slots that are near each other (a CPU socket, a PCIe switch). CPU cores and
-    memory are given out in proportion to GPUs. `speed` is how fast its GPUs compute, where 1 is what the
-    durations of jobs are told for. A node without GPUs has slots of CPUs, of `cpus_per_slot` cores each.
+    memory are given out in proportion to GPUs. `speed` is how fast its GPUs compute; durations of jobs are
+    those at a speed of 1. A node without GPUs has slots of CPUs, of `cpus_per_slot` cores each.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Node:
 
     @property
     def cpu_slots(self) -> int:
-        """How many GPUs its cores can stand for; the cores of a node with GPUs serve those."""
+        """How many GPUs its cores can stand for: none on a node with GPUs, whose cores serve those."""
         return 0 if self.gpus else self.cpus // self.cpus_per_slot
 
     def suits(self, demand: Demand) -> bool:

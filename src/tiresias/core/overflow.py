@@ -1,9 +1,11 @@
 """Jobs on CPUs while the GPUs are full.
 
-A node without GPUs offers its cores in slots, each of which stands for one GPU of a gang. Rules: the target
-knows nothing of them. Who is ranked and not admitted, waits, can run on CPUs and may be stopped runs there,
-best ranks first, as far as slots are free; nobody on CPUs gives way to another. Such a run attains no
-service, and to its policy its job waits. It is told to stop when its job is admitted and its GPUs are free.
+A node without GPUs offers its cores in slots, each of which stands for one GPU of a gang. Rules:
+- The target knows nothing of these slots.
+- A job that is ranked but not admitted, waits, can run on CPUs and may be stopped starts there, best ranks
+  first, as far as slots are free. No run on CPUs is stopped for another one there.
+- Such a run attains no service, and to its policy the job waits (`JobState.gpu_run`).
+- It is stopped when its job is admitted and its GPUs are free.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ def overflow(ranked: Iterable[JobEntry], room: int) -> list[JobEntry]:
 
 
 def can_use_cpus(job: JobState) -> bool:
-    """Whether it waits and could; one that may not be stopped could never move to GPUs."""
+    """Whether it waits and can run on CPUs. One that may not be stopped could never change to GPUs."""
     return job.job.demand.cpu_speed is not None and job.preemptible and job.phase in WAITING
 
 
 def place(gpus: int, holes: Holes) -> Allocation:
-    """The fewest nodes that hold so many slots, of which enough are free; the rest where it fits best."""
+    """The fewest nodes that hold so many slots now, of which enough are free; the rest where it fits best."""
     parts: list[tuple[int, int]] = []
     used = 0
     while gpus:
@@ -52,7 +54,7 @@ def place(gpus: int, holes: Holes) -> Allocation:
 
 
 def where(job: JobState, state: State) -> str:
-    """Where and how fast it runs on CPUs, for people."""
+    """Where and how fast it runs on CPUs, as a clause for users."""
     assert job.run is not None
     names = [state.ledger.nodes[node].name for node, _ in job.run.allocation]
     nodes = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"

@@ -1,7 +1,6 @@
-"""Why a job is where it is, and the target worked out the plain way.
+"""Why a job is where it is, and the plain definition of the target.
 
-`plain_target` is the definition that the incremental target must equal; it serves tests and explanations
-and is never on the hot path.
+`plain_target` is the definition that the incremental target must equal. It serves tests.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def plain_target(ranked: Iterable[Entry], room: int, *, strict: bool = False) ->
 
 @dataclass(slots=True)
 class Reason:
-    """The one dominant reason, its evidence, and what the user can do about it."""
+    """The one dominant reason, and its evidence."""
 
     code: str
     text: str
@@ -53,22 +52,22 @@ def explain(
     *,
     strict: bool = False,
 ) -> Reason:
-    """Why this job is not running, in strict precedence; costs nothing until it is asked."""
+    """The first reason that applies, in strict precedence. Planning itself does no work for it."""
     job, ledger = entry.job, state.ledger
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         if job.gpu_run is None:
             return Reason("RunningOnCPUs", overflow.where(job, state))
         return Reason("Running", _where(job, placer))
     if job.phase is Phase.STOPPING:
-        return Reason("Stopping", "it was told to stop and is saving its work")
+        return Reason("Stopping", "it has been asked to stop and is saving its work")
     if job.gpus > (most := ledger.most(job.job.demand)):
         if most < ledger.gpus:
             return Reason("Impossible", f"needs {gpus_of(job)} of a kind of which there are {most}")
         return Reason("Impossible", f"needs {gpus_of(job)}, the cluster has {ledger.gpus}; ask for fewer")
     if job.phase is Phase.HELD:
-        return Reason("Held", "it is held; release it")
+        return Reason("Held", "it is on hold; release it")
     if job.deferred:
-        return Reason(job.deferred, "it waits for something other than its turn")
+        return Reason(job.deferred, "it waits for something other than its rank")
     free, hole = ledger.free, ledger.best_hole()
     if entry.admitted and job.gpus <= free:
         return _refused(job, state, placer)
@@ -83,7 +82,7 @@ def explain(
             jobs += 1
             gpus += other.gpus
         elif strict:
-            text = f"job {other.id} ({gpus_of(other)}) is ahead and does not fit; nobody may pass it"
+            text = f"job {other.id} ({gpus_of(other)}) is ahead and does not fit; no job may pass it"
             return Reason("BehindBlockedHead", text, jobs, gpus, free, hole)
     left = max(ledger.gpus - gpus, 0)
     ahead = "1 job ahead holds or gets" if jobs == 1 else f"{jobs} jobs ahead hold or get"
@@ -92,7 +91,7 @@ def explain(
 
 
 def _where(job: JobState, placer: Placer) -> str:
-    """That it runs, and why there."""
+    """That it runs, and why on these nodes."""
     nodes = 0 if job.run is None else len(job.run.allocation)
     verdict = placer.verdict(job) if job.gpus > 1 else ""
     if not verdict:
@@ -101,7 +100,7 @@ def _where(job: JobState, placer: Placer) -> str:
 
 
 def _refused(job: JobState, state: State, placer: Placer) -> Reason:
-    """Why a job is not started although its turn has come and enough slots are free."""
+    """Why a job of the target is not started although enough slots are free."""
     ledger = state.ledger
     holes = ledger.open_to(job.job.demand)
     free, hole = holes.free, holes.best_hole()

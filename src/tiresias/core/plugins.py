@@ -1,7 +1,7 @@
-"""What plugs into the core: policies (who), placers (where), speed models (how fast), each found by name.
+"""Plug-ins: policies rank jobs, placers choose their slots, and speed models say how fast runs go.
 
-A policy is one small class. It ranks one job at a time and remembers nothing: what it learns lives in
-`State.memory`, a value it makes (`new_memory`) and updates (`learn`). The smallest policy has a name and
+A policy is one small class. It ranks one job at a time and keeps no state: what it learns is in
+`State.memory`, a value that it makes (`new_memory`) and updates (`learn`). The smallest policy has a name and
 a `rank`:
 
     @policies.register
@@ -31,9 +31,12 @@ class OptionError(ValueError):
     """A name or an option that the user got wrong; the message says what is accepted."""
 
 
-def option(default: Any, help: str, parse: Callable[[str], Any] | None = None) -> Any:
-    """A field of an Options class: its default, what it does, and how a string becomes its value."""
-    return field(default=default, metadata={"help": help, "parse": parse})
+def option(default: Any, help: str, parse: Callable[[str], Any] | None = None, formerly: str = "") -> Any:
+    """A field of an Options class: its default, what it does, and how a string becomes its value.
+
+    `formerly` is the name that the option had before: it is still accepted, because journals contain it.
+    """
+    return field(default=default, metadata={"help": help, "parse": parse, "formerly": formerly})
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class NoOptions:
 
 
 class Policy(ABC):
-    """Who runs: an order over jobs, smaller ranks first."""
+    """An order over jobs: smaller ranks go first."""
 
     name: ClassVar[str]
     preempts: ClassVar[bool] = True
@@ -55,12 +58,12 @@ class Policy(ABC):
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
-        # Whether jobs may run on CPUs while the GPUs are full; they are stopped when they move to GPUs.
+        # Whether jobs may run on CPUs while the GPUs are full; they are stopped there when GPUs are free.
         self.uses_cpus: bool = self.preempts
 
     @abstractmethod
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
-        """Where the job stands at this instant."""
+        """The rank of the job at this instant."""
 
     def standing(self, job: JobState, memory: Any, at: float, is_due: bool) -> tuple[Rank, float]:
         """The job's rank, and the instant until which that rank holds if no fact concerns the job.
@@ -76,7 +79,7 @@ class Policy(ABC):
         return 0.0
 
     def due(self, job: JobState, memory: Any, at: float) -> Fact | None:
-        """What to decide for a job whose rank has just run out, beyond ranking it anew."""
+        """A decision about a job whose rank has just run out; None: it is only ranked anew."""
         return None
 
     def new_memory(self) -> Any:
@@ -91,17 +94,17 @@ class Policy(ABC):
         return saved
 
     def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool:
-        """Take a fact in; True if the ranks of all jobs may have changed."""
+        """Learn from a fact, after it has taken effect; True if the ranks of all jobs may have changed."""
         return False
 
 
 class Placer(ABC):
-    """Where a gang runs: the slots it gets of those that are free.
+    """A choice of slots for a gang, of those that are free.
 
     A placer may cache what it has worked out, but the same arguments must give the same answer. The methods
     get the job, the free slots of the nodes that suit its demand, the present instant, and `refused_since`:
-    the instant since which this job has been refused at every plan although enough slots were free, which
-    is `at` if it has not been refused.
+    the instant at which this job was first refused, although enough slots were free, since it came into the
+    target. It is `at` if the job has not been refused.
     """
 
     name: ClassVar[str]
@@ -113,34 +116,35 @@ class Placer(ABC):
 
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
-        self.moves: int = getattr(self.options, "moves", 0)  # runs that may move for a refused job
+        # How many runs may migrate at once for a refused job.
+        self.migrations: int = getattr(self.options, "migrations", 0)
 
     @abstractmethod
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         """Slots for the whole gang, or None to refuse; takes nothing itself."""
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
-        """The free slots that a refused job keeps from those behind it, so that its place is built."""
+        """The free slots that a refused job keeps from those behind it, so that a hole for it grows."""
         return holes.emptiest(job.gpus)
 
     def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
-        """The next instant at which a refused job may be treated differently though nothing happens."""
+        """The next instant at which a refused job may be accepted though nothing happens until then."""
         return INFINITY
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
-        """The rule by which a job is refused for which enough slots are free."""
+        """Why a job is refused for which enough slots are free, with the figures."""
         return f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus}"
 
     def verdict(self, job: JobState) -> str:
-        """Why this job is kept together or spread; empty where the placer treats all alike."""
+        """Why this job is kept together or spread; empty if the placer treats all jobs alike."""
         return ""
 
 
 class SpeedModel(Protocol):
-    """How fast runs go where they are: the seam for topology and contention."""
+    """How fast runs go on their slots: the interface for topology and contention."""
 
     def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> Mapping[RunId, float]:
-        """The speed (work seconds a second) of every run that the start or end of `changed` touches."""
+        """The speed (seconds of work per second) of every run that the start or end of `changed` affects."""
         ...
 
 
@@ -187,12 +191,16 @@ placers: Registry[type[Placer]] = Registry("placer")
 def parse_options(cls: Any, given: Mapping[str, Any]) -> Any:
     """The class's Options from strings or values; an OptionError names key, value and what is accepted."""
     known = {f.name: f for f in fields(cls.Options)}
-    values = {}
+    former = {name: f.name for f in known.values() if (name := f.metadata.get("formerly"))}
+    values: dict[str, Any] = {}
     for key, value in given.items():
-        if key not in known:
+        name = former.get(key, key)
+        if name not in known:
             hint = _near(key, sorted(known)) if known else ": it takes none"
             raise OptionError(f"{cls.name} has no option {key!r}{hint}")
-        values[key] = _value(cls.name, known[key], value)
+        if name in values:
+            raise OptionError(f"{cls.name}: {name} is given twice, also by its former name; keep one of them")
+        values[name] = _value(cls.name, known[name], value)
     try:
         return cls.Options(**values)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """Everything the Controller knows, and how a fact changes it.
 
-`evolve` applies one fact in place and returns the job it touched. It decides nothing. `state.jobs` holds
-active jobs only: what has ended leaves the State with the fact that ended it, so that no cost grows with
-the number of finished jobs.
+`evolve` applies one fact in place and returns the job that it concerns. It decides nothing. `state.jobs` has
+active jobs only: a job leaves the State with the fact that ends it, so that no cost grows with the number of
+finished jobs.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Run:
         self.progress_s = progress_s  # work known to be done at progress_at
         self.progress_at = granted_at
         self.speed = 0.0  # 0 until RunStarted: loading makes no progress
-        self.ended_at = INFINITY  # before its exit was known; see RunEnded
+        self.ended_at = INFINITY  # if that was before its exit was seen; see RunEnded
 
     def work_at(self, at: float) -> float:
-        """Seconds of work done, as far as the facts tell."""
+        """Seconds of work done, as far as the facts show."""
         return self.progress_s + self.speed * (at - self.progress_at)
 
 
@@ -69,14 +69,14 @@ class JobState:
         "deferred",
         "deferred_until",
         "ended_at",
+        "executed_s",
         "first_started_at",
         "fragmented_s",
         "gpus",
-        "held",
-        "held_s",
         "id",
         "job",
         "last_preempted_at",
+        "on_hold",
         "phase",
         "preemptible",
         "preemptions",
@@ -103,13 +103,13 @@ class JobState:
         self.first_started_at = INFINITY  # first grant of GPUs
         self.last_preempted_at = -INFINITY  # last revocation of GPUs by policy
         self.waiting_since = job.submitted_at
-        self.held_s = 0.0  # seconds of the closed runs, on GPUs or CPUs
+        self.executed_s = 0.0  # seconds of the closed runs, on GPUs or CPUs
         self.service_gpu_s = 0.0  # GPU-seconds of the closed runs; on CPUs there are none
         self.progress_s = 0.0  # work saved by the closed runs
         self.ended_at = INFINITY
         self.cancelled = False
-        self.held = False  # its user wants it HELD, though a run of it may still be stopping
-        self.deferred = ""  # why it waits for something other than its turn
+        self.on_hold = False  # its user wants it HELD, though a run of it may still be stopping
+        self.deferred = ""  # why it waits for something other than its rank; empty: it does not
         self.deferred_until = INFINITY
         self.fragmented_s = 0.0  # seconds it waited though enough slots were free
 
@@ -148,10 +148,10 @@ class JobState:
     def executed_at(self, at: float) -> float:
         """Seconds its runs have held slots."""
         run = self.run
-        return self.held_s if run is None else self.held_s + at - run.granted_at
+        return self.executed_s if run is None else self.executed_s + at - run.granted_at
 
     def progress_at(self, at: float) -> float:
-        """Seconds of work done, as far as the facts tell; what is done on CPUs counts once it is saved."""
+        """Seconds of work done, as far as the facts show; work on CPUs counts once it is saved."""
         run = self.run
         if run is None or run.pool is CPUS:
             return self.progress_s
@@ -185,7 +185,7 @@ class State:
         job.run = run
         self.runs[run.id] = run
 
-    def books_of(self, node: str) -> Ledger:
+    def ledger_of(self, node: str) -> Ledger:
         """The Ledger that has the slots of this node."""
         has_gpus = self.ledger.nodes[self.ledger.position(node)].gpus
         return self.ledger if has_gpus or self.cpus is None else self.cpus
@@ -205,7 +205,7 @@ def _submitted(state: State, fact: f.JobSubmitted) -> JobState:
 def _held(state: State, fact: f.JobHeld) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobHeld")
-    job.held = True
+    job.on_hold = True
     _stop_working(job, fact.at)
     return job
 
@@ -213,7 +213,7 @@ def _held(state: State, fact: f.JobHeld) -> JobState:
 def _released(state: State, fact: f.JobReleased) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobReleased, has run" if job.runs else "JobReleased")
-    job.held = False
+    job.on_hold = False
     return job
 
 
@@ -268,7 +268,7 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
 
 
 def _stop_working(job: JobState, at: float) -> None:
-    """What a run that is told to stop has done so far is what it can save."""
+    """A run that must stop can save what it has done so far, and no more."""
     run = job.run
     if run is not None:
         run.progress_s = run.work_at(at)
@@ -330,13 +330,13 @@ def _ended(state: State, fact: f.RunEnded) -> JobState:
 def _exited(state: State, fact: f.RunExited) -> JobState:
     run = state.runs.pop(fact.run_id)
     job = state.jobs[run.job_id]
-    held_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
-    job.held_s += held_s
+    executed_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
+    job.executed_s += executed_s
     job.progress_s = fact.progress_s
     job.run = None
     if run.pool is GPUS:
         state.ledger.release(fact.run_id)
-        job.service_gpu_s += held_s * job.gpus
+        job.service_gpu_s += executed_s * job.gpus
         job.waiting_since = fact.at
     else:
         assert state.cpus is not None
@@ -344,7 +344,7 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     job.phase = after(job.phase, fact.cause)
     if job.cancelled and fact.cause is not FINISHED:
         job.phase = CANCELLED
-    elif job.held and job.phase is SUSPENDED:
+    elif job.on_hold and job.phase is SUSPENDED:
         job.phase = HELD
     if job.phase in ENDED:
         _end(state, job, fact.at)
@@ -365,19 +365,19 @@ def _node_added(state: State, fact: f.NodeAdded) -> None:
 
 
 def _node_drained(state: State, fact: f.NodeDrained) -> None:
-    state.books_of(fact.node).withdraw(fact.node)
+    state.ledger_of(fact.node).withdraw(fact.node)
 
 
 def _node_restored(state: State, fact: f.NodeRestored) -> None:
-    state.books_of(fact.node).restore(fact.node)
+    state.ledger_of(fact.node).restore(fact.node)
 
 
 def _slot_drained(state: State, fact: f.SlotDrained) -> None:
-    state.books_of(fact.node).withdraw_slot(fact.node, fact.index)
+    state.ledger_of(fact.node).withdraw_slot(fact.node, fact.index)
 
 
 def _slot_restored(state: State, fact: f.SlotRestored) -> None:
-    state.books_of(fact.node).restore_slot(fact.node, fact.index)
+    state.ledger_of(fact.node).restore_slot(fact.node, fact.index)
 
 
 def _node_regrouped(state: State, fact: f.NodeRegrouped) -> None:
@@ -416,7 +416,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
 
 
 def evolve(state: State, fact: f.Fact) -> JobState | None:
-    """Apply one fact in place; the job it touched, if any."""
+    """Apply one fact in place; the job that it concerns, if any."""
     at = fact.at
     assert at >= state.at, ("time went back", state.at, at)
     state.at = at
@@ -424,5 +424,5 @@ def evolve(state: State, fact: f.Fact) -> JobState | None:
 
 
 def is_schedulable(job: JobState) -> bool:
-    """Whether a plan may consider it at all."""
-    return not (job.held or job.cancelled or (job.deferred and job.run is None))
+    """Whether it is ranked, or pinned."""
+    return not (job.on_hold or job.cancelled or (job.deferred and job.run is None))

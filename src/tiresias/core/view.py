@@ -1,4 +1,4 @@
-"""A read-only picture of the State, for plug-ins, the CLI and explanations."""
+"""A read-only view of the State, for plug-ins and tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiresias.core.state import JobState, State
 
 
 class View:
-    """What is known now. Looks, never touches; `ranked` are the jobs in the order of the last plan."""
+    """What is known now, to be read only; `ranked` are the jobs in the order of the last plan."""
 
     __slots__ = ("_ranked", "_state")
 

@@ -1,5 +1,5 @@
-"""Executors carry commands out: they start and stop runs and tell what became of them.
+"""Executors carry out commands: they start and stop the processes of runs and report how each run ended.
 
-Thin, no scheduling logic. Nothing is imported here, because every supervisor process imports this
-package and must start in milliseconds.
+There is no scheduling logic here. This file imports nothing, because every supervisor process imports the
+package and must start within milliseconds.
 """

@@ -1,12 +1,13 @@
-"""What the manager asks of an executor, and what it hears back.
+"""The contract of executors: the calls that a manager makes, and the updates that it gets back.
 
 Rules:
-- Everything is idempotent by `run_id`; a run's gang is started at most once, for ever.
-- An executor remembers nothing that the manager must not lose: after a restart the manager names the runs
-  whose exit it has not committed (`adopt`), and hears of each of them again.
-- `RunUp` and `RunGone` come once a run for as long as the executor lives. `RunGone` is the only way in
-  which a run ends, and it comes only when nothing of the run is alive any more.
-- What is wrong with one run (no such program, no such directory) is that run's exit, never an exception.
+- Every call is idempotent by `run_id`. The gang of a run is started at most once, ever.
+- An executor keeps no state that the manager could lose with it. After a restart the manager names the runs
+  whose exit it has not committed (`adopt`) and gets an update on each of them again.
+- During the life of an executor there is at most one `RunUp` and one `RunGone` per run. `RunGone` is the only
+  way in which a run ends, and it comes only when no process of the run is alive any more.
+- An error that concerns one run (no such program, no such directory) is the exit of that run and never an
+  exception.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Slot:
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """As whom the workers run."""
+    """The user and groups under which the workers run."""
 
     uid: int
     gid: int
@@ -44,18 +45,18 @@ class Identity:
 
 @dataclass(slots=True, frozen=True)
 class RunSpec:
-    """All that is needed to start a run; the manager can build the same one again after a restart.
+    """Everything that is needed to start a run. The manager can build the same one again after a restart.
 
-    `run_dir` belongs to this run alone. The executor keeps its records and the workers' output there; the
-    job may write in `job_dir` only.
+    `run_dir` belongs to this run alone. The executor keeps its own files and the output of the workers there;
+    the job may write only in `job_dir`.
     """
 
     run_id: RunId
     job_id: JobId
-    number: int  # the job's runs, counted from 1
+    number: int  # the runs of a job are numbered from 1
     command: tuple[str, ...]
     cwd: str
-    env: Mapping[str, str]  # the submitter's, complete
+    env: Mapping[str, str]  # the complete environment of the submitter
     slots: tuple[Slot, ...]
     run_dir: Path
     checkpoint_dir: str
@@ -66,15 +67,15 @@ class RunSpec:
     preflight: bool = False
     array_index: int | None = None
     launcher: str = "plain"
-    identity: Identity | None = None  # None: as the manager itself
+    identity: Identity | None = None  # None: the user of the manager itself
 
     @property
     def job_dir(self) -> Path:
-        """The job's `TIRESIAS_RUN_DIR`: what the job tells the manager is found here."""
+        """The `TIRESIAS_RUN_DIR` of the job, in which it leaves its progress reports."""
         return self.run_dir / "job"
 
     def log(self, worker: int) -> Path:
-        """Standard output and error of one worker, only ever appended to."""
+        """The file to which standard output and standard error of one worker are appended."""
         return self.run_dir / f"worker-{worker}.log"
 
 
@@ -84,12 +85,12 @@ class WorkerExit:
 
     code: int | None = None
     signal: int | None = None
-    told: bool = False  # we had told it to stop before it ended
+    was_signalled: bool = False  # the supervisor had sent it SIGTERM before it ended
     error: str = ""  # why it never ran, and what to do about it
 
     @property
     def status(self) -> int:
-        """As a shell counts: the code, or 128 + the signal."""
+        """The exit status as a shell counts it: the code, or 128 + the number of the signal."""
         if self.code is not None:
             return self.code
         return 127 if self.signal is None else 128 + self.signal
@@ -97,45 +98,46 @@ class WorkerExit:
 
 @dataclass(slots=True, frozen=True)
 class RunUp:
-    """Every worker executes its program (or has already ended)."""
+    """Every worker of the run executes its program or has already ended."""
 
     run_id: RunId
 
 
 @dataclass(slots=True, frozen=True)
 class RunGone:
-    """The run is over and nothing of it lives. The manager commits this, then says `forget`."""
+    """The run has ended and none of its processes is alive. The manager commits this, then calls `forget`."""
 
     run_id: RunId
-    exits: tuple[WorkerExit, ...] = ()  # by worker; empty if no worker was ever begun
-    stopped: bool = False  # `stop` had been called (or the machine shuts down) before the last worker ended
-    lost: bool = False  # the supervisor was gone before the workers: their exits are not known
+    exits: tuple[WorkerExit, ...] = ()  # by worker; empty if no worker was started
+    stopped: bool = False  # `stop` was called, or the machine shut down, before the last worker ended
+    lost: bool = False  # the supervisor ended before the workers: their exits are not known
     error: str = ""  # why the run did not start or was lost
-    first_failed: int | None = None  # the worker that failed first by itself
-    tail: str = ""  # last lines of that worker's output, or of worker 0's
-    oom_kills: int = 0  # how often the kernel ran out of memory on this node during the run
-    killed: bool = False  # grace had passed, so SIGKILL was sent to a worker
-    escaped: int = 0  # processes that outlived the workers and had to be ended
-    ended_at: float = 0.0  # epoch seconds by the node's clock, for people
-    busy_gpus: tuple[str, ...] = ()  # GPUs (uuid) that still look used long after the end
+    first_failed: int | None = None  # the worker that failed first without having been signalled
+    tail: str = ""  # the last lines of the output of that worker, or of worker 0
+    oom_kills: int = 0  # processes on this node that the kernel killed for want of memory during the run
+    killed: bool = False  # SIGKILL was sent to a worker after the grace period
+    escaped: int = 0  # processes that outlived the workers and were ended by the supervisor
+    ended_at: float = 0.0  # epoch seconds by the clock of the node; 0: not known
+    busy_gpus: tuple[str, ...] = ()  # uuids of GPUs that the driver still shows in use seconds after the end
 
     @property
     def status(self) -> int:
-        """The run's exit status: of the first that failed, else of the first that did not exit with 0."""
+        """The exit status of the worker that failed first, else of the first that did not exit with 0."""
         if self.first_failed is not None:
             return self.exits[self.first_failed].status
         return next((each.status for each in self.exits if each.status), 0 if self.exits else 127)
 
 
-Report = RunUp | RunGone
+RunUpdate = RunUp | RunGone
+"""What `Executor.poll` returns. (A progress report is something else: it is written by the training.)"""
 
 
 @dataclass(slots=True)
 class Adopted:
-    """What became of the expected runs. Of `running` and `gone`, `poll` tells as if they were new.
+    """The expected runs by what was found of them. `poll` returns updates on `running` and `gone` runs.
 
-    A run in `absent` has not begun. It may still begin by itself if the last manager was killed in the act
-    of starting it: so either `start` it again or `stop` it, and it ends with a report as every other.
+    A run in `absent` has not begun. It may still begin by itself if the previous manager was killed while it
+    started the run. So the caller must either `start` or `stop` it; in both cases it ends with a `RunGone`.
     """
 
     running: list[RunId] = field(default_factory=list)
@@ -144,29 +146,29 @@ class Adopted:
 
 
 class Executor(Protocol):
-    """Used by one thread. No call waits for a run."""
+    """Used by one thread only. No call waits for a run."""
 
     def start(self, spec: RunSpec) -> None:
-        """Begin the run, unless it has ever begun before; in both cases its reports will come."""
+        """Start the run unless it was started before. In both cases `poll` will return its updates."""
 
     def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
-        """SIGTERM to every worker, SIGKILL after the grace (None: the run's own).
+        """Send SIGTERM to every worker and SIGKILL after `grace_s` seconds (None: the grace of the run).
 
-        Again, a shorter grace counts and a longer one does not. A run that is not known, or is over, is
-        left as it is. A run that has not begun never will.
+        If it is called again, a shorter grace replaces the earlier one; a longer grace is ignored. A run that
+        is unknown or has ended is left as it is. A run that has not begun will never begin.
         """
 
-    def poll(self) -> list[Report]:
-        """What is new; never waits."""
+    def poll(self) -> list[RunUpdate]:
+        """Return the updates since the last call, without waiting for any."""
 
     def fileno(self) -> int:
-        """Readable when `poll` has something to look at: for `loop.add_reader` or `select`."""
+        """A descriptor that is readable when `poll` should be called: for `loop.add_reader` or `select`."""
 
     def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
-        """After a restart: take over the runs whose exit the manager has not committed."""
+        """Take over, after a restart, the runs whose exit the manager has not committed."""
 
     def forget(self, run_id: RunId) -> None:
-        """The exit is committed: this run is no longer our business."""
+        """Drop a run whose exit the manager has committed."""
 
     def close(self) -> None:
-        """Let go; runs go on."""
+        """Release descriptors and threads. Runs continue."""

@@ -1,9 +1,10 @@
-"""Why a run ended, as far as its exit and its last lines tell, and whether running it again can help.
+"""Why a run ended, judged by its exit and the last lines of its output, and whether a retry can help.
 
-Tables, first match wins: what we did ourselves, then what the exit itself says, then strong signs anywhere
-in the last lines of output, then the last line that shows any sign (what comes before it was handled).
-Only causes that lie outside the program can be cured by a retry: a program with a mistake in it makes it
-again. In doubt we retry, because the number of retries is limited and a wrongly failed job is not.
+The first match counts, in this order: what the manager did itself, what the exit itself shows, a strong sign
+anywhere in the last lines of output, and the last line that shows any sign (the program handled what it
+printed before that). A retry can cure only causes that lie outside the program, because a program with a
+mistake in it makes the mistake again. In doubt the job is retried: the number of retries is limited, whereas
+a job that is failed wrongly stays failed.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from enum import StrEnum
 
 from tiresias.executors.base import RunGone
 
-REQUEUE_CODES = frozenset({75, 143})  # EX_TEMPFAIL and "ended by SIGTERM": run me again
-KILLED = 128 + 9  # ended by SIGKILL, as a shell counts
-WARNING = re.compile(r"^\[W|(?i:warning)")  # what a program only warned of did not end it
+REQUEUE_CODES = frozenset({75, 143})  # EX_TEMPFAIL and "ended by SIGTERM": the job asks to run again
+KILLED = 128 + 9  # the status of a process that SIGKILL ended, as a shell counts
+WARNING = re.compile(r"^\[W|(?i:warning)")  # a warning is not what ended the program
 
 
 class Kind(StrEnum):
     FINISHED = "finished"
-    PREEMPTED = "preempted"  # we said so, or it asked to be run again
+    PREEMPTED = "preempted"  # the manager stopped it, or it asked to run again
     NOT_STARTED = "not started"
     LOST = "lost"
     GPU_MEMORY = "out of GPU memory"
@@ -41,13 +42,13 @@ class Cause:
     kind: Kind
     retry_can_cure: bool
     sentence: str  # for the user
-    evidence: str = ""  # the line of output that says so
-    blames_gpu: bool = False  # counts against the GPUs it ran on
+    evidence: str = ""  # the line of output that shows it
+    blames_gpu: bool = False  # counts against the GPUs that the run held
 
 
 @dataclass(slots=True, frozen=True)
 class Sign:
-    """One line of the table: a pattern in the output and what it means."""
+    """One row of the tables below: a pattern in the output and what it means."""
 
     kind: Kind
     retry_can_cure: bool
@@ -103,7 +104,7 @@ STRONG_SIGNS = (
         Kind.DISK,
         False,
         r"(?i)no space left on device|disk quota exceeded",
-        "A disk was full; make room, then requeue the job.",
+        "A disk was full; free some space, then requeue the job.",
     ),
 )
 LAST_SIGNS = (
@@ -158,25 +159,25 @@ LAST_SIGNS = (
         r": error: (unrecognized arguments|the following arguments are required|argument )|"
         r"shapes cannot be multiplied|size mismatch|Error\(s\) in loading state_dict|"
         r"Expected all tensors to be on the same device",
-        "The program has a mistake in it that running it again does not mend.",
+        "The program has a mistake in it, which a retry does not correct.",
     ),
     _sign(
         Kind.CODE,
-        True,  # these may depend on the data that came along
+        True,  # these may depend on the data of this attempt
         r"^([\w.]+\.)?(ValueError|KeyError|IndexError|AssertionError|ZeroDivisionError|FloatingPointError|"
         r"UnicodeDecodeError|JSONDecodeError|StopIteration|OverflowError)\b",
         "The program ended with an error of its own.",
     ),
 )
 
-HOW: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
+EXIT_SIGNS: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
     (
         lambda gone: gone.stopped,
-        Cause(Kind.PREEMPTED, True, "It was told to stop; it goes on where it was."),
+        Cause(Kind.PREEMPTED, True, "It was stopped; it continues from its last checkpoint."),
     ),
     (
         lambda gone: gone.lost,
-        Cause(Kind.LOST, True, "What became of it is not known: its supervisor was gone before it."),
+        Cause(Kind.LOST, True, "Its exit is not known, because its supervisor ended before it."),
     ),
     (
         lambda gone: bool(gone.error),
@@ -191,10 +192,10 @@ HOW: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
 
 
 def classify(gone: RunGone) -> Cause:
-    """The one cause of this exit that we would tell a person."""
-    for holds, cause in HOW:
-        if holds(gone):
-            return _with_words(gone, cause)
+    """The cause of this exit that is shown to the user."""
+    for applies, cause in EXIT_SIGNS:
+        if applies(gone):
+            return _with_error(gone, cause)
     lines = [_unprefixed(line.strip()) for line in gone.tail.splitlines()]
     lines = [line for line in reversed(lines) if line and not WARNING.search(line)]
     if found := _anywhere(lines):
@@ -206,8 +207,8 @@ def classify(gone: RunGone) -> Cause:
     return Cause(Kind.UNKNOWN, True, f"It ended with {_exit_words(gone)}; its output does not say why.")
 
 
-def _with_words(gone: RunGone, cause: Cause) -> Cause:
-    """What the executor knows is better than what the table says."""
+def _with_error(gone: RunGone, cause: Cause) -> Cause:
+    """The error of the executor says more than the sentence of the table."""
     if not gone.error or cause.kind not in (Kind.NOT_STARTED, Kind.LOST):
         return cause
     retry = cause.retry_can_cure or "cannot start a process" in gone.error or "supervisor" in gone.error
@@ -235,24 +236,24 @@ def _cause(sign: Sign, line: str) -> Cause:
 
 
 def _unprefixed(line: str) -> str:
-    """Without the `[rank3]:` or `3:` that launchers put before a worker's lines."""
+    """Drop the `[rank3]:` or `3:` that launchers put before the lines of a worker."""
     return re.sub(r"^(\[?(rank)?\d+\]?:\s*)+", "", line)
 
 
 def _was_killed(gone: RunGone, lines: list[str]) -> bool:
-    """By a SIGKILL that was not ours, or by a shell's word for one."""
+    """Whether SIGKILL from elsewhere ended it, or a shell printed that its command was killed."""
     if gone.first_failed is None:
         return False
-    says_so = bool(lines) and lines[0].endswith("Killed")
-    return gone.exits[gone.first_failed].status == KILLED or says_so
+    shell_says_so = bool(lines) and lines[0].endswith("Killed")
+    return gone.exits[gone.first_failed].status == KILLED or shell_says_so
 
 
 def _killed(gone: RunGone) -> Cause:
     if gone.oom_kills:
         sentence = "The machine ran out of memory and the kernel killed it; use less memory."
-        # Others may have used the memory, so that it can be better the next time.
+        # Other processes may have used the memory, so a retry can succeed.
         return Cause(Kind.HOST_MEMORY, True, sentence, f"{gone.oom_kills} OOM kills on the node")
-    sentence = "It was killed (SIGKILL) by somebody else, most often because the machine ran out of memory."
+    sentence = "It was killed with SIGKILL from outside, most often because the machine ran out of memory."
     return Cause(Kind.HOST_MEMORY, True, sentence)
 
 

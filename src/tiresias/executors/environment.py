@@ -1,33 +1,33 @@
-"""The environment of one worker: the submitter's, and what the job needs to find its GPUs and its peers.
+"""The environment of one worker: that of the submitter, and variables that name its GPUs and its peers.
 
-Names follow what users know (torchrun, CUDA) and our own `TIRESIAS_*`. No `SLURM_*` variable is ever given,
-not even one of the submitter's: training frameworks that see one call `scontrol` by themselves.
+The names are those that torchrun and CUDA use, and `TIRESIAS_*`. `SLURM_*` variables of the submitter are
+left out, because training frameworks that find one call `scontrol`.
 """
 
 from __future__ import annotations
 
 from tiresias.executors.base import RunSpec, Slot
 
-# What a submitter inside another job or under torchrun would hand down by accident.
+# Variables that a submitter who is inside another job or under torchrun would pass on by accident.
 RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
 STALE = RANKS | {"TIRESIAS_ARRAY_INDEX", "TIRESIAS_PREFLIGHT"}
-SHUTDOWN_MARGIN_S = 5  # torchrun kills its workers this much before we would
+SHUTDOWN_MARGIN_S = 5  # torchrun kills its workers so many seconds before the supervisor would
 
 
 def worker_slots(spec: RunSpec, worker: int) -> tuple[Slot, ...]:
-    """The worker's part of the gang's slots: runs of neighbours, as even as it goes, larger ones first."""
+    """The slots of one worker: adjacent ones, shared out evenly; the first workers get what is left over."""
     size, rest = divmod(len(spec.slots), spec.workers)
     start = worker * size + min(worker, rest)
     return spec.slots[start : start + size + (worker < rest)]
 
 
 def visible_devices(slots: tuple[Slot, ...]) -> str:
-    """For CUDA_VISIBLE_DEVICES: empty (no GPU) for fake ones."""
+    """The value of CUDA_VISIBLE_DEVICES; empty (no GPU) for slots without GPUs."""
     return ",".join(slot.uuid for slot in slots if slot.uuid)
 
 
 def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
-    """Everything the worker's program finds in its environment."""
+    """The complete environment of a worker's program."""
     env = {k: v for k, v in spec.env.items() if not k.startswith("SLURM_") and k not in STALE}
     slots = worker_slots(spec, worker)
     nodes = list(dict.fromkeys(slot.node for slot in spec.slots))
@@ -36,7 +36,7 @@ def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) 
     env |= {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": devices,
-        "NVIDIA_VISIBLE_DEVICES": devices or "void",  # empty would mean all, in a container
+        "NVIDIA_VISIBLE_DEVICES": devices or "void",  # in a container an empty value means all GPUs
         "TIRESIAS_JOB_ID": str(spec.job_id),
         "TIRESIAS_JOB_NAME": spec.job_name,
         "TIRESIAS_RUN": str(spec.number),

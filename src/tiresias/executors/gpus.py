@@ -1,7 +1,7 @@
-"""The GPUs of this machine, as NVML tells.
+"""The GPUs of this machine and the processes that use them, as NVML reports them.
 
-Everything NVML goes through `Nvml`, whose answers are plain values: tests give recorded ones. No driver,
-no library and no GPU are answers too ("no GPUs found: …"), not errors.
+All calls of NVML go through `Nvml`, which returns plain values, so that tests can use recorded ones. A
+machine without a driver, library or GPU is not an error: the survey then says "no GPUs found: …".
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FAKE_NAME = "fake"
 
 @dataclass(slots=True, frozen=True)
 class Gpu:
-    """One GPU. `index` counts in the order of the PCI bus, as CUDA_DEVICE_ORDER=PCI_BUS_ID does."""
+    """One GPU. `index` follows the order of the PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
 
     index: int
-    uuid: str  # empty for a fake one
+    uuid: str  # empty for a slot without a GPU
     name: str
     memory_bytes: int
     unhealthy: str = ""  # why it must not be used
@@ -32,33 +32,33 @@ class Gpu:
 
 @dataclass(slots=True, frozen=True)
 class Survey:
-    """What was found; `problem` says in words why nothing was."""
+    """The GPUs that were found; `problem` is a sentence that says why there are none."""
 
     gpus: tuple[Gpu, ...]
     problem: str = ""
-    topology: Topology = Topology()  # of all GPUs of the machine, chosen or not
+    topology: Topology = Topology()  # of all GPUs of the machine, selected or not
 
 
 class Driver(Protocol):
-    """The questions that we ask of a driver."""
+    """What the executor and the manager need to know from a GPU driver."""
 
     def gpus(self) -> list[Gpu]:
-        """All GPUs; raises NoDriver in words."""
+        """All GPUs of the machine; raises NoDriver with the reason."""
 
     def processes(self, uuid: str) -> list[int]:
-        """Pids that compute or draw on this GPU."""
+        """The pids of processes that compute or draw on this GPU."""
 
     def topology(self) -> Topology:
-        """Which GPUs are near each other; raises NoDriver in words."""
+        """Which GPUs are near each other; raises NoDriver with the reason."""
         return Topology()
 
 
 class NoDriver(Exception):
-    """NVML cannot be used; says why."""
+    """NVML cannot be used; the message says why."""
 
 
 class Nvml:
-    """The real driver. Loaded at the first question, so that machines without GPUs pay nothing."""
+    """The real driver. The library is loaded at the first call, so machines without GPUs never load it."""
 
     def __init__(self, library: Any = None) -> None:
         self._library = library  # pynvml, initialised
@@ -105,26 +105,26 @@ class Nvml:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
             memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
-        except nvml.NVMLError as error:  # one that is off the bus must not hide the others
+        except nvml.NVMLError as error:  # a GPU that is off the bus must not hide the others
             return Gpu(index, "", "unknown", 0, unhealthy=f"the driver cannot reach it: {error}")
-        return Gpu(index, uuid, name, memory, self._illness(nvml, handle))
+        return Gpu(index, uuid, name, memory, self._fault(nvml, handle))
 
-    def _illness(self, nvml: Any, handle: Any) -> str:
-        """Why a GPU that answers must not be used all the same.
+    def _fault(self, nvml: Any, handle: Any) -> str:
+        """Why a GPU that answers must still not be used; empty if it is sound.
 
-        Errors that the GPU has dealt with by itself do not count: what remains wrong is what a reset mends.
+        Errors that the GPU has corrected by itself do not count, only those that need a reset.
         """
-        asked: tuple[tuple[Callable[[], Any], str], ...] = (
-            (lambda: _pending_rows(nvml, handle), "memory rows wait to be remapped: reset the GPU"),
+        checks: tuple[tuple[Callable[[], Any], str], ...] = (
+            (lambda: _pending_rows(nvml, handle), "memory rows are waiting to be remapped: reset the GPU"),
             (
                 lambda: nvml.nvmlDeviceGetRetiredPagesPendingStatus(handle),
-                "memory pages wait to be retired: reset the GPU",
+                "memory pages are waiting to be retired: reset the GPU",
             ),
         )
-        for ask, words in asked:
+        for is_faulty, message in checks:
             try:
-                if ask():
-                    return words
+                if is_faulty():
+                    return message
             except nvml.NVMLError:  # most GPUs do not have this counter
                 continue
         return ""
@@ -136,13 +136,13 @@ def _pending_rows(nvml: Any, handle: Any) -> bool:
 
 
 def find(driver: Driver, only: Iterable[int] | None = None) -> Survey:
-    """The GPUs of this machine, or only those with these indices."""
+    """Survey the GPUs of this machine, or only those with the indices `only`."""
     try:
         gpus, near = driver.gpus(), driver.topology()
     except NoDriver as error:
-        return Survey((), f"no GPUs found: {error}; --fake-gpus N makes slots without GPUs")
+        return Survey((), f"no GPUs found: {error}; --fake-gpus N makes N slots without GPUs")
     if not gpus:
-        return Survey((), "no GPUs found: the driver knows none; --fake-gpus N makes slots without GPUs")
+        return Survey((), "no GPUs found: the driver lists none; --fake-gpus N makes N slots without GPUs")
     if only is None:
         return Survey(tuple(gpus), topology=near)
     wanted = sorted(set(only))
@@ -154,7 +154,7 @@ def find(driver: Driver, only: Iterable[int] | None = None) -> Survey:
 
 
 def fake(count: int, groups: int = 1) -> Survey:
-    """Slots without GPUs, for tests, laptops and training on CPUs; in so many groups of neighbours."""
+    """A survey of slots without GPUs, for tests, laptops and training on CPUs, in `groups` groups."""
     gpus = tuple(Gpu(index, "", FAKE_NAME, 0) for index in range(count))
     if groups == 1:
         return Survey(gpus)
@@ -164,7 +164,7 @@ def fake(count: int, groups: int = 1) -> Survey:
 
 
 def parse_selection(text: str) -> tuple[int, ...]:
-    """`0-3`, `0,2,5-7`: indices in ascending order."""
+    """Read a selection such as `0-3` or `0,2,5-7`; the indices are in ascending order."""
     chosen: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -180,7 +180,7 @@ def parse_selection(text: str) -> tuple[int, ...]:
 
 
 class GpuProcesses:
-    """Who uses the GPUs. `is_ours` tells a run's process from a stranger's."""
+    """The processes that use GPUs. `is_ours` says whether a pid belongs to one of our runs."""
 
     def __init__(
         self, driver: Driver, is_ours: Callable[[int], bool], is_alive: Callable[[int], bool] | None = None
@@ -190,7 +190,7 @@ class GpuProcesses:
         self._is_alive = is_alive or _is_alive
 
     def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
-        """GPUs used by living processes that are not ours, with their pids: not to be handed out."""
+        """GPUs in use by live processes that are not ours, with the pids; they must not be allocated."""
         found = {}
         for uuid in uuids:
             pids = [pid for pid in self._pids(uuid) if self._is_alive(pid) and not self._is_ours(pid)]
@@ -199,7 +199,7 @@ class GpuProcesses:
         return found
 
     def in_use(self, uuids: Iterable[str]) -> tuple[str, ...]:
-        """GPUs that show a process that is ours or that has ended: the driver has not let go of it yet."""
+        """GPUs on which the driver still shows a process that is ours or that has ended."""
         return tuple(
             uuid
             for uuid in uuids
@@ -207,7 +207,7 @@ class GpuProcesses:
         )
 
     def _pids(self, uuid: str) -> list[int]:
-        """A GPU that does not answer is nobody's; the next survey finds it unhealthy."""
+        """A GPU that does not answer counts as free of processes; the next survey finds it unhealthy."""
         try:
             return self._driver.processes(uuid)
         except NoDriver:

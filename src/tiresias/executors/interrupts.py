@@ -1,4 +1,4 @@
-"""Signals that are to end us, while there are processes of ours that would go on without us."""
+"""Handling of SIGINT, SIGTERM and SIGHUP in a process whose children would outlive it."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ def _leave(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def as_ctrl_c(number: int, frame: object) -> None:
-    """For whom being told to end, or a terminal that is gone, is the same as Ctrl-C."""
+def raise_keyboard_interrupt(number: int, frame: object) -> None:
+    """A handler for `exiting_on_signals` that treats SIGTERM and SIGHUP like Ctrl-C."""
     raise KeyboardInterrupt
 
 
 @contextmanager
-def ended_in_order(hear: Callable[[int, object], None] = _leave) -> Iterator[None]:
-    """A signal that ends us raises SystemExit, so that whoever has started something ends it first."""
-    before = {number: signal.signal(number, hear) for number in ENDING if number != signal.SIGINT}
+def exiting_on_signals(handler: Callable[[int, object], None] = _leave) -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit inside the block, so that `finally` ends what was started."""
+    before = {number: signal.signal(number, handler) for number in ENDING if number != signal.SIGINT}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 @contextmanager
-def not_now(*, is_the_end: bool = False) -> Iterator[None]:
-    """A signal that comes meanwhile is heard when this is over: what is begun here is brought to its end.
+def deferring_signals(*, is_the_end: bool = False) -> Iterator[None]:
+    """Defer signals until the end of the block, so that the block is completed.
 
-    Where that is the end anyway, it is not heard at all.
+    With `is_the_end` they are dropped, because the process ends after the block anyway.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals are handled by that one alone
+    if threading.current_thread() is not threading.main_thread():  # only that thread handles signals
         yield
         return
-    came: list[int] = []
-    heard = [number for number in ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in heard}
+    received: list[int] = []
+    deferred = [number for number in ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in deferred}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came and not is_the_end:
-            signal.raise_signal(came[0])
+        for number, former in before.items():
+            signal.signal(number, former)
+        if received and not is_the_end:
+            signal.raise_signal(received[0])

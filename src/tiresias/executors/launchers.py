@@ -1,4 +1,4 @@
-"""How a run's command becomes its workers' command lines. Containers will be one more launcher."""
+"""Launchers turn the command of a run into the command lines and environments of its workers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Launcher(Protocol):
     name: ClassVar[str]
 
     def workers(self, spec: RunSpec) -> int:
-        """How many processes make the gang."""
+        """The number of workers of the gang."""
 
     def environment(self, spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
-        """All that the worker finds in its environment."""
+        """The complete environment of one worker."""
 
     def command(self, spec: RunSpec, worker: int) -> tuple[str, ...]:
-        """What the worker executes."""
+        """The command line of one worker."""
 
 
 launchers: Registry[type[Launcher]] = Registry("launcher")
@@ -27,7 +27,7 @@ launchers: Registry[type[Launcher]] = Registry("launcher")
 
 @launchers.register
 class Plain:
-    """`--workers` processes, each with its part of the GPUs; torchrun and the like do the rest."""
+    """`--workers` processes, each with its share of the GPUs. Programs such as torchrun start the rest."""
 
     name: ClassVar[str] = "plain"
 
@@ -43,10 +43,10 @@ class Plain:
 
 @launchers.register
 class PerGpu(Plain):
-    """One process a GPU with RANK, LOCAL_RANK and WORLD_SIZE set, as torchrun would.
+    """One process per GPU, with RANK, LOCAL_RANK and WORLD_SIZE set as torchrun sets them.
 
-    As under torchrun a worker sees all of the gang's GPUs on its node, and LOCAL_RANK says which is its own:
-    programs call `set_device(LOCAL_RANK)`, which would fail if it saw only one.
+    As under torchrun a worker sees all GPUs of the gang on its node, and LOCAL_RANK is the index of its own:
+    programs call `set_device(LOCAL_RANK)`, which would fail if the worker saw only one GPU.
     """
 
     name: ClassVar[str] = "per-gpu"

@@ -1,7 +1,8 @@
-"""Runs on this machine: one supervisor process a run, found again by what it wrote in the run's directory.
+"""The executor for runs on this machine: it starts one supervisor process per run.
 
-The executor itself keeps nothing on disk. A supervisor that ends makes its pidfd readable; one whose
-workers are up writes a byte into a named pipe. Both are in one epoll set, whose descriptor is `fileno`.
+The executor itself keeps nothing on disk: after a restart it finds supervisors again by the files that they
+wrote in the directories of their runs. When a supervisor ends, its pidfd becomes readable; when its workers
+are up, it writes a byte into a named pipe. Both are in one epoll set, whose descriptor is `fileno`.
 """
 
 from __future__ import annotations
@@ -19,31 +20,32 @@ from typing import Any
 from zlib import crc32
 
 from tiresias.core.model import RunId
-from tiresias.executors import procfs, records
-from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp
+from tiresias.executors import procfs, run_files
+from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
+from tiresias.executors.exits import run_gone
 from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.launchers import launchers
-from tiresias.executors.outcome import gone
 from tiresias.executors.ports import free_port
-from tiresias.executors.process import command_line, spawn_supervisor
+from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 
 MASTER_ADDR = "127.0.0.1"
-LINGER_S = 2.0  # what the workers leave behind gets this long to end by itself
-HAND_ON_S = 10.0  # so long we wait for the driver to let go of a GPU whose processes are gone
+WAKE_PIPE = "news"  # the name stays: supervisors that an earlier version started write to it
+LINGER_S = 2.0  # how long processes that outlive the workers may take to end by themselves
+GPU_RELEASE_S = 10.0  # how long to wait for the driver to release a GPU whose processes have ended
 LOOK_AGAIN_S = 0.1
 
 
 @dataclass(slots=True)
 class _Run:
     spec: RunSpec
-    pidfd: int = -1  # of its supervisor, while there is one to wait for
+    pidfd: int = -1  # of its supervisor, while one is watched
     pid: int = 0
-    child: bool = False  # ours to wait for
+    is_child: bool = False  # the supervisor is a child of this process, which must wait for it
     port: int = 0
     is_up: bool = False
-    stops: bool = False
+    is_stopping: bool = False
     gone: RunGone | None = None
-    hand_on_by: float = 0.0
+    release_by: float = 0.0  # monotonic: after this the end is reported though a GPU looks used
 
     @property
     def dir(self) -> str:
@@ -51,27 +53,27 @@ class _Run:
 
 
 class LocalExecutor:
-    """`root` is this executor's own directory. See `base.Executor` for the contract."""
+    """Implements `base.Executor`. `root` is a directory that belongs to this executor alone."""
 
     def __init__(self, root: Path, *, driver: Driver | None = None, linger_s: float = LINGER_S):
         self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
         self._linger_s = linger_s
         self._runs: dict[RunId, _Run] = {}
         self._by_pidfd: dict[int, _Run] = {}
-        self._starting: dict[RunId, _Run] = {}  # not known to be up
-        self._unswept: dict[RunId, _Run] = {}  # lost, and no process to be had to end the rest of it
-        self._settling: dict[RunId, _Run] = {}  # over, but the driver has not let go of a GPU
-        self._reports: list[Report] = []
+        self._starting: dict[RunId, _Run] = {}  # no RunUp was returned yet
+        self._unswept: dict[RunId, _Run] = {}  # lost, and no supervisor could be started to sweep
+        self._settling: dict[RunId, _Run] = {}  # ended, but the driver has not released a GPU
+        self._updates: list[RunUpdate] = []
         self._timer: Timer | None = None
         root.mkdir(parents=True, exist_ok=True)
-        self._news_path = root / "news"
-        if not self._news_path.is_fifo():
-            self._news_path.unlink(missing_ok=True)
-            os.mkfifo(self._news_path, 0o600)
-        # Open for writing too, so that it never ends however many supervisors come and go.
-        self._news = os.open(self._news_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_path = root / WAKE_PIPE
+        if not self._wake_path.is_fifo():
+            self._wake_path.unlink(missing_ok=True)
+            os.mkfifo(self._wake_path, 0o600)
+        # Opened for writing as well, so that it does not reach its end when the last supervisor closes it.
+        self._wake_fd = os.open(self._wake_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._epoll = select.epoll()
-        self._epoll.register(self._news, select.EPOLLIN)
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -83,7 +85,7 @@ class LocalExecutor:
         for pidfd in self._by_pidfd:
             os.close(pidfd)
         self._epoll.close()
-        os.close(self._news)
+        os.close(self._wake_fd)
 
     # --- commands --------------------------------------------------------------------------------------
 
@@ -92,22 +94,22 @@ class LocalExecutor:
         if run is not None and (run.gone is not None or run.pidfd >= 0):
             return
         run = self._runs[spec.run_id] = _Run(spec)
-        if not self._look(run):
+        if not self._resume(run):
             self._begin(run)
 
     def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
         run = self._runs.get(run_id)
         if run is None or run.gone is not None:
             return
-        run.stops = True
+        run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
-        with suppress(OSError):  # on a full disk the run's own grace counts
+        with suppress(OSError):  # on a full disk the grace of the run counts
             run.spec.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
-            wish = records.read(run.dir, records.STOP) or {}
-            grace_s = min(grace_s, wish.get("grace_s", grace_s))  # the last wish may not have been read yet
-            records.put(run.dir, records.STOP, {"grace_s": grace_s})
+            earlier = run_files.read(run.dir, run_files.STOP) or {}
+            grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
+            run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s})
         if run.pidfd >= 0:
-            self._tell(run)
+            self._signal(run)
         else:
             self._void(run, "", stopped=True)
 
@@ -116,7 +118,7 @@ class LocalExecutor:
         for spec in expected:
             run = self._runs.setdefault(spec.run_id, _Run(spec))
             if run.gone is None and run.pidfd < 0:
-                self._look(run)
+                self._resume(run)
             kind = adopted.gone if run.gone else adopted.running if run.pidfd >= 0 else adopted.absent
             kind.append(spec.run_id)
         return adopted
@@ -129,25 +131,25 @@ class LocalExecutor:
             self._settling.pop(run_id, None)
             self._unswept.pop(run_id, None)
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[RunUpdate]:
         for fd, _ in self._epoll.poll(0):
-            if fd == self._news:
+            if fd == self._wake_fd:
                 self._drain()
             elif fd in self._by_pidfd:
                 self._supervisor_ended(self._by_pidfd[fd])
         for run in list(self._starting.values()):
             self._check_up(run)
         for run in [self._unswept.pop(id) for id in list(self._unswept)]:
-            self._look(run)
+            self._resume(run)
         for run in list(self._settling.values()):
             self._settle(run)
-        reports, self._reports = self._reports, []
-        return reports
+        updates, self._updates = self._updates, []
+        return updates
 
     # --- GPUs ------------------------------------------------------------------------------------------
 
     def owns(self, pid: int) -> bool:
-        """Whether this process belongs to one of our runs: by descent, or by its environment."""
+        """Whether this process belongs to one of our runs, by its ancestors or by its environment."""
         supervisors = {run.pid for run in self._by_pidfd.values()}
         above: int | None = pid
         while above and above not in supervisors:
@@ -156,16 +158,16 @@ class LocalExecutor:
         return bool(above) or any(procfs.carries(pid, _marks(run.spec)) for run in self._runs.values())
 
     def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
-        """Those of the GPUs that processes other than our runs' use, and their pids."""
+        """Those of the GPUs that processes other than those of our runs use, and their pids."""
         return {} if self._gpus is None else self._gpus.foreign(uuids)
 
-    # --- what a run's directory says -------------------------------------------------------------------
+    # --- starting and resuming -------------------------------------------------------------------------
 
-    def _look(self, run: _Run) -> bool:
-        """Take over what there is of the run; False if it has never begun."""
-        if self._is_over(run):
+    def _resume(self, run: _Run) -> bool:
+        """Continue from the files in the directory of the run; False if the run has never begun."""
+        if self._has_exit(run):
             return True
-        claim = records.read(run.dir, records.CLAIM)
+        claim = run_files.read(run.dir, run_files.CLAIM)
         if claim is None:
             return False
         run.port = claim.get("port", 0)
@@ -176,17 +178,17 @@ class LocalExecutor:
         pidfd = procfs.open_pidfd(pid, start) if pid else None
         if pidfd is not None:
             self._watch(run, pid, pidfd)
-        elif not self._is_over(run):  # it may have ended between the two looks
-            killed = f"the run's supervisor (pid {pid}) was killed; what it supervised was ended"
+        elif not self._has_exit(run):  # it may have ended since the first check
+            killed = f"the supervisor of the run (pid {pid}) was killed; its processes were ended"
             self._sweep(run, killed if pid else "the manager was killed as it gave up starting the run")
         return True
 
-    def _is_over(self, run: _Run) -> bool:
-        record = records.read(run.dir, records.EXIT)
+    def _has_exit(self, run: _Run) -> bool:
+        record = run_files.read(run.dir, run_files.EXIT)
         if record is None:
             return False
         self._check_up(run)
-        self._finish(run, gone(run.spec, record))
+        self._finish(run, run_gone(run.spec, record))
         return True
 
     def _begin(self, run: _Run) -> None:
@@ -212,18 +214,21 @@ class LocalExecutor:
             raise ValueError("the command is empty; give a program after --")
         spec.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
         spec.job_dir.mkdir(exist_ok=True, mode=0o700)
-        who = spec.identity
-        if who is None:
+        identity = spec.identity
+        if identity is None:
             return
         if os.geteuid() == 0:
-            os.chown(spec.job_dir, who.uid, who.gid)
-        elif who.uid != os.geteuid():
-            us = os.geteuid()
-            raise ValueError(f"cannot run as {who.user} (uid {who.uid}): the manager is uid {us}, not root")
+            os.chown(spec.job_dir, identity.uid, identity.gid)
+        elif identity.uid != os.geteuid():
+            raise ValueError(
+                f"cannot run as {identity.user} (uid {identity.uid}):"
+                f" the manager is uid {os.geteuid()}, not root"
+            )
 
     def _spawn(self, run: _Run, plan: dict[str, Any]) -> None:
-        spec, who = run.spec, run.spec.identity
-        root = os.geteuid() == 0
+        spec, credentials = run.spec, None
+        if spec.identity is not None and os.geteuid() == 0:
+            credentials = (spec.identity.uid, spec.identity.gid, spec.identity.groups)
         pid = spawn_supervisor(
             run.dir,
             {
@@ -232,48 +237,48 @@ class LocalExecutor:
                 "marks": _marks(spec),
                 "command_line": command_line(run.dir),
                 "cwd": spec.cwd,
-                "credentials": (who.uid, who.gid, who.groups) if who is not None and root else None,
+                "credentials": credentials,
                 "grace_s": spec.grace_s,
                 "linger_s": self._linger_s,
-                "news": str(self._news_path),
+                "news": str(self._wake_path),
                 "port": run.port,
             }
             | plan,
         )
-        self._watch(run, pid, os.pidfd_open(pid), child=True)
+        self._watch(run, pid, os.pidfd_open(pid), is_child=True)
 
     def _sweep(self, run: _Run, error: str) -> None:
-        """The supervisor is gone and left no exit: another one ends what is left and records that."""
+        """Start another supervisor after one that left no exit: it ends what is left and writes the exit."""
         try:
             self._spawn(run, {"sweeps": True, "error": error})
         except OSError:
-            self._unswept[run.spec.run_id] = run  # cannot fork now: looked at again before long
-            self._look_again()
+            self._unswept[run.spec.run_id] = run  # cannot start a process now, so `poll` tries again
+            self._wake_later()
 
     def _void(self, run: _Run, error: str, *, stopped: bool = False) -> None:
-        """See to it that a run that has not begun never will, and record that as its exit."""
+        """Write the exit of a run that has not begun, so that it never begins."""
         record = {"run_id": int(run.spec.run_id), "error": error, "stopped": stopped}
         try:
             run.spec.run_dir.mkdir(parents=True, exist_ok=True)
-            if not records.claim(run.dir, boot=procfs.boot_id(), pid=0, start=0):
-                self._look(run)  # somebody was about to start it
+            if not run_files.claim(run.dir, boot=procfs.boot_id(), pid=0, start=0):
+                self._resume(run)  # another process has just started it
                 return
-            records.record_exit(run.dir, record)
+            run_files.write_exit(run.dir, record)
         except OSError as problem:
             record["error"] = error or f"cannot write in {run.dir}: {problem.strerror}"
-        self._finish(run, gone(run.spec, record))
+        self._finish(run, run_gone(run.spec, record))
 
     # --- supervisors -----------------------------------------------------------------------------------
 
-    def _watch(self, run: _Run, pid: int, pidfd: int, *, child: bool = False) -> None:
-        run.pid, run.pidfd, run.child = pid, pidfd, child
+    def _watch(self, run: _Run, pid: int, pidfd: int, *, is_child: bool = False) -> None:
+        run.pid, run.pidfd, run.is_child = pid, pidfd, is_child
         self._by_pidfd[pidfd] = run
         self._epoll.register(pidfd, select.EPOLLIN)
         if not run.is_up:
             self._starting[run.spec.run_id] = run
-            self._nudge()
-        if run.stops:
-            self._tell(run)
+            self._wake()
+        if run.is_stopping:
+            self._signal(run)
 
     def _unwatch(self, run: _Run) -> None:
         if run.pidfd >= 0:
@@ -282,67 +287,68 @@ class LocalExecutor:
             os.close(run.pidfd)
             run.pidfd = -1
 
-    def _tell(self, run: _Run) -> None:
+    def _signal(self, run: _Run) -> None:
+        """Make the supervisor read `stop.json` and end the gang."""
         with suppress(ProcessLookupError):  # it has just ended
             signal.pidfd_send_signal(run.pidfd, signal.SIGTERM)
 
     def _supervisor_ended(self, run: _Run) -> None:
         status = 0
-        if run.child:
-            with suppress(ChildProcessError):  # somebody else waits for all children of this process
+        if run.is_child:
+            with suppress(ChildProcessError):  # other code may wait for all children of this process
                 _, status = os.waitpid(run.pid, os.WNOHANG)
         self._unwatch(run)
-        if not self._look(run):
+        if not self._resume(run):
             code = os.waitstatus_to_exitcode(status)
             why = os.strerror(code).lower() if code > 0 else f"ended by signal {-code}"
-            self._void(run, f"the run's supervisor could not begin in {run.dir}: {why}")
+            self._void(run, f"the supervisor of the run could not begin in {run.dir}: {why}")
 
     def _check_up(self, run: _Run) -> None:
         if run.is_up or run.gone is not None:
             return
-        if records.exists(run.dir, records.UP):
+        if run_files.exists(run.dir, run_files.UP):
             run.is_up = True
             self._starting.pop(run.spec.run_id, None)
-            self._reports.append(RunUp(run.spec.run_id))
+            self._updates.append(RunUp(run.spec.run_id))
 
     # --- the end ---------------------------------------------------------------------------------------
 
-    def _finish(self, run: _Run, report: RunGone) -> None:
-        run.gone = report
-        run.hand_on_by = monotonic() + HAND_ON_S
+    def _finish(self, run: _Run, gone: RunGone) -> None:
+        run.gone = gone
+        run.release_by = monotonic() + GPU_RELEASE_S
         self._starting.pop(run.spec.run_id, None)
         self._settle(run)
 
     def _settle(self, run: _Run) -> None:
-        """Report the end once the driver shows the run's GPUs empty."""
+        """Report the end as soon as the driver shows no process on the GPUs of the run."""
         assert run.gone is not None
         uuids = [slot.uuid for slot in run.spec.slots if slot.uuid]
         busy = self._gpus.in_use(uuids) if self._gpus is not None and uuids else ()
-        if busy and monotonic() < run.hand_on_by:
+        if busy and monotonic() < run.release_by:
             self._settling[run.spec.run_id] = run
-            self._look_again()
+            self._wake_later()
             return
         self._settling.pop(run.spec.run_id, None)
-        self._reports.append(replace(run.gone, busy_gpus=busy))
-        self._nudge()
+        self._updates.append(replace(run.gone, busy_gpus=busy))
+        self._wake()
 
-    def _look_again(self) -> None:
-        """Wake up before long, only while there is something that makes no noise when it changes."""
+    def _wake_later(self) -> None:
+        """Make `fileno` readable soon; for what no descriptor announces when it changes."""
         if self._timer is None or not self._timer.is_alive():
-            self._timer = Timer(LOOK_AGAIN_S, self._nudge)
+            self._timer = Timer(LOOK_AGAIN_S, self._wake)
             self._timer.daemon = True
             self._timer.start()
 
-    def _nudge(self) -> None:
-        with suppress(BlockingIOError):  # full: it is readable anyway
-            os.write(self._news, b"n")
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # a full pipe is readable anyway
+            os.write(self._wake_fd, b"n")
 
     def _drain(self) -> None:
         with suppress(BlockingIOError):
-            while len(os.read(self._news, 65536)) == 65536:
+            while len(os.read(self._wake_fd, 65536)) == 65536:
                 pass
 
 
 def _marks(spec: RunSpec) -> list[bytes]:
-    """What the environment of the run's processes says. The directory tells managers on one machine apart."""
+    """Variables by which processes of the run are found; another manager here may have the same run id."""
     return [b"TIRESIAS_RUN_ID=%d" % spec.run_id, b"TIRESIAS_RUN_DIR=" + os.fsencode(spec.job_dir)]

@@ -1,4 +1,4 @@
-"""A port for a gang's workers to meet at (MASTER_PORT)."""
+"""The choice of the TCP port at which the workers of a gang connect to each other (MASTER_PORT)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port(taken: Collection[int], seed: int = 0) -> int:
-    """A port that nobody listens on, that no run of ours has, and that the kernel gives to nobody by chance.
+    """A port on which nothing listens, that is not in `taken`, and that the kernel does not assign by itself.
 
-    It cannot be held for a program that binds it itself, so it is taken from outside the range from which
-    the kernel serves. `seed` makes two managers on one machine begin in different places.
+    The port cannot be reserved for a program that binds it later. So it is chosen outside of the ephemeral
+    range of the kernel, where possible. `seed` makes two managers on one machine start at different ports.
     """
     span = HIGH - LOW
     low, high = _ephemeral()
@@ -31,7 +31,7 @@ def _ephemeral() -> tuple[int, int]:
     except (OSError, ValueError):
         return 32768, 60999
     if int(low) <= LOW and int(high) >= HIGH:
-        return 0, 0  # all of ours is within: nothing better to be had
+        return 0, 0  # the ephemeral range covers all of ours, so there is nothing better
     return int(low), int(high)
 
 

@@ -1,14 +1,14 @@
-"""Processes as the kernel shows them. Standard library only: every supervisor imports this.
+"""Processes as /proc shows them. Standard library only, because every supervisor imports this.
 
-A process is known by its pid and its start time, never by the pid alone: pids are used again. Signals go
-through a pidfd that was checked after it was opened, so that none can reach a stranger.
+A process is identified by its pid and its start time, never by the pid alone, because pids are reused.
+Signals are sent through a pidfd that was checked after it was opened, so that no other process can get them.
 """
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # so that a supervisor need not load typing and enum: that halves its time to start
+TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterable
@@ -31,24 +31,24 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """A zombie holds nothing any more."""
+        """False for a zombie, which holds no resources any more."""
         return self.state not in "ZX"
 
 
 def boot_id() -> str:
-    """Tells one boot of the machine from another."""
+    """An identifier that changes whenever the machine boots."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
 
 def look(pid: int) -> Process | None:
-    """The process with this pid, if there is one."""
+    """The process with this pid, or None."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
-    except OSError:  # gone, or going while it was read
+    except OSError:  # it has ended, or ended while it was read
         return None
-    fields = line[line.rindex(b")") + 2 :].split()  # the name in brackets may hold anything
+    fields = line[line.rindex(b")") + 2 :].split()  # the name in parentheses may contain anything
     return Process(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
@@ -58,7 +58,7 @@ def all_processes() -> list[Process]:
 
 
 def open_pidfd(pid: int, start: int) -> int | None:
-    """A handle on exactly this process; None if it has ended."""
+    """A descriptor for exactly this process; None if it has ended. The caller must close it."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
@@ -71,7 +71,7 @@ def open_pidfd(pid: int, start: int) -> int | None:
 
 
 def send(process: Process, number: int) -> None:
-    """A signal to exactly this process; nothing if it has ended or may not be reached."""
+    """Send a signal to exactly this process; do nothing if it has ended or permission is denied."""
     pidfd = open_pidfd(process.pid, process.start)
     if pidfd is None:
         return
@@ -94,7 +94,7 @@ def carries(pid: int, marks: Iterable[bytes]) -> bool:
 
 
 def command_line(pid: int) -> list[bytes]:
-    """The arguments of the process; nothing if it has ended."""
+    """The arguments of the process; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().split(b"\0")[:-1]
@@ -103,7 +103,7 @@ def command_line(pid: int) -> list[bytes]:
 
 
 def descendants(of: Iterable[int], processes: list[Process]) -> set[int]:
-    """The pids below these."""
+    """The pids of all descendants of these processes."""
     children: dict[int, list[int]] = {}
     for each in processes:
         children.setdefault(each.parent, []).append(each.pid)
@@ -118,7 +118,7 @@ def descendants(of: Iterable[int], processes: list[Process]) -> set[int]:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory since boot."""
+    """The number of processes that the kernel has killed for want of memory since boot."""
     try:
         with open("/proc/vmstat") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

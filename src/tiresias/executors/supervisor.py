@@ -1,12 +1,13 @@
-"""The process that stands between the manager and one run. Standard library only.
+"""The supervisor process of one run. Standard library only.
 
-It outlives the manager, starts the run's workers, ends the gang if one fails or if it is told to (SIGTERM
-and `stop.json`), and records the exit once. It is a child subreaper: whatever the workers leave behind
-becomes its child, so nothing of the run can hide. Only when nothing of the run is alive is the exit
-recorded.
+It outlives the manager and starts the workers of the run. It ends the gang if one worker fails or if the
+manager wants the run to stop (SIGTERM and `stop.json`). It is a child subreaper: processes that the workers
+leave behind become its children, so that it finds them. It writes the exit record once, and only when no
+process of the run is alive.
 
-If a supervisor is killed, another one is started to `sweep`: it finds the run's processes by the marks in
-their environment and by the workers' sessions, ends them, and records the run as lost.
+If a supervisor is killed, the executor starts another one to `sweep`: it finds the processes of the run by
+the marks in their environment and by the sessions of the workers, ends them, and writes an exit record that
+says that the run was lost.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import os
 import select
 import time
 
-from tiresias.executors import procfs, records
-from tiresias.executors.spawn import protect, spawn
+from tiresias.executors import procfs, run_files
+from tiresias.executors.spawn_worker import protect, spawn
 
-TYPE_CHECKING = False  # so that a supervisor need not load typing and enum: that halves its time to start
+TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
     from typing import Any
@@ -27,7 +28,7 @@ else:
     import _signal as signal
 
 PR_SET_CHILD_SUBREAPER = 36
-LOOK_AGAIN_S = 0.05  # between two looks at processes that are not our children while they end
+LOOK_AGAIN_S = 0.05  # the interval at which ending processes that are not our children are checked
 
 
 class Worker:
@@ -35,20 +36,26 @@ class Worker:
         self.pid = 0
         self.pipe = -1  # open until the program is executed
         self.error = ""
-        self.told = False
-        self.status: int | None = None  # as from waitpid; None while it lives
+        self.was_signalled = False  # we have sent it SIGTERM
+        self.status: int | None = None  # as waitpid returns it; None while the worker is alive
         self.ended = False
 
     @property
     def failed(self) -> bool:
-        return self.ended and not self.told and bool(self.status or self.error)
+        return self.ended and not self.was_signalled and bool(self.status or self.error)
 
     def exit(self) -> dict[str, Any]:
-        code = signalled = None
+        """The part of the exit record that is about this worker."""
+        code = ended_by = None
         if self.status is not None and not self.error:
             result = os.waitstatus_to_exitcode(self.status)
-            code, signalled = (result, None) if result >= 0 else (None, -result)
-        return {"code": code, "signal": signalled, "told": self.told, "error": self.error}
+            code, ended_by = (result, None) if result >= 0 else (None, -result)
+        return {
+            "code": code,
+            "signal": ended_by,
+            run_files.SIGNALLED: self.was_signalled,
+            "error": self.error,
+        }
 
 
 class Supervisor:
@@ -57,18 +64,18 @@ class Supervisor:
         self.run_dir: str = plan["run_dir"]
         self.marks: list[bytes] = plan["marks"]
         self.workers: list[Worker] = []
-        self.deadline: float | None = None  # when patience with what still runs ends (monotonic)
+        self.deadline: float | None = None  # when processes that are still alive get SIGKILL (monotonic)
         self.stopped = self.lost = self.killed = self.is_up = False
         self.error = ""
         self.first_failed: int | None = None
-        self.escaped: set[tuple[int, int]] = set()  # (pid, start) of what outlived the workers
-        self.sessions: dict[int, int] = {}  # a killed supervisor's workers: pid -> start
+        self.escaped: set[tuple[int, int]] = set()  # (pid, start) of processes that outlived the workers
+        self.sessions: dict[int, int] = {}  # the workers of a killed supervisor: pid -> start
         self.oom_kills = procfs.oom_kills()
         self.poll = select.poll()
         self.wakeup = self._listen()
 
     def _listen(self) -> int:
-        """Signals become bytes in a pipe, so that one wait covers them and everything else."""
+        """Turn signals into bytes in a pipe, so that one poll waits for them and for everything else."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -79,43 +86,43 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return reader
 
-    # --- a life ----------------------------------------------------------------------------------------
+    # --- the whole run ---------------------------------------------------------------------------------
 
     def supervise(self) -> None:
-        """Start the workers, unless somebody ever has, and see them to their end."""
+        """Start the workers, unless another supervisor has claimed the run, and wait for their end."""
         me = procfs.look(os.getpid())
         assert me is not None
-        claimed = records.claim(
+        claimed = run_files.claim(
             self.run_dir, boot=procfs.boot_id(), pid=me.pid, start=me.start, port=self.plan["port"]
         )
         if not claimed:
             return
-        if records.exists(self.run_dir, records.STOP):
+        if run_files.exists(self.run_dir, run_files.STOP):
             self.stopped = True
         else:
             self._start()
         while not self._is_over():
             self._wait()
-        self._record()
+        self._write_exit()
 
     def sweep(self) -> None:
-        """End what a killed supervisor left behind."""
+        """End the processes that a killed supervisor left behind."""
         self.lost = True
         self.error = self.plan["error"]
-        self.stopped = records.exists(self.run_dir, records.STOP)
-        up = records.read(self.run_dir, records.UP) or {}
+        self.stopped = run_files.exists(self.run_dir, run_files.STOP)
+        up = run_files.read(self.run_dir, run_files.UP) or {}
         if up.get("boot_id") == procfs.boot_id():
             self.sessions = {int(pid): start for pid, start in up.get("workers", [])}
         self._end_by(self.plan["grace_s"])
         while not self._is_over():
             self._wait()
-        self._record()
+        self._write_exit()
 
     def _start(self) -> None:
         try:
-            records.reserve_exit(self.run_dir)
+            run_files.reserve_exit(self.run_dir)
         except OSError as error:
-            self.error = f"cannot reserve room for the run's records in {self.run_dir}: {error.strerror}"
+            self.error = f"cannot reserve space for the exit record in {self.run_dir}: {error.strerror}"
             return
         for each in self.plan["workers"]:
             worker = Worker()
@@ -128,27 +135,27 @@ class Supervisor:
                 break
 
     def _is_over(self) -> bool:
-        """Whether nothing of the run lives; ends what outlived the workers."""
+        """Whether no process of the run is alive. Also ends processes that outlived the workers."""
         is_childless = self._reap()
         if any(not worker.ended for worker in self.workers):
             return False
         rest = self._leftovers()
         if not rest:
-            return is_childless  # one that is born and orphaned while we look can be missed, but is our child
+            return is_childless  # a process that was started and orphaned meanwhile is a child of ours
         if self.deadline is None:
             self._end_by(self.plan["linger_s"])
-        told = {worker.pid for worker in self.workers if worker.told}
+        signalled = {worker.pid for worker in self.workers if worker.was_signalled}
         for process in rest:
             if self._is_late():
                 procfs.send(process, signal.SIGKILL)
-            elif (process.pid, process.start) not in self.escaped and process.group not in told:
+            elif (process.pid, process.start) not in self.escaped and process.group not in signalled:
                 procfs.send(process, signal.SIGTERM)
                 procfs.send(process, signal.SIGCONT)
             self.escaped.add((process.pid, process.start))
         return False
 
     def _leftovers(self) -> list[procfs.Process]:
-        """Living processes of the run: ours by descent, by mark, or by a lost worker's session."""
+        """The live processes of the run, found by ancestors, by marks, or by the session of a lost worker."""
         processes = procfs.all_processes()
         leaders = {each.pid: each.start for each in processes}
         sessions = {pid for pid, start in self.sessions.items() if leaders.get(pid, start) == start}
@@ -158,8 +165,8 @@ class Supervisor:
         return [each for each in processes if each.pid in found and each.alive]
 
     def _is_marked(self, pid: int) -> bool:
-        # The killed supervisor's child looks like that one until it executes the worker's program, and then
-        # has the marks: in this order none slips through between the two looks.
+        # A child of the killed supervisor has the command line of the supervisor until it executes the
+        # program of the worker, and from then on the marks. To check in this order misses none.
         if self.lost and procfs.command_line(pid)[-2:] == self.plan["command_line"]:
             return True
         return procfs.carries(pid, self.marks)
@@ -172,7 +179,7 @@ class Supervisor:
                 if signal.SIGTERM in os.read(fd, 4096):
                     self._stop()
             else:
-                self._hear(next(worker for worker in self.workers if worker.pipe == fd))
+                self._read_pipe(next(worker for worker in self.workers if worker.pipe == fd))
         if self._is_late():
             self._kill()
 
@@ -183,8 +190,8 @@ class Supervisor:
             return None
         return max(0.0, self.deadline - time.monotonic()) * 1000 + 1
 
-    def _hear(self, worker: Worker) -> None:
-        """The program is executed, or will not be."""
+    def _read_pipe(self, worker: Worker) -> None:
+        """Read the error of a worker; at the end of the pipe its program is executed or will not be."""
         text = os.read(worker.pipe, 65536)
         worker.error += text.decode(errors="replace")
         if not text:
@@ -194,23 +201,24 @@ class Supervisor:
             self._announce()
 
     def _announce(self) -> None:
+        """Write `up.json` and wake the manager as soon as every worker executes its program."""
         if self.is_up or any(worker.pipe >= 0 or worker.error for worker in self.workers):
             return
         self.is_up = True
         found = [(each.pid, process.start) for each in self.workers if (process := procfs.look(each.pid))]
         try:
-            records.put(self.run_dir, records.UP, {"boot_id": procfs.boot_id(), "workers": found})
-        except OSError as error:  # the run is none the worse for it
-            _say(f"cannot write {records.UP}: {error}")
+            run_files.put(self.run_dir, run_files.UP, {"boot_id": procfs.boot_id(), "workers": found})
+        except OSError as error:  # the run itself is not affected
+            _log(f"cannot write {run_files.UP}: {error}")
         try:
-            news = os.open(self.plan["news"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.write(news, b"u")
-            os.close(news)
+            pipe = os.open(self.plan["news"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.write(pipe, b"u")
+            os.close(pipe)
         except OSError:
-            pass  # no manager listens: the next one reads the record
+            pass  # no manager is running; the next one reads up.json
 
     def _reap(self) -> bool:
-        """Note who has ended; whether no child is left."""
+        """Collect the workers that have ended; True if no child is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -224,7 +232,7 @@ class Supervisor:
 
     def _ended(self, worker: Worker, status: int | None) -> None:
         while worker.pipe >= 0:
-            self._hear(worker)  # it has ended, so this cannot block for long
+            self._read_pipe(worker)  # the worker has ended, so this cannot block for long
         worker.status, worker.ended = status, True
         if worker.failed:
             if self.first_failed is None:
@@ -234,20 +242,20 @@ class Supervisor:
     # --- ending ----------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        self._reap()  # whoever has ended by now was not told
-        wish = records.read(self.run_dir, records.STOP) or {}
+        self._reap()  # workers that have ended by now were not signalled
+        request = run_files.read(self.run_dir, run_files.STOP) or {}
         if any(not worker.ended for worker in self.workers):
             self.stopped = True
-        self._end_gang(float(wish.get("grace_s", self.plan["grace_s"])))
+        self._end_gang(float(request.get("grace_s", self.plan["grace_s"])))
 
     def _end_gang(self, grace_s: float) -> None:
         self._end_by(grace_s)
         for worker in self.workers:
-            if worker.ended or worker.told or not worker.pid:
+            if worker.ended or worker.was_signalled or not worker.pid:
                 continue
-            worker.told = True
+            worker.was_signalled = True
             _send_group(worker.pid, signal.SIGTERM)
-            _send_group(worker.pid, signal.SIGCONT)  # one that is suspended must hear it too
+            _send_group(worker.pid, signal.SIGCONT)  # a suspended process gets SIGTERM only when it continues
 
     def _end_by(self, grace_s: float) -> None:
         deadline = time.monotonic() + grace_s
@@ -262,7 +270,7 @@ class Supervisor:
                 self.killed = True
                 _send_group(worker.pid, signal.SIGKILL)
 
-    def _record(self) -> None:
+    def _write_exit(self) -> None:
         record = {
             "run_id": self.plan["run_id"],
             "exits": [worker.exit() for worker in self.workers],
@@ -277,26 +285,26 @@ class Supervisor:
         }
         while True:
             try:
-                return records.record_exit(self.run_dir, record)
-            except OSError as error:  # a slot is not free before its run's exit is safe
-                _say(f"cannot record the exit, trying again: {error}")
+                return run_files.write_exit(self.run_dir, record)
+            except OSError as error:  # the slots are not free before the exit record is safe
+                _log(f"cannot write the exit record, trying again: {error}")
                 time.sleep(1)
 
 
 def _send_group(leader: int, number: int) -> None:
-    """To the group of a worker that has not been waited for, so that the number is still its own."""
+    """Signal the group of a worker that has not been waited for, so that its pid cannot have been reused."""
     try:
         os.killpg(leader, number)
     except ProcessLookupError:  # it has not made its group yet
         os.kill(leader, number)
-    except PermissionError as error:  # all of the group are processes of another user (sudo)
-        _say(f"cannot send signal {number} to group {leader}: {error}")
+    except PermissionError as error:  # all processes of the group belong to another user (sudo)
+        _log(f"cannot send signal {number} to group {leader}: {error}")
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of whatever loses its own below us."""
+    """Become the parent of every descendant that loses its parent."""
     arguments = (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:  # what ctypes is made of: loading that would take a quarter of the time to start
+    try:  # to load ctypes itself would take a quarter of the time to start
         import _ctypes
 
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
@@ -307,8 +315,8 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(*arguments)
 
 
-def _say(text: str) -> None:
-    """Into the supervisor's log, if that can be written."""
+def _log(text: str) -> None:
+    """Write to the log of the supervisor, if that is possible."""
     try:  # noqa: SIM105  (contextlib would have to be loaded)
         os.write(2, text.encode(errors="replace") + b"\n")
     except OSError:
@@ -316,11 +324,11 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """The plan comes on standard input. The exit code is the errno of what kept us from claiming the run."""
+    """Read the plan from standard input. The exit code is the errno of a failure to claim the run."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     with open(0, "rb") as file:
         plan = marshal.load(file)
-    os.open(os.devnull, os.O_RDONLY)  # in the place of standard input
+    os.open(os.devnull, os.O_RDONLY)  # becomes standard input
     _adopt_orphans()
     protect(-500)
     supervisor = Supervisor(plan)
@@ -330,5 +338,5 @@ def main() -> None:
         else:
             supervisor.supervise()
     except OSError as error:
-        _say(str(error))
-        os._exit(error.errno or 1)  # sys.exit would change the code if the disk with our log is full
+        _log(str(error))
+        os._exit(error.errno or 1)  # sys.exit would change the code if the disk of the log is full

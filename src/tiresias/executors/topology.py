@@ -1,12 +1,12 @@
-"""Which GPUs of this machine are near each other, as NVML tells.
+"""Which GPUs of this machine are near each other, as NVML reports it.
 
 Rules:
-- GPUs that NVLink joins, directly or over a switch, are near each other. If it joins all, there is no
-  difference to speak of and there are no groups.
-- Without NVLink those of one NUMA node are near each other; where all are of one, those behind one PCIe
-  switch.
-- A GPU that is near no other is in no group. Any question may be unanswered (most GPUs do not know most of
-  them): what is not told is not assumed.
+- GPUs that NVLink joins, directly or over a switch, are near each other. If NVLink joins all of them, there
+  are no groups.
+- Without NVLink the GPUs of one NUMA node are near each other. If all are in one NUMA node, those behind one
+  PCIe switch are.
+- A GPU that is near no other is in no group. Most GPUs support only some of the queries; nothing is assumed
+  where there is no answer.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-PCIE_SWITCHES = 20  # NVML_TOPOLOGY_MULTIPLE: no host bridge between them
-NUMA_NODE = 40  # NVML_TOPOLOGY_NODE: no link between CPU sockets between them
+PCIE_SWITCHES = 20  # NVML_TOPOLOGY_MULTIPLE: the path crosses no host bridge
+NUMA_NODE = 40  # NVML_TOPOLOGY_NODE: the path crosses no link between CPU sockets
 MOST_LINKS = 18  # NVML_NVLINK_MAX_LINKS
 A_SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 SWITCH = "switch"
 UNKNOWN = "unknown"
-NVLINK_GBPS = {1: 20.0, 7: 50.0}  # a link, one way, by NVML's number of the version; 25 for those between
+NVLINK_GBPS = {1: 20.0, 7: 50.0}  # per link and direction, by NVML's version number; 25 for other versions
 PCIE_LANE_GBPS = {1: 0.19, 2: 0.38, 3: 0.75, 4: 1.5, 5: 3.0, 6: 6.0}
-"""A lane, one way, by generation; as for the networks with a name, 12 GB/s for 16 lanes of the third."""
+"""Per lane and direction, by generation: 12 GB/s for 16 lanes of the third, as in the named networks."""
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(slots=True, frozen=True)
 class Topology:
-    """Groups of GPUs by index, and GB/s one way inside of a group and between groups; 0: not known."""
+    """Groups of GPUs by index, and GB/s per direction inside a group and between groups; 0: not known."""
 
     groups: Groups = ()
-    by: str = ""  # what makes them near: NVLink, NUMA node, PCIe switch
+    by: str = ""  # what joins a group: NVLink, NUMA node, PCIe switch
     near_GBps: float = 0.0
     far_GBps: float = 0.0
 
-    def told(self) -> str:
-        """`0-3 4-7 by NVLink (300 GB/s inside, 24 GB/s between)`, for people."""
+    def summary(self) -> str:
+        """A text for users, such as `0-3 4-7 by NVLink (300 GB/s inside, 24 GB/s between)`."""
         where = " ".join(ranges(group) for group in self.groups) or "no groups"
         inside = (self.near_GBps, "inside" if self.groups else "between any two")
         speeds = [inside, (self.far_GBps, "between")] if self.groups else [inside]
@@ -49,7 +49,7 @@ class Topology:
 
 
 def ranges(indices: Iterable[int]) -> str:
-    """`0-3,7`."""
+    """Write indices as ranges, such as `0-3,7`."""
     parts: list[list[int]] = []
     for index in sorted(indices):
         if parts and index == parts[-1][1] + 1:
@@ -60,7 +60,7 @@ def ranges(indices: Iterable[int]) -> str:
 
 
 def read(nvml: Any) -> Topology:
-    """What an opened pynvml tells; NVMLError only where it cannot even count its GPUs."""
+    """Read the topology through an initialised pynvml; raises NVMLError only if it cannot count the GPUs."""
     handles: dict[int, Any] = {}
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = _ask(nvml, "nvmlDeviceGetHandleByIndex", index)
@@ -89,7 +89,7 @@ def _is_near(level: int | None, most: int) -> bool:
 
 
 def _ask(nvml: Any, name: str, *values: Any) -> Any:
-    """The answer, or None where the driver, the GPU or the library has none."""
+    """The answer of NVML, or None if the driver, the GPU or the library does not support the query."""
     ask = getattr(nvml, name, None)
     if ask is None:
         return None
@@ -100,22 +100,22 @@ def _ask(nvml: Any, name: str, *values: Any) -> Any:
 
 
 def _pcie(nvml: Any, handle: Any) -> float:
-    """As the link can be: an idle one is slowed down."""
+    """The maximum speed of the PCIe link in GB/s, because an idle link runs at a lower one."""
     generation = _ask(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handle)
     width = _ask(nvml, "nvmlDeviceGetMaxPcieLinkWidth", handle)
     return PCIE_LANE_GBPS.get(generation or 0, 0.0) * (width or 0)
 
 
 def _nvlink(nvml: Any, handles: dict[int, Any]) -> tuple[set[tuple[int, int]], float]:
-    """Pairs that are joined, and the least GB/s of these."""
-    places = {_bus(_ask(nvml, "nvmlDeviceGetPciInfo", handle)): index for index, handle in handles.items()}
+    """Pairs of GPUs that NVLink joins, and the lowest GB/s among these."""
+    addresses = {_bus(_ask(nvml, "nvmlDeviceGetPciInfo", handle)): index for index, handle in handles.items()}
     ends: dict[int, dict[int | str, float]] = {}
     for index, handle in handles.items():
         ends[index] = {}
         for link in range(MOST_LINKS):
             if _ask(nvml, "nvmlDeviceGetNvLinkState", handle, link) != 1:
                 continue
-            end = _end(nvml, handle, link, places)
+            end = _end(nvml, handle, link, addresses)
             if end is not None:
                 version = _ask(nvml, "nvmlDeviceGetNvLinkVersion", handle, link) or 0
                 ends[index][end] = ends[index].get(end, 0.0) + NVLINK_GBPS.get(version, 25.0)
@@ -128,21 +128,21 @@ def _nvlink(nvml: Any, handles: dict[int, Any]) -> tuple[set[tuple[int, int]], f
     return set(joined), min(joined.values(), default=0.0)
 
 
-def _end(nvml: Any, handle: Any, link: int, places: dict[str, int]) -> int | str | None:
-    """The GPU at the other end, or a switch; None if it is neither, or not told."""
+def _end(nvml: Any, handle: Any, link: int, addresses: dict[str, int]) -> int | str | None:
+    """The GPU at the other end of a link, or SWITCH; None if it is neither or not known."""
     remote = _ask(nvml, "nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
     if remote is None:
         return None
-    if (found := places.get(_bus(remote))) is not None:
+    if (found := addresses.get(_bus(remote))) is not None:
         return found
     kind = _ask(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
-    if kind is None:  # an old driver; it is no GPU if we know where all of them are
-        return None if UNKNOWN in places else SWITCH
+    if kind is None:  # an old driver; the end is no GPU if the addresses of all GPUs are known
+        return None if UNKNOWN in addresses else SWITCH
     return SWITCH if kind == A_SWITCH else None
 
 
 def _bus(info: Any) -> str:
-    """A PCI address in one spelling; pynvml has given bytes and text."""
+    """A PCI address in one spelling; depending on its version pynvml returns bytes or text."""
     if info is None:
         return UNKNOWN
     address = getattr(info, "busId", "")
@@ -152,9 +152,9 @@ def _bus(info: Any) -> str:
 
 
 def _components(indices: Iterable[int], near: Container[tuple[int, int]]) -> Groups:
-    """Who is near whom (a pair, the lower index first), directly or through others; the largest first.
+    """Groups of two or more GPUs that are near each other, directly or through others; the largest first.
 
-    Only groups of two and more.
+    `near` contains pairs with the lower index first.
     """
     found: list[set[int]] = []
     for index in indices:

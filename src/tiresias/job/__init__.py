@@ -1,4 +1,4 @@
-"""What training code imports: when to stop, where to save, how far it is.
+"""What training code imports: it says when to stop and where to save, and takes progress reports.
 
     from tiresias import job
 
@@ -11,9 +11,9 @@
     job.finished()
 
 Rules:
- 1. Outside Tiresias (no TIRESIAS_RUN_DIR) nothing happens: no handler, no file, should_stop() is False.
- 2. Nothing is imported here that a bare interpreter has not loaded already; the rest is imported when used.
- 3. A training never fails because its progress could not be written.
+ 1. Outside Tiresias (no TIRESIAS_RUN_DIR) it installs no handler and writes no file; should_stop() is False.
+ 2. The import loads no module that a bare interpreter has not loaded already; others are imported when used.
+ 3. A training never fails because a progress report could not be written.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ preempted = _job.preempted
 
 
 def shield(_worker_id: int = 0) -> None:
-    """Keep the signal to stop from a helper process (a data loader), which calls this when it starts.
+    """Protect a helper process, such as a data loader, from SIGTERM. The helper calls it when it starts.
 
-    SIGTERM goes to the training's whole process group. A data loader that dies of it makes the training fail
-    before it has saved. In a group of its own it lives until the training ends it. A plain function, so that
-    it can be sent to a process that is not forked.
+    SIGTERM is sent to the whole process group of the training. A data loader that it ends makes the training
+    fail before it has saved. In a process group of its own the helper runs until the training ends it. This
+    is a plain function, so that it can be pickled for a process that is not forked.
     """
     _job.shield()
 

@@ -1,11 +1,11 @@
-"""Files that are either the old one or the new one, whatever happens while they are written."""
+"""Atomic replacement of files: whatever happens, a file is either the old one or the new one."""
 
 from __future__ import annotations
 
 import os
 import time
 
-TYPE_CHECKING = False  # typing takes longer to import than all this package
+TYPE_CHECKING = False  # typing takes longer to import than this whole package
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
@@ -14,10 +14,10 @@ LEFT_BEHIND_AFTER_S = 600.0
 
 
 def save(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Replace the file at `path` by what `write` puts into the binary file it is given: all of it or nothing.
+    """Call `write` with a new binary file, then replace the file at `path` by it.
 
-    When this returns, the new file is on disk. A process killed half way leaves the old file as it was. Where
-    `path` is a link, the file that it leads to is replaced.
+    When this returns, the new file is on disk. A process that is killed before leaves the old file as it was.
+    If `path` is a symbolic link, the file to which it points is replaced.
     """
     target = os.path.realpath(os.fspath(path))
     directory, name = os.path.split(target)
@@ -37,7 +37,7 @@ def save(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> N
 
 
 def remove_left_behind(directory: str, name: str) -> None:
-    """Remove what processes killed while saving this file have left; a live one still writes to its own."""
+    """Remove old temporary files of processes that were killed while they saved this file."""
     oldest = time.time() - LEFT_BEHIND_AFTER_S
     with os.scandir(directory) as entries:
         parts = [
@@ -47,7 +47,7 @@ def remove_left_behind(directory: str, name: str) -> None:
         try:
             if part.stat(follow_symlinks=False).st_mtime < oldest:
                 os.remove(part.path)
-        except FileNotFoundError:  # another process was faster
+        except FileNotFoundError:  # another process has removed it
             continue
 
 
@@ -66,7 +66,7 @@ def sync_directory(directory: str) -> None:
     try:
         os.fsync(file)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not support it
             raise
     finally:
         os.close(file)

@@ -1,4 +1,4 @@
-"""One training process as Tiresias started it: all that tiresias.job offers, bound to one environment."""
+"""The implementation of tiresias.job, bound to the environment variables of one training process."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import time
 from ._reporter import Reporter, complain
 from ._stop import Stop
 
-TYPE_CHECKING = False  # typing takes longer to import than all this package
+TYPE_CHECKING = False  # typing takes longer to import than this whole package
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import NoReturn
 
-PREEMPTED = 75  # EX_TEMPFAIL: "I have saved, run me again"
+PREEMPTED = 75  # EX_TEMPFAIL: the training has saved and wants to run again
 FINISHED = "finished"
 STOP = "stop"
 DEFAULT_CHECKPOINTS = "checkpoints"
 
 
 class Job:
-    """The training's side of one run; without TIRESIAS_RUN_DIR it does nothing."""
+    """What a training can ask and report during one run; without TIRESIAS_RUN_DIR it does nothing."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._run_dir = environ.get("TIRESIAS_RUN_DIR", "")
@@ -36,17 +36,17 @@ class Job:
             os.register_at_fork(after_in_child=self._after_fork)
 
     def should_stop(self) -> bool:
-        """True once Tiresias wants the GPUs back: save, then call preempted(). Cheap: ask at every step."""
+        """True when the run must stop: save, then call preempted(). Cheap enough for every step."""
         return self._stop is not None and self._stop.is_wanted()
 
     def request_stop(self) -> None:
-        """Make should_stop() true; made for signal handlers of your own that replaced ours."""
+        """Make should_stop() true; for a signal handler that replaces the one of this package."""
         if self._stop is not None:
             self._stop.wanted = True
 
     @property
     def checkpoint_dir(self) -> Path:
-        """The directory for checkpoints, the same for all runs of a job; made when first asked for."""
+        """The directory for checkpoints, the same for all runs of a job; created on first access."""
         from pathlib import Path
 
         path = Path(self._checkpoint_dir or DEFAULT_CHECKPOINTS).absolute()
@@ -54,7 +54,7 @@ class Job:
         return path
 
     def finished(self) -> None:
-        """Tell that the job's work is complete and saved, whatever signal or exit code comes after this."""
+        """Declare that the work of the job is complete and saved: it succeeds, however this process ends."""
         if self._reporter is not None:
             self._reporter.flush()
         if self._is_ours:
@@ -67,18 +67,18 @@ class Job:
                 complain(f"cannot write {marker}: {error.strerror}")
 
     def preempted(self) -> NoReturn:
-        """End this process with exit code 75, "run me again"; call it when the checkpoint is saved."""
+        """End this process with exit code 75, so that the job runs again; call it after saving."""
         if self._reporter is not None:
             self._reporter.flush()
         sys.exit(PREEMPTED)
 
     def shield(self) -> None:
-        """Put this process into a group of its own, to which the signal to stop is not sent."""
+        """Put this process into a process group of its own, to which SIGTERM is not sent."""
         if self._is_ours and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)
 
     def _after_fork(self) -> None:
-        """A forked helper is no training: it dies of SIGTERM as it would have and reports nothing of ours."""
+        """A forked helper is not the training: restore its SIGTERM handler and drop unwritten reports."""
         if self._stop is not None:
             self._stop.after_fork()
         if self._reporter is not None:
@@ -86,7 +86,7 @@ class Job:
 
 
 def report_nothing(*, step: object = None, total_steps: object = None, **metrics: object) -> None:
-    """What report() is outside Tiresias."""
+    """Takes the place of report() outside Tiresias."""
 
 
 def report_file(run_dir: str, environ: Mapping[str, str]) -> str:
@@ -94,6 +94,6 @@ def report_file(run_dir: str, environ: Mapping[str, str]) -> str:
 
 
 def is_reporting(environ: Mapping[str, str]) -> bool:
-    """Under torchrun one process of a worker speaks for all of them."""
-    is_second = "TORCHELASTIC_RUN_ID" in environ and environ.get("LOCAL_RANK", "0") != "0"
-    return bool(environ.get("TIRESIAS_RUN_DIR")) and not is_second
+    """Whether this process writes reports: under torchrun only the one with LOCAL_RANK 0 does."""
+    is_other_rank = "TORCHELASTIC_RUN_ID" in environ and environ.get("LOCAL_RANK", "0") != "0"
+    return bool(environ.get("TIRESIAS_RUN_DIR")) and not is_other_rank

@@ -1,8 +1,8 @@
-"""Reports on their way into a file: one JSON object a line, each appended by a single write.
+"""Writing of progress reports to a file: one JSON object per line, appended with a single write.
 
-The file outlives both sides: the manager reads on from where it was, a trainer killed with -9 leaves whole
-lines. Should a line be torn all the same (a full disk, a machine that lost power), the next one starts on a
-line of its own, and the reader skips the torn one.
+The file outlives both processes. The manager continues to read where it stopped; a training that is killed
+leaves whole lines. If a line is cut all the same (by a full disk or a loss of power), the next report starts
+on a new line, and the reader skips the damaged one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ LONGEST_LINE_BYTES = 16_384
 
 
 class Reporter:
-    """Keeps the newest of what is reported and writes it, at most once a second, and at exit.
+    """Keeps the latest report and writes it at most once per second, and at exit.
 
-    After an hour the pause grows with the age of the process, up to ten seconds: months of training leave a
-    file of megabytes, not of gigabytes.
+    After one hour the interval grows with the age of the process, up to ten seconds, so that months of
+    training leave a file of megabytes and not of gigabytes.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._lock = RLock()  # a signal handler may report while its thread is reporting
+        self._lock = RLock()  # reentrant, because a signal handler may report while its thread reports
         self._began = time.monotonic()
         self._wall_less_monotonic = time.time() - self._began
         self._due = 0.0
@@ -38,7 +38,7 @@ class Reporter:
         self._complained = False
 
     def report(self, *, step: object = None, total_steps: object = None, **metrics: object) -> None:
-        """Tell how far the training is: `step` of `total_steps` steps done. Written once a second at most."""
+        """Report that `step` of `total_steps` steps are done, and any metrics."""
         with self._lock:
             self._reported = now = time.monotonic()
             if step is not None:
@@ -51,13 +51,13 @@ class Reporter:
                 self._write(now)
 
     def flush(self) -> None:
-        """Write what has not been written."""
+        """Write the latest report, unless it is written already."""
         with self._lock:
             if self._reported is not None:
                 self._write(self._reported)
 
     def after_fork(self) -> None:
-        """What the parent has yet to write is the parent's."""
+        """Drop, in a forked child, what the parent has not written yet: the parent will write it."""
         self._lock = RLock()
         self._reported = None
         self._metrics = {}
@@ -77,30 +77,34 @@ class Reporter:
             if not self._complained:
                 self._complained = True
                 complain(
-                    f"cannot write {self.path}: {error.strerror}; training goes on, its progress is not seen"
+                    f"cannot write {self.path}: {error.strerror};"
+                    " the training continues, but its progress is not shown"
                 )
 
 
 def encoded(at: float, step: object, total_steps: object, metrics: dict[str, object]) -> bytes:
-    """A report as a line; metrics that make it too long are left out."""
+    """A report as one line of JSON, without its metrics if they make it too long."""
     import json
 
     plain_metrics = {name: plain(value) for name, value in metrics.items()}
-    record = {
+    report = {
         "at": round(at, 3),
         "step": plain(step),
         "total_steps": plain(total_steps),
         "metrics": plain_metrics,
     }
-    line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    line = json.dumps(report, separators=(",", ":")).encode() + b"\n"
     if len(line) > LONGEST_LINE_BYTES:
-        record["metrics"] = {}
-        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        report["metrics"] = {}
+        line = json.dumps(report, separators=(",", ":")).encode() + b"\n"
     return line
 
 
 def plain(value: object) -> object:
-    """A number, short text, truth value or None: NumPy's and PyTorch's scalars as Python's, nan as text."""
+    """The value as a number, short text, boolean or None, which JSON can hold.
+
+    Scalars of NumPy and PyTorch become numbers of Python; nan and infinities become text.
+    """
     if value is None or isinstance(value, bool):
         return value
     if hasattr(value, "item"):
@@ -109,14 +113,14 @@ def plain(value: object) -> object:
         except (TypeError, ValueError, RuntimeError):  # not a scalar
             return str(value)[:200]
     if isinstance(value, int):
-        return value if value.bit_length() < 64 else hex(value)[:200]  # more digits than a reader takes
+        return value if value.bit_length() < 64 else hex(value)[:200]  # readers refuse long integers
     if isinstance(value, float):
         return float(value) if value - value == 0 else str(float(value))  # JSON has no nan and no inf
     return str(value)[:200]
 
 
 def append(path: str, line: bytes) -> None:
-    """Append with one write; opened each time, so that a fork or a closed descriptor does no harm."""
+    """Append with one write. The file is opened for each call, so that forks do no harm."""
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         size = os.fstat(file).st_size

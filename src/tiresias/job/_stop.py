@@ -1,7 +1,7 @@
-"""Whether Tiresias wants the GPUs back: a signal that was received, or a file that appeared.
+"""Whether the run must stop: because of a signal, or of a file in the directory of the run.
 
-The handler only sets a flag. To save inside a handler would interrupt a training step half way, and hangs
-when the step holds a lock that saving needs.
+The signal handler only sets a flag. To save inside the handler would interrupt a training step, and would
+hang if the step held a lock that is needed for saving.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import time
 
-TYPE_CHECKING = False  # typing takes longer to import than all this package
+TYPE_CHECKING = False  # typing takes longer to import than this whole package
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
 LOOK_EVERY_S = 0.2
-"""How often the file is looked for: a network file system is not to be asked at every step."""
+"""The interval at which the file is looked for, because a network file system is slow."""
 
 
 class Stop:
-    """`wanted` becomes true by SIGTERM, by the file `path`, or by being set; it never becomes false again."""
+    """`wanted` becomes true by SIGTERM, by the file `path`, or by an assignment, and then stays true."""
 
     def __init__(self, path: str) -> None:
         self.wanted = False
@@ -41,7 +41,7 @@ class Stop:
         return self.wanted
 
     def _arm(self) -> None:
-        """Only the main thread may set handlers; asked by another one, leave it for later."""
+        """Install the handler of SIGTERM, which only the main thread may do; in another thread do nothing."""
         import signal
         import threading
 
@@ -52,7 +52,7 @@ class Stop:
         if before is None:
             import warnings
 
-            text = "SIGTERM has a handler that is not Python's: call job.request_stop() when it is received"
+            text = "SIGTERM has a handler that was not installed from Python: call job.request_stop() from it"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
             return
         self._before = before
@@ -64,7 +64,7 @@ class Stop:
             self._before(signum, frame)
 
     def after_fork(self) -> None:
-        """Give a child the handler from before, else it would not die when its parent terminates it."""
+        """Restore the previous handler in a forked child, so that SIGTERM ends it as usual."""
         self._look_at = 0.0
         if self._is_armed:
             import signal

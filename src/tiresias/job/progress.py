@@ -1,7 +1,8 @@
-"""How far a training is, how fast it goes and when it will be done, from its reports alone. Pure.
+"""The progress, the speed and the remaining time of a training, computed from its reports alone. Pure.
 
-Speed is steps over seconds, both fading with time: what was reported a minute ago counts 1/e. Unlike a mean
-of speeds this is right from the second report on, and it does not matter how far apart the reports are.
+The speed is a sum of steps over a sum of seconds. Both sums decay with time: what was reported a minute ago
+counts 1/e. Unlike a mean of speeds this is right from the second report on, however far apart the reports
+are.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ MOST_METRICS = 100
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is known after some reports of one run; begin with Progress() at every run.
+    """What is known after some reports of one run. Every run starts with Progress().
 
-    `faded_steps` over `faded_s` is the speed; `gap_s` lies between the last two reports that showed a step.
+    `faded_steps` over `faded_s` is the speed. `gap_s` are the seconds between the last two reports with a
+    step.
     """
 
     step: int | None = None
@@ -34,20 +36,20 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """Between 0 and 1; None if the training has not told its number of steps."""
+        """Between 0 and 1; None if the training has not reported its total number of steps."""
         if self.step is None or not self.total_steps:
             return None
         return min(1.0, self.step / self.total_steps)
 
     @property
     def steps_per_s(self) -> float | None:
-        """Smoothed, as of the last report; None before two reports have shown a step."""
+        """Smoothed, as of the last report; None before there are two reports with a step."""
         return self.faded_steps / self.faded_s if self.faded_s > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Progress as seen at one instant, for a table: None is unknown."""
+    """Progress at one instant, for display; None means unknown."""
 
     fraction: float | None
     steps_per_s: float | None
@@ -55,7 +57,7 @@ class Outlook:
 
 
 def advance(progress: Progress, report: Report) -> Progress:
-    """What is known after one more report."""
+    """The progress after one more report."""
     metrics = {**(progress.metrics or {}), **report.metrics}
     if len(metrics) > MOST_METRICS:
         metrics = report.metrics
@@ -67,9 +69,10 @@ def advance(progress: Progress, report: Report) -> Progress:
 
 
 def stepped(progress: Progress, step: int, at: float) -> Progress:
+    """The progress after a report of `step` at the instant `at`."""
     before, before_at = progress.step, progress.stepped_at
     if before is None or before_at is None or step < before or at < before_at:
-        # The first one, or the training went back to a checkpoint: this pair says nothing of its speed.
+        # The first report, or the training went back to a checkpoint: this gives no speed.
         return replace(progress, step=step, stepped_at=at)
     gap_s = at - before_at
     kept = math.exp(-gap_s / FADING_S)
@@ -84,13 +87,14 @@ def stepped(progress: Progress, step: int, at: float) -> Progress:
 
 
 def follow(progress: Progress, reports: Iterable[Report]) -> Progress:
+    """The progress after these reports."""
     for report in reports:
         progress = advance(progress, report)
     return progress
 
 
 def outlook(progress: Progress, now: float) -> Outlook:
-    """What to show at `now`: silence beyond twice the usual gap counts as time without a step."""
+    """What to show at `now`. A silence of more than twice the last gap counts as time without steps."""
     seen = progress
     if progress.stepped_at is not None and progress.step is not None and progress.faded_s > 0:
         silent_s = now - progress.stepped_at
@@ -100,7 +104,7 @@ def outlook(progress: Progress, now: float) -> Outlook:
 
 
 def eta_s(progress: Progress, now: float) -> float | None:
-    """Seconds from `now` until the last step at the present speed; None if unknown or standing still."""
+    """Seconds from `now` until the last step at the present speed; None if the speed is unknown or 0."""
     speed = progress.steps_per_s
     if progress.step is None or not progress.total_steps or progress.stepped_at is None:
         return None

@@ -1,7 +1,7 @@
-"""The manager's side of what trainings tell: reads the files that they leave in a run's directory.
+"""Reading of the progress reports that trainings write into the directory of their run.
 
-What is read was written by a user's program. Lines that are no reports are skipped, and nothing but a regular
-file is opened: no pipe that would block the manager, no link that leads elsewhere.
+The manager must not trust these files, because programs of users write them. Lines that are not reports are
+skipped, and only regular files are read: no pipe that would block the manager, no link to another file.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOST_STEPS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a training told at `at` (epoch seconds): `step` steps of `total_steps` done, and its metrics.
+    """One progress report: at `at` (epoch seconds) `step` of `total_steps` steps were done.
 
-    Metrics can be written as JSON as they are: nan and infinities have become text.
+    All metrics can be encoded as JSON; nan and infinities are text.
     """
 
     at: float
@@ -35,14 +35,14 @@ class Report:
 
 
 class Read(NamedTuple):
-    """Reports in the order written, and the offset in bytes at which to read on."""
+    """Reports in the order in which they were written, and the offset in bytes for the next call."""
 
     reports: list[Report]
     offset: int
 
 
 def reported_bytes(run_dir: str | os.PathLike[str], worker: int = 0) -> int:
-    """How much a worker has written; 0 when there is no file."""
+    """The number of bytes that a worker has written; 0 if there is no file."""
     try:
         return os.lstat(_path(run_dir, worker)).st_size
     except OSError:
@@ -52,10 +52,10 @@ def reported_bytes(run_dir: str | os.PathLike[str], worker: int = 0) -> int:
 def read_reports(
     run_dir: str | os.PathLike[str], worker: int = 0, offset: int = 0, most_bytes: int | None = None
 ) -> Read:
-    """The reports of a worker from `offset` on; none when there is no file, or nothing new in it.
+    """The reports of a worker from `offset` on; none if there is no file or nothing new in it.
 
-    A last line without its end is left for the next call. At most a mebibyte (or `most_bytes`) is read at
-    once: call again until the offset stays the same.
+    An incomplete last line is left for the next call. At most one mebibyte (or `most_bytes`) is read per
+    call: call again until the offset stays the same.
     """
     path = _path(run_dir, worker)
     most = most_bytes or CHUNK_BYTES
@@ -69,13 +69,13 @@ def read_reports(
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             return Read([], offset)
-        if found.st_size < offset:  # not the file that it was: begin again
+        if found.st_size < offset:  # it is another file now: start from its beginning
             offset = 0
         chunk = os.pread(file, most, offset)
     finally:
         os.close(file)
     end = chunk.rfind(b"\n") + 1
-    if end == 0:  # a line longer than a chunk is no report: skip it
+    if end == 0:  # a line that is longer than a chunk is not a report: skip it
         return Read([], offset + len(chunk) if len(chunk) == most else offset)
     parsed = (parse(line) for line in chunk[:end].split(b"\n"))
     return Read([report for report in parsed if report is not None], offset + end)
@@ -86,39 +86,40 @@ def _path(run_dir: str | os.PathLike[str], worker: int) -> str:
 
 
 def is_finished(run_dir: str | os.PathLike[str]) -> bool:
-    """Whether a worker of the run has said that the job's work is complete."""
+    """Whether a worker of the run has called `job.finished()`."""
     return os.path.lexists(os.path.join(run_dir, FINISHED))
 
 
 def parse(line: bytes) -> Report | None:
-    """A line as a report, None if it is none; a field that makes no sense counts as not given."""
+    """The report in a line, or None if it is not a report. A field with a wrong value counts as not given."""
     try:
-        record = json.loads(line)
+        content = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict):
+    if not isinstance(content, dict):
         return None
-    at = record.get("at")
+    at = content.get("at")
     if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < 1e12:
         return None
-    metrics = record.get("metrics")
+    metrics = content.get("metrics")
     given = metrics.items() if isinstance(metrics, dict) else ()
     return Report(
         at=float(at),
-        step=count(record.get("step")),
-        total_steps=count(record.get("total_steps")) or None,
+        step=count(content.get("step")),
+        total_steps=count(content.get("total_steps")) or None,
         metrics={name: metric(value) for name, value in given},
     )
 
 
 def count(value: object) -> int | None:
+    """A number of steps, or None if it is not a sensible one."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= MOST_STEPS else None
 
 
 def metric(value: object) -> Metric:
-    """Something that JSON can say, whatever it was."""
+    """The value of a metric, as text if JSON cannot hold it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, int | float | str) else str(value)[:200]

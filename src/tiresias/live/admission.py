@@ -189,7 +189,7 @@ class Admission:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
             return {"reason": "DependencyFailed", "sentence": text}
         record = self._journal.job_record(other)
-        cause = (record and record.record) or {}
+        cause = (record and record.ending) or {}
         text = f"Its preflight (job {other}) failed: {cause.get('sentence', '')}"
         return {"reason": "PreflightFailed", "sentence": text, "evidence": cause.get("evidence", "")}
 
@@ -227,7 +227,7 @@ class Admission:
 
     def _may_queue(self, id: JobId, at: float, *, in_array: bool = False) -> bool:
         """Whether only a limit can defer it. A job that waits for its array does not count for its user."""
-        if self._jobs[id].held or self._own_reason(id, at):
+        if self._jobs[id].on_hold or self._own_reason(id, at):
             return False
         return not (in_array and self._is_over_array(id))
 

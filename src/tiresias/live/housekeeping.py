@@ -41,7 +41,7 @@ class Compaction:
         except StoreError as error:
             journal.problem = str(error)
             return
-        if not done.is_all:
+        if not done.is_complete:
             self.next_due_at += BITE_EVERY_S - self._settings.compact_every_s
 
 

@@ -27,7 +27,7 @@ from tiresias.live.errors import Unavailable
 from tiresias.live.managed_jobs import ManagedJob, ManagedJobs
 from tiresias.live.outcome import Outcome
 from tiresias.profiles.known import Profiles
-from tiresias.store import Batch, Chosen, JobRecord, Store, StoreError, SubmissionKey
+from tiresias.store import Batch, Chosen, Store, StoredJob, StoreError, SubmissionKey
 
 NOTHING: Mapping[Any, Any] = {}
 
@@ -153,8 +153,8 @@ class Journal:
             "progress": managed.progress,
             "ready_at": managed.ready_at,
         }
-        self._batch.records[job.id] = kept
-        self._batch.notes[job.id] = managed.to_json()
+        self._batch.endings[job.id] = kept
+        self._batch.managed[job.id] = managed.to_json()
         return Ended(job, managed, kept)
 
     def new_job_id(self) -> JobId:
@@ -188,8 +188,8 @@ class Journal:
     def commit(self) -> None:
         """Make everything durable; StoreError if that cannot be done, and everything is kept."""
         batch = self._batch
-        batch.notes |= self.managed.take_changed()
-        if batch.steps or batch.notes or batch.settings:
+        batch.managed |= self.managed.take_changed()
+        if batch.steps or batch.managed or batch.settings:
             self.store.commit(self.controller, batch)
             self._batch = Batch()
 
@@ -231,17 +231,17 @@ class Journal:
 
     # --- reading what is not yet committed -------------------------------------------------------------
 
-    def job_record(self, id: JobId) -> JobRecord | None:
+    def job_record(self, id: JobId) -> StoredJob | None:
         """What is known of a job that is not active; None if there never was such a job."""
         job = self._batch.ended.get(id)
         return self.store.job(id) if job is None else self._uncommitted(job)
 
-    def uncommitted_endings(self) -> list[JobRecord]:
+    def uncommitted_endings(self) -> list[StoredJob]:
         """Jobs that have ended since the last commit, the latest first."""
         return [self._uncommitted(job) for job in reversed(self._batch.ended.values())]
 
-    def _uncommitted(self, job: JobState) -> JobRecord:
-        return JobRecord.ending(job, self._batch.records.get(job.id))
+    def _uncommitted(self, job: JobState) -> StoredJob:
+        return StoredJob.of_ended(job, self._batch.endings.get(job.id))
 
     def has_succeeded(self, id: JobId) -> bool:
         """Whether a job that is not active ended well."""
@@ -252,7 +252,7 @@ class Journal:
         """Of an active job, or of an ended one that has not left the journal yet."""
         if id in self.managed:
             return self.managed[id]
-        body = self._batch.notes.get(id) or self.store.note(id)
+        body = self._batch.managed.get(id) or self.store.managed_job(id)
         return None if body is None else ManagedJob.from_json(body)
 
     def submission(self, id: JobId) -> Any:

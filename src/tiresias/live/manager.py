@@ -123,7 +123,7 @@ class Manager:
         """Take over from a manager that ended, however it ended."""
         journal = self.journal
         self._correct_placer()  # the machine may be wired otherwise now
-        for id, body in loaded.notes.items():
+        for id, body in loaded.managed.items():
             journal.managed.load(id, ManagedJob.from_json(body))
         self.admission.load()
         runs = [self.state.runs[record.id] for record in loaded.open_runs]

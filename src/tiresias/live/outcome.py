@@ -49,7 +49,7 @@ def decide(
 
     `lasted_s` is for how long the run worked; `said_finished`, whether the training reported that it is done.
     """
-    was_untouched = bool(gone.exits) and all(each.code == 0 and not each.told for each in gone.exits)
+    was_untouched = bool(gone.exits) and all(each.code == 0 and not each.was_signalled for each in gone.exits)
     if said_finished or was_untouched:
         return Outcome(ExitCause.FINISHED, "Finished", "It finished.", counts={"quick_requeues": 0})
     if gone.stopped and job.is_tried:
@@ -122,7 +122,7 @@ def exit_record(gone: RunGone, outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.code,
         "sentence": outcome.sentence,
         "evidence": outcome.evidence,
-        "workers": [[each.code, each.signal, each.told] for each in gone.exits],
+        "workers": [[each.code, each.signal, each.was_signalled] for each in gone.exits],
         "killed": gone.killed,
         "escaped": gone.escaped,
         "lost": gone.lost,

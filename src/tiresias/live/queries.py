@@ -38,7 +38,8 @@ from tiresias.live.reports import (
 )
 from tiresias.live.submission import Caller
 from tiresias.live.why import quick_reason, why
-from tiresias.store import JobRecord, RunRecord
+from tiresias.spec.job import IN_DETAIL
+from tiresias.store import StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
 ACTIVE = (
@@ -175,8 +176,8 @@ class Queries:
             return int(key[1]) + 1
         return int(policy.rank(job, self._state.memory, self._journal.now())[0]) + 1
 
-    def _ended(self, record: JobRecord, caller: Caller) -> JobSummary:
-        kept = record.record or {}
+    def _ended(self, record: StoredJob, caller: Caller) -> JobSummary:
+        kept = record.ending or {}
         progress = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
         if progress is not None and not caller.may_touch(record.job.user):
             progress.metrics = {}
@@ -200,7 +201,7 @@ class Queries:
             since_at=record.ended_at,
         )
 
-    def _recorded(self, id: JobId) -> JobRecord:
+    def _recorded(self, id: JobId) -> StoredJob:
         record = self._journal.job_record(id)
         if record is None:
             raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
@@ -244,9 +245,9 @@ class Queries:
         if job is not None:
             return why(job, self._journal, self._gpu_health.out_of_service, self._admission.gpu_limit_of)
         record = self._recorded(id)
-        kept = record.record or {}
+        kept = record.ending or {}
         if not caller.may_touch(record.job.user):
-            return WhyReport(kept.get("reason", ""), f"it has {record.phase}", "")
+            return WhyReport(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
         return WhyReport(kept.get("reason", ""), text, step)
@@ -258,32 +259,24 @@ class Queries:
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
         spec = managed.spec
         env = (self._journal.submission(id) or {}).get("env", {})
+        options = {name: getattr(spec, name) for name in IN_DETAIL}
+        options["checkpoint_dir"] = spec.checkpoint_dir or str(self._paths.checkpoint(id))
         return JobDetail(
-            self.summary(caller, id),
-            self.why(caller, id),
-            list(spec.command),
-            spec.cwd,
-            sorted(env),
-            spec.checkpoint_dir or str(self._paths.checkpoint(id)),
-            spec.workers,
-            spec.launcher,
-            spec.preemptible,
-            spec.grace_s,
-            spec.retries,
-            managed.retries_used,
-            spec.time_limit_s,
-            list(spec.after),
-            spec.array,
-            spec.array_index,
-            spec.model,
-            self.runs(caller, id),
+            **options,
+            summary=self.summary(caller, id),
+            why=self.why(caller, id),
+            env_names=sorted(env),
+            retries_used=managed.retries_used,
+            array=spec.array,
+            array_index=spec.array_index,
+            runs=self.runs(caller, id),
         )
 
     def runs(self, caller: Caller, id: JobId) -> list[RunReport]:
         self._readable(caller, id)
         return [self._run(record) for record in self._journal.store.runs(id)]
 
-    def _run(self, record: RunRecord) -> RunReport:
+    def _run(self, record: StoredRun) -> RunReport:
         exit = record.exit or {}
         return RunReport(
             record.id,
@@ -416,7 +409,7 @@ class Queries:
 
     def story(self, caller: Caller, id: JobId) -> list[EventReport]:
         self._readable(caller, id)
-        return [event_of(stored) for stored in self._journal.store.story(id)]
+        return [event_of(stored) for stored in self._journal.store.facts_of_job(id)]
 
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000
@@ -436,9 +429,9 @@ class Queries:
                 "model": record.job.model,
                 "group": record.job.group,
                 "preemptible": record.job.preemptible,
-                "ready_at": (record.record or {}).get("ready_at") or record.job.submitted_at,
-                "executed_s": record.held_s,
-                "duration_s": max(0.0, record.held_s - lost.lost_s),
+                "ready_at": (record.ending or {}).get("ready_at") or record.job.submitted_at,
+                "executed_s": record.executed_s,
+                "duration_s": max(0.0, record.executed_s - lost.lost_s),
                 "interruptions": lost.interruptions,
                 "preemption_cost_s": lost.lost_s / lost.interruptions if lost.interruptions else None,
                 "startup_s": lost.startup_s,

@@ -31,8 +31,8 @@ class RepeatedFailures:
     def __init__(self, journal: Journal):
         self._failures: dict[str, Failure] = {}  # the latest last
         for record in reversed(journal.store.ended(limit=LOOKED_BACK)[0]):
-            if record.record:
-                self.remember(record.id, record.phase, record.record)
+            if record.ending:
+                self.remember(record.id, record.phase, record.ending)
 
     def __len__(self) -> int:
         return len(self._failures)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, make_dataclass
+from typing import Any, Self, get_type_hints
 
 from tiresias.core.plan import Reason
+from tiresias.spec.job import IN_DETAIL, JobSpec
 
 
 @dataclass(slots=True)
@@ -82,27 +83,20 @@ class WhyReport:
         return cls(found.code, found.text, "", *counts)
 
 
+_TYPES = get_type_hints(JobSpec)
+OptionValues: Any = make_dataclass("OptionValues", [(name, _TYPES[name]) for name in IN_DETAIL], slots=True)
+
+
 @dataclass(slots=True)
-class JobDetail:
+class JobDetail(OptionValues):  # type: ignore[misc]  # the options of JobSpec that are part of the detail
     """What `tir show` prints. Of the environment only the names are shown, and only to the owner."""
 
     summary: JobSummary
     why: WhyReport
-    command: list[str]
-    cwd: str
     env_names: list[str]
-    checkpoint_dir: str
-    workers: int
-    launcher: str
-    preemptible: bool
-    grace_s: float
-    retries: int
     retries_used: int
-    time_limit_s: float | None
-    after: list[int]
     array: str
     array_index: int | None
-    model: str
     runs: list[RunReport]
 
 

@@ -7,7 +7,7 @@ that cannot be met raises Refused (errors.py) and changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -31,10 +31,10 @@ from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.reports import DryRun, Limits, WhyReport
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
+from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
-CHANGEABLE = ("grace_s", "name", "priority", "retries", "tenant", "time_limit_s")
 WOULD_WAIT = {  # what a job that is not submitted yet would wait for
     admission.DEPENDENCY: "it would come after jobs that have not ended",
     admission.BEGIN: "it would begin no sooner than asked",
@@ -118,22 +118,17 @@ class Requests:
         facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
         if self.admission.may_defer(managed):
             facts.append(f.JobDeferred(at, id, UNDECIDED))
+        if submission.hold:
+            facts.append(f.JobHeld(at, id))
 
     def _add_preflight(self, id: JobId, submission: Submission, at: float, facts: list[f.Fact]) -> JobId:
         """Append the facts that submit the job that tries the command on one GPU."""
         child = self.journal.new_job_id()
         trial = replace(
-            submission,
-            gpus=1,
-            nodes=None,
-            workers=1,
+            submission.for_preflight(),
             name=f"{submission.name or id} (preflight)",
-            retries=0,
-            preflight=False,
-            checkpoint_dir="",
             array="",
             array_limit=None,
-            snapshot="",
         )
         self._add(child, ManagedJob.of(trial), trial, at, facts, preflight_of=id)
         return child
@@ -152,14 +147,12 @@ class Requests:
         asked = submission.of(caller)
         if os.geteuid() != 0:
             asked = replace(asked, identity=None)
-        _check_shape(asked)
+        _check(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
         if why := never_met(asked.to_job(JobId(0), 0.0).demand, nodes):
             raise Impossible(f"it {why}")
-        if asked.nodes is not None and asked.nodes > len(nodes):
-            raise Impossible(f"it asks for {asked.nodes} nodes, and there are {len(nodes)}; ask for fewer")
         limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
@@ -203,13 +196,13 @@ class Requests:
 
     def hold(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
-        if not job.held:
+        if not job.on_hold:
             self._apply(f.JobHeld(self.journal.now(), id))
 
     def release(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
-        if not job.held:
-            raise Conflict(f"job {id} is {job.phase}, not held")
+        if not job.on_hold:
+            raise Conflict(f"job {id} is {job.phase}, not on hold")
         at = self.journal.now()
         facts: list[f.Fact] = [f.JobReleased(at, id)]
         if job.run is None and not job.deferred and self.admission.may_defer(self.journal.managed[id]):
@@ -224,19 +217,15 @@ class Requests:
             self._apply(f.JobRequeued(self.journal.now(), id))
 
     def change(self, caller: Caller, id: JobId, changes: Mapping[str, Any]) -> None:
-        """Change some of what was asked for; see CHANGEABLE."""
+        """Change the options that `changes` names; only those that the specification allows."""
         job = self._own(caller, id)
         if odd := sorted(changes.keys() - set(CHANGEABLE)):
-            raise Invalid(f"{odd[0]!r} cannot be changed; what can: {', '.join(CHANGEABLE)}")
-        try:
-            new = replace(self.journal.managed[id].spec, **changes)
-        except TypeError as error:
-            raise Invalid(f"job {id} cannot be changed so: {error}") from None
-        if "priority" in changes:
-            new = replace(new, priority=_priority(changes["priority"]))
-            if new.priority is Priority.HIGH and not caller.is_admin:
-                raise Denied("priority=high needs an admin")
-        _check_shape(new)
+            raise Invalid(f"{odd[0]!r} cannot be changed; these can: {', '.join(CHANGEABLE)}")
+        new = replace(self.journal.managed[id].spec, **changes)
+        _check(new, changes)
+        new = replace(new, priority=Priority(new.priority))
+        if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
+            raise Denied("priority=high needs an admin")
         self.journal.managed.update(id, spec=new)
         if "time_limit_s" in changes:
             self.journal.managed.update(id, is_expired=False)  # whether it has passed is seen anew
@@ -352,42 +341,21 @@ class Requests:
         with self.models.trying():
             checked = self._checked(caller, submission)
             at = self.journal.now()
+            if checked.hold:
+                return DryRun(False, [], [], WhyReport("Held", "it would be on hold", "leave out --hold"))
             if reason := self.admission.would_defer(checked, at):
                 return DryRun(False, [], [], WhyReport(reason, WOULD_WAIT[reason], ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
             return preview(self.journal.controller, job, at)
 
 
-def _priority(value: Any) -> Priority:
+def _check(asked: Submission, names: Iterable[str] | None = None) -> None:
+    """Refuse values that no job may have, and launchers that are not installed."""
     try:
-        return Priority(value)
-    except ValueError:
-        raise Invalid(f"priority {value!r}: give high, normal or low") from None
-
-
-def _check_shape(asked: Submission) -> None:
-    """What makes no sense anywhere."""
-    if not asked.command or not asked.command[0]:
-        raise Invalid("the command is empty; give a program after --")
+        asked.check(names)
+    except SpecError as error:
+        raise Invalid(str(error)) from None
     if asked.launcher not in launchers.names():
-        raise Invalid(f"launcher {asked.launcher!r}: known are {', '.join(launchers.names())}")
-    for name, value, least in (
-        ("gpus", asked.gpus, 1),
-        ("workers", asked.workers, 1),
-        ("nodes", asked.nodes, 1),
-        ("retries", asked.retries, 0),
-        ("grace_s", asked.grace_s, 0),
-        ("time_limit_s", asked.time_limit_s, 1),
-        ("preflight_limit_s", asked.preflight_limit_s, 0),
-        ("array_limit", asked.array_limit, 1),
-    ):
-        if value is not None and not (isinstance(value, int | float) and least <= value < 1e9):
-            raise Invalid(f"{name}={value}: give a number from {least} on")
-    if asked.workers > asked.gpus:
-        raise Invalid(f"{asked.workers} workers share {asked.gpus} GPUs: give each at least one (-g)")
-    if any("\0" in part for part in (*asked.command, asked.cwd, asked.name, asked.tenant)):
-        raise Invalid("a command, directory or name contains a null character")
-    if any("\0" in key or "=" in key or not key or "\0" in value for key, value in asked.env.items()):
-        raise Invalid("an environment variable has an empty name, = in its name, or a null character in it")
-    if not asked.cwd.startswith("/"):
-        raise Invalid(f"the working directory {asked.cwd!r} is not absolute")
+        raise Invalid(f"launcher {asked.launcher!r}: choose one of {', '.join(launchers.names())}")
+    if asked.array_limit is not None and asked.array_limit < 1:
+        raise Invalid(f"array_limit {asked.array_limit}: give a whole number from 1 up")

@@ -71,7 +71,7 @@ class Runs:
         over_at = at if ended_at is None else ended_at
         said_finished = is_finished(folder)
         outcome = decide(gone, managed, over_at - since, said_finished=said_finished, settings=self._settings)
-        record = exit_record(gone, outcome) | {"told": reports}
+        record = exit_record(gone, outcome) | {"reported": reports}
         changes = {"progress": progress, **outcome.counts}
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
             changes["failure"] = {key: record[key] for key in KEPT}
@@ -129,7 +129,7 @@ class Runs:
         limit_s = self._journal.managed[job.id].spec.time_limit_s
         if limit_s is None or job.phase is Phase.STOPPING:
             return INFINITY
-        return run.granted_at + limit_s - job.held_s
+        return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
         job = self._job(run)

@@ -1,22 +1,19 @@
-"""What a user asks for, and who asks. Values only: they are stored as JSON and come back the same."""
+"""What a user has submitted, and which user that is. Values only; stored as JSON, they come back the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from tiresias.core.model import Demand, Job, JobId, Priority
 from tiresias.executors.base import Identity
-
-DEFAULT_GRACE_S = 60.0
-DEFAULT_RETRIES = 3
-DEFAULT_PREFLIGHT_S = 60.0
+from tiresias.spec.job import JobSpec
 
 
 @dataclass(slots=True, frozen=True)
 class Caller:
-    """Who asks. An admin may touch everything; a user only what is its own."""
+    """The user who sends a request. An admin may touch every job, a user only its own."""
 
     user: str
     is_admin: bool = False
@@ -27,37 +24,19 @@ class Caller:
 
 
 @dataclass(slots=True, frozen=True)
-class Submission:
-    """One job as it was asked for. `env` is complete; nobody but its own runs ever sees its values."""
+class Submission(JobSpec):
+    """The specification of one job, with its owner and its index in an array.
 
-    command: tuple[str, ...]
-    cwd: str
-    env: Mapping[str, str] = field(default_factory=dict)
-    user: str = ""  # filled in from the caller
-    gpus: int = 1
-    nodes: int | None = None  # over exactly so many nodes; None: the placer's business
-    workers: int = 1
-    launcher: str = "plain"
-    name: str = ""
-    tenant: str = ""
-    model: str = ""
-    profile: Mapping[str, Any] | None = None  # as stored; once accepted only its name is left, in `model`
+    `env` is complete, and only the job's own runs ever see its values.
+    """
+
     priority: Priority = Priority.NORMAL
-    preemptible: bool = True
-    checkpoint_dir: str = ""  # empty: one of its own in the manager's home
-    grace_s: float = DEFAULT_GRACE_S
-    retries: int = DEFAULT_RETRIES
-    time_limit_s: float | None = None  # of holding GPUs, all runs together
-    after: tuple[JobId, ...] = ()  # starts only when these have succeeded
-    begin_at: float | None = None
+    after: tuple[JobId, ...] = ()
+    user: str = ""  # filled in from the caller
     array: str = ""  # the jobs of one array share this name
     array_index: int | None = None
     array_limit: int | None = None  # at most so many of the array's jobs hold GPUs at once
-    preflight: bool = False
-    preflight_limit_s: float = DEFAULT_PREFLIGHT_S
-    snapshot: str = ""  # the directory of the copy that `cwd` lies in; removed with the job
-    force: bool = False  # even if the same command failed in the same way before
-    identity: Identity | None = None  # as whom its workers run
+    identity: Identity | None = None  # the account under which its workers run
 
     def to_job(self, id: JobId, at: float) -> Job:
         """The part of it that the core schedules."""
@@ -75,7 +54,7 @@ class Submission:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Not by `dataclasses.asdict`, which would copy the environment word by word."""
+        """The values by name. `dataclasses.asdict` would copy the environment word by word."""
         body = {name: getattr(self, name) for name in NAMES}
         if self.identity is not None:
             body["identity"] = asdict(self.identity)
@@ -92,7 +71,7 @@ class Submission:
         return cls(**values)
 
     def of(self, caller: Caller) -> Self:
-        """The same, belonging to the caller."""
+        """The same submission, owned by the caller."""
         return replace(self, user=caller.user, identity=caller.identity)
 
 

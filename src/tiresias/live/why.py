@@ -24,7 +24,7 @@ def quick_reason(job: JobState, controller: Controller) -> str:
         return "Stopping"
     if job.gpus > controller.state.ledger.gpus:
         return "Impossible"
-    if job.held:
+    if job.on_hold:
         return "Held"
     if job.deferred:
         return job.deferred
@@ -81,7 +81,7 @@ def _ahead(journal: Journal, job: JobState) -> Iterator[JobEntry]:
 def _stopping(report: WhyReport, job: JobState) -> None:
     if job.cancelled:
         report.text = "it was cancelled and has its grace to save and end"
-    elif job.held:
+    elif job.on_hold:
         report.text = "it is to be held and has its grace to save and end"
     else:
         report.text = "it was told to stop and saves its work; it will be run again in its turn"

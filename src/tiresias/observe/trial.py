@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from tiresias.executors import procfs
-from tiresias.executors.interrupts import not_now
+from tiresias.executors.interrupts import deferring_signals
 from tiresias.executors.ports import free_port
 from tiresias.observe.errors import ObserveError
 from tiresias.observe.gang import Gang, gang, is_same
@@ -69,7 +69,7 @@ class Trial:
             if self.workers > 1:
                 env |= shared | {"TIRESIAS_WORKER": str(worker), "TIRESIAS_WORKERS": str(self.workers)}
             try:
-                with not_now():  # an interrupt before the process is stored would leave it running
+                with deferring_signals():  # an interrupt before the process is stored would leave it running
                     self.processes.append(
                         subprocess.Popen(
                             self.command,
@@ -130,7 +130,7 @@ class Trial:
             self.send(signal.SIGTERM)
             self.all_ended(self.grace_s)
         finally:  # also after a second Ctrl-C, which ends the grace period
-            with not_now():
+            with deferring_signals():
                 self.kill()
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Where gangs run. Importing this package registers every placer."""
+"""The placers, which choose slots. Importing this package registers every placer."""
 
 from tiresias.placers import (
     buddy,

@@ -23,7 +23,7 @@ class Buddy(Placer):
             return None
         found = _blocks(job.gpus, holes)
         if found is None and (holes.free == holes.gpus or not _ever(job.gpus, holes)):
-            return fewest_now(job.gpus, holes)  # no block could ever hold it: the rule has no say
+            return fewest_now(job.gpus, holes)  # no block could ever hold it, so the rule does not apply
         return found
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
@@ -68,10 +68,10 @@ def _blocks(gpus: int, holes: Holes) -> Allocation | None:
         parts.append((node, holes.free_slots[node]))
     if size:
         rest = gpus - whole * node_gpus
-        place = _tightest(size, rest, used, holes)
-        if place is None:
+        block = _tightest(size, rest, used, holes)
+        if block is None:
             return None
-        parts.append(place)
+        parts.append(block)
     return tuple(parts)
 
 

@@ -8,7 +8,7 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import fewest_ever, too_scattered
+from tiresias.placers.fits import fewest_ever, too_fragmented
 
 
 @placers.register
@@ -20,14 +20,16 @@ class Consolidated(Placer):
 
     @dataclass(slots=True)
     class Options:
-        moves: int = option(0, "runs that may be moved at once to make a place for a gang that waits")
+        migrations: int = option(
+            0, "runs that may migrate at once to make a hole for a gang that waits", formerly="moves"
+        )
 
         def __post_init__(self) -> None:
-            if self.moves < 0:
-                raise ValueError("moves must be 0 or more")
+            if self.migrations < 0:
+                raise ValueError("migrations must be 0 or more")
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
-        return too_scattered(job.gpus, holes)
+        return too_fragmented(job.gpus, holes)

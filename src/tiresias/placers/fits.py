@@ -1,6 +1,7 @@
 """Ways to fit a gang into holes that several placers share.
 
-Rules: nothing here waits or remembers; ties go by position. All use the buckets, so none scans the nodes.
+Rules: nothing here waits or keeps state; ties are broken by position. All functions use the buckets, so none
+scans the nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def fewest_ever(need: int, holes: Holes) -> Allocation | None:
 
 
 def nodes_for_fewest(need: int, holes: Holes) -> int:
-    """Among which nodes there is now a place on as few as its size allows; 0: there is none."""
+    """The nodes among which the gang fits now on as few as its size allows; 0: it does not."""
     fewest = holes.fewest_nodes(need)
     if fewest == 1:
         return EVERYWHERE if any(holes.buckets[need:]) else 0
@@ -43,7 +44,7 @@ def nodes_for_fewest(need: int, holes: Holes) -> int:
     return _tightest_rack(need, fewest, holes)
 
 
-def too_scattered(gpus: int, holes: Holes) -> str:
+def too_fragmented(gpus: int, holes: Holes) -> str:
     """Why a gang that wants the fewest nodes is refused."""
     fewest = holes.fewest_nodes(gpus)
     where = "one node" if fewest == 1 else f"{fewest} nodes"

@@ -1,7 +1,8 @@
-"""Groups of GPUs inside of a node, for placers that know what a model loses across them.
+"""Groups of GPUs inside a node, for placers that know what a model loses across them.
 
-Rules: groups are `Node.sockets`; a slot in none is one by itself. A gang across more groups than its size
-needs is as much slower as runs have shown, else as the network model says of the link between the groups.
+Rules: groups are `Node.sockets`; a slot in none of them is a group by itself. A gang across more groups than
+its size needs is as much slower as runs have shown, or else as the network model predicts for the link
+between the groups.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def with_node_link(links: Links, gbps: float) -> Links:
 
 
 class Groups:
-    """What it costs a gang on one node to lie across groups."""
+    """How much slower a gang on one node is across groups."""
 
     def __init__(self, near: Links, far: Links, measured: Measured):
         self._near, self._far, self._measured = Network(near), Network(far), measured
@@ -41,7 +42,7 @@ class Groups:
         return max(1.0, far / near)
 
     def loss(self, profile: ModelProfile, now: Allocation, holes: Holes) -> float:
-        """How many times as long in this place on one node as in the best that the node could have for it."""
+        """How many times as long on these slots of one node as on the best that this node could offer."""
         node, slots = now[0]
         gpus = slots.bit_count()
         used = touched(slots, holes.sockets[node])
@@ -76,7 +77,7 @@ def touched(slots: int, groups: tuple[int, ...]) -> int:
 
 
 def most_in_one(now: Allocation, holes: Holes) -> int:
-    """The most free slots of one group, on the node of a place."""
+    """The most free slots of one group, on the node of an allocation."""
     node = now[0][0]
     return max((holes.free_slots[node] & group).bit_count() for group in holes.sockets[node])
 

@@ -1,8 +1,10 @@
-"""Tiresias' placer: only who suffers when spread waits for a place together.
+"""Tiresias' placer: only gangs that suffer when spread wait until they fit together.
 
-Who suffers is told by the paper's rule (the skew of the model) or by ours (the network model). A gang that
-suffers waits no longer than spreading it over the best slots there are now would cost: with unknown
-durations, a job is expected to run for about as long as it has run so far, and for some time at least.
+Whether a gang suffers follows from the paper's rule (the skew of the model) or from ours (the network model).
+A gang that suffers waits no longer than spreading it over the best slots of now would cost. As durations are
+not known, a job is expected to run for about as long as it has run so far, and for some time at least.
+
+The placer caches what it has worked out: slowdowns by model and shape, and answers by the state of the nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tiresias.placers.fits import (
     fullest_rack,
     nodes_for_fewest,
     on_one_node,
-    too_scattered,
+    too_fragmented,
 )
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, partitions, shape_now, worst
@@ -33,7 +35,7 @@ from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, refit
 
-BLINK_S = 1e-6  # an instant may be a hair early by rounding
+BLINK_S = 1e-6  # an instant may come this much too early by rounding
 UNTIMED = 1.5  # the slowdown assumed of a skewed model whose compute time is not known
 FITTED = "fitted"
 MOST_SPLIT = 12  # GPUs of a gang for which all ways to split it are looked at
@@ -49,17 +51,17 @@ def one_of(*names: str) -> Any:
     return parse
 
 
-def limit_of(told: str | float) -> str | float:
-    return told if told == FITTED else float(told)
+def limit_of(given: str | float) -> str | float:
+    return given if given == FITTED else float(given)
 
 
-def links_of(told: str | Links) -> Links:
+def links_of(given: str | Links) -> Links:
     """The links of a preset by its name; in Python also any links."""
-    if isinstance(told, Links):
-        return told
-    if told not in PRESETS:
+    if isinstance(given, Links):
+        return given
+    if given not in PRESETS:
         raise ValueError(f"it is one of {', '.join(PRESETS)}")
-    return PRESETS[told]
+    return PRESETS[given]
 
 
 @placers.register
@@ -73,10 +75,12 @@ class Profile(Placer):
     @dataclass(slots=True)
     class Options:
         rule: str = option(
-            "network", "who suffers: network (predicted slowdown) or skew", one_of("network", "skew")
+            "network",
+            "which gangs suffer: by network (predicted slowdown) or by skew",
+            one_of("network", "skew"),
         )
         limit: float | str = option(
-            FITTED, "with rule=skew: whose largest tensor has a larger share; or fitted to runs", limit_of
+            FITTED, "with rule=skew: models with a larger skew suffer; a share, or fitted to runs", limit_of
         )
         network: str | Links = option(
             "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of
@@ -84,7 +88,9 @@ class Profile(Placer):
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
-        moves: int = option(3, "runs that may be moved at once to make a place for a gang that waits")
+        migrations: int = option(
+            3, "runs that may migrate at once to make a hole for a gang that waits", formerly="moves"
+        )
         near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
         far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
         measured: str = option("", "slowdowns that runs have shown: model:gpus:NODESxGROUPS=1.45,…", checked)
@@ -94,8 +100,8 @@ class Profile(Placer):
                 raise ValueError(f"limit must be from 0 to 1, or {FITTED}")
             if not (1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
                 raise ValueError("sharing must be 1 or more, floor_s 0 or more")
-            if not 0 <= self.expected_s < INFINITY or self.moves < 0:
-                raise ValueError("expected_s and moves must be 0 or more")
+            if not 0 <= self.expected_s < INFINITY or self.migrations < 0:
+                raise ValueError("expected_s and migrations must be 0 or more")
             if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
                 raise ValueError("near and far must be 0 or more")
 
@@ -115,7 +121,7 @@ class Profile(Placer):
 
     @cached_property
     def _limit(self) -> float:
-        """When it is first asked for, all models that have been measured are known."""
+        """Worked out when it is first needed: by then all models that have been measured are known."""
         if self.options.limit != FITTED:
             return float(self.options.limit)
         models = ((self._profile_of(place.model), slowdown) for place, slowdown in self._measured.items())
@@ -156,7 +162,7 @@ class Profile(Placer):
             loss = self._groups.loss(profile, now, holes)
             why = f"{profile.name} would take {loss:.2f}x as long across groups"
             return f"{text} ({why}), for another {waits_s:.0f} s at most"
-        return f"{too_scattered(job.gpus, holes)} ({self.verdict(job)}), for another {waits_s:.0f} s at most"
+        return f"{too_fragmented(job.gpus, holes)} ({self.verdict(job)}), for another {waits_s:.0f} s at most"
 
     def verdict(self, job: JobState) -> str:
         profile = self._profile_of(job.job.model)
@@ -173,7 +179,7 @@ class Profile(Placer):
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
 
     def predicted(self, place: Place) -> float | None:
-        """The slowdown there by the network model alone; None if it cannot tell."""
+        """The slowdown there by the network model alone; None if it cannot predict."""
         profile, nodes = self._profile_of(place.model), int(place.shape.partition("x")[0])
         if profile is None or profile.compute_s is None:
             return None
@@ -184,9 +190,9 @@ class Profile(Placer):
         return self._predicted(profile, spread, ((place.gpus,),))
 
     def _best_now(self, profile: ModelProfile | None, need: int, holes: Holes) -> tuple[int, Shape]:
-        """Among which nodes its best place of now is, and the shape of it.
+        """The nodes among which its best allocation of now is, and the shape of that.
 
-        The fewest nodes its size allows, in one rack; or else of two places the one that slows it less.
+        The fewest nodes its size allows, in one rack; or else the one of two shapes that slows it less.
         """
         among = nodes_for_fewest(need, holes) or EVERYWHERE
         here = shape_now(need, holes, among)
@@ -201,7 +207,7 @@ class Profile(Placer):
         return rack, near
 
     def _suffers(self, job: JobState, holes: Holes) -> bool:
-        """Whether there are places so bad for it that it would rather wait."""
+        """Whether there are shapes so bad for it that it would rather wait."""
         if job.gpus == 1 or not holes.gpus or len(holes.nodes) == 1:
             return False
         key = self, job.job.model, job.gpus
@@ -218,7 +224,7 @@ class Profile(Placer):
         return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
-        """How many times as long as alone in the best place, as runs have shown, or as predicted.
+        """How many times as long as alone in the best shape, as runs have shown, or as predicted.
 
         A spread gang shares its links.
         """
@@ -242,11 +248,10 @@ class Profile(Placer):
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
-        """What the best place of now would cost over the time that the job is expected to run, at least.
+        """A lower bound of what the best slots of now would cost over the time that the job may run.
 
-        While it has not yet waited for as long as the mildest place in such holes would be worth, that is the
-        answer: it takes far less to work out. A refusal is followed by the question for how long: the last
-        answer is kept for it.
+        While it has not yet waited for as long as the mildest shape in such holes would be worth, that is the
+        answer: it takes far less to work out. `place` and `retry_at` ask the same, so one answer is kept.
         """
         for_job, of_holes, *rest = self._asked
         if for_job is job and of_holes is holes and rest == [holes.changes, at, refused_since]:
@@ -284,13 +289,13 @@ class Profile(Placer):
         return mildest if mildest > ACCEPTABLE else 0.0
 
     def _worth_s(self, job: JobState, slowdown: float, at: float) -> float:
-        """How long to wait for a place without this slowdown."""
+        """How long to wait for slots without this slowdown."""
         return max(self._floor_s, (slowdown - 1) * max(job.executed_at(at), self._expected_s))
 
     def _slowdown_now(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
-        """The slowdown at the best place of now; 0 where it is not worth waiting for another one.
+        """The slowdown on the best slots of now; 0 where it is not worth waiting for others.
 
-        Who waits is asked again and again while the nodes stay as full as they are: answers are remembered.
+        This is asked again at every plan while the nodes stay as full as they are, so answers are cached.
         """
         if self._groups.matter and (now := on_one_node(gpus, holes)) is not None:
             loss = self._groups.loss(profile, now, holes)
@@ -306,7 +311,7 @@ class Profile(Placer):
 
     def _worked_out(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         if holes.free == holes.gpus:
-            return 0.0  # nobody to wait for
+            return 0.0  # no run to wait for
         by_skew = self._by_skew or profile.compute_s is None
         if by_skew and (profile.skew or 0.0) <= self._limit:
             return 0.0

@@ -1,4 +1,4 @@
-"""Philly's scheduler: locality first, and less of it after each vain wait."""
+"""Philly's scheduler: locality first, and less of it after each wait without success."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, fewest_now, one_rack_now
 
-BLINK_S = 1e-6  # an instant may be a hair early by rounding
+BLINK_S = 1e-6  # an instant may come this much too early by rounding
 WANTED = ("the fewest nodes", "one rack", "any slots")
 
 
@@ -53,11 +53,11 @@ class Relaxing(Placer):
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         level, ends_at, backing_off = self._stand(at, refused_since)
-        told = f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus} on {WANTED[level]}"
-        return f"{told}; {'backs off' if backing_off else 'waits'} for another {ends_at - at:.0f} s"
+        need = f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus} on {WANTED[level]}"
+        return f"{need}; {'backs off' if backing_off else 'waits'} for another {ends_at - at:.0f} s"
 
     def _stand(self, at: float, since: float) -> tuple[int, float, bool]:
-        """(what it wishes for, until when, whether it backs off until then)."""
+        """(its wish for locality, until when it lasts, whether the gang backs off until then)."""
         timeout_s, cycle_s = self.options.timeout_s, self.options.timeout_s + self.options.back_off_s
         tries = int((at - since + BLINK_S) // cycle_s)
         began_at = since + tries * cycle_s

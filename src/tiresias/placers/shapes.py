@@ -42,7 +42,7 @@ def shape_now(need: int, holes: Holes, among: int) -> Shape:
 
 
 def ideal(gpus: int, holes: Holes) -> Shape:
-    """The shape were nothing running: on the fewest nodes of one rack, or of several if none can hold it."""
+    """The shape if nothing were running: on the fewest nodes of one rack, or of several if it must be."""
     key = "ideal", gpus
     known: Shape | None = holes.memo.get(key)
     if known is None:

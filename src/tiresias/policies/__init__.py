@@ -1,4 +1,4 @@
-"""Who runs. Importing this package registers every policy."""
+"""The policies, which rank jobs. Importing this package registers every policy."""
 
 from tiresias.policies import fifo, las, oracle, tiresias
 

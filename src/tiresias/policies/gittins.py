@@ -58,7 +58,7 @@ class IndexTable:
 def sample(values: Sequence[float], weights: Sequence[float] | None = None) -> tuple[Floats, Floats]:
     """Rising values, each with its weight, 1 by default.
 
-    NumPy is loaded here and not before: a manager whose policy needs no index is there the sooner.
+    NumPy is imported here and not before, so that a manager whose policy needs no index starts sooner.
     """
     import numpy as np
 

@@ -49,8 +49,8 @@ class AutoLadder:
     """Thresholds that follow the services seen so far.
 
     The first queue holds what a `share` of the ended jobs needed in all; each further queue reaches `ratio`
-    times as far. A ladder stays while it is nearly right: one that moves changes ranks at no merit of any
-    job, and each such change costs preemptions.
+    times as far. A ladder stays while it is nearly right: a new one would change ranks through no merit of
+    any job, and each such change costs preemptions.
     """
 
     __slots__ = ("ratio", "share")

@@ -1,10 +1,10 @@
 """2D-LAS without queues: least attained service first.
 
 A run keeps the rank it started with until it has worked for a quantum, and then from quantum to quantum.
-Were services compared at every instant, two jobs would take turns at each event; were the time to load
-counted, a quantum no longer than a preemption's cost would let nobody work at all.
-A run that is gone counts all it has held, saving included. So one that saves can rank ahead of somebody, have
-him preempted, and rank behind him a moment later: one more thing that the queues of tiresias-l prevent.
+If services were compared at every instant, two jobs would take turns at each event. If the time to load
+counted, no job would work at all under a quantum that is no longer than the cost of a preemption.
+A run that has exited counts all of its time, saving included. So a job whose run is saving can rank ahead of
+another one, have it preempted, and rank behind it a moment later. The queues of tiresias-l prevent this.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Las(Policy):
         if run is None:
             return (job.service_gpu_s,), INFINITY
         quantum_s = self.options.quantum_s
-        if run.started_at == INFINITY:  # loads
+        if run.started_at == INFINITY:  # it is loading
             return (job.service_gpu_s,), at + quantum_s
         quanta = floor((at - run.started_at) / quantum_s + 1e-9)
         counted_at = run.started_at + quanta * quantum_s if quanta else run.granted_at

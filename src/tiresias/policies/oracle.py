@@ -1,4 +1,4 @@
-"""Policies that know what nobody knows: how long each job will take. Bounds to measure others by."""
+"""Policies that know in advance how long each job will take: bounds to compare others with."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tiresias.policies.options import PreemptiveOptions
 
 
 def known_duration_s(job: JobState, policy: str) -> float:
-    """The whole job's time at full speed, or an error that says who can have no oracle."""
+    """The whole job's time at full speed; OptionError if it is not known."""
     duration_s = job.job.duration_s
     if duration_s is None:
-        raise OptionError(f"{policy} needs every duration, and job {job.id} has none: only traces tell it")
+        raise OptionError(f"{policy} needs every duration, but job {job.id} has none; only traces state them")
     return duration_s
 
 

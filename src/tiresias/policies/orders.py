@@ -1,4 +1,4 @@
-"""Orders inside a queue. They decide who gives way when a queue does not fit as a whole.
+"""Orders inside a queue. They decide which jobs give way when a queue does not fit as a whole.
 
 Each takes the job, its queue, since when it has been there, and whether it is new there: it is just entering
 as it runs, or it came there as it waited. It gives the rank: (queue, class, number).
@@ -18,14 +18,14 @@ Order = Callable[[JobState, int, float, bool], Rank]
 
 
 def first_start(job: JobState, queue: int, since: float, is_new: bool) -> Rank:
-    """By first start; who never started comes after, by submission (the paper)."""
+    """By first start; jobs that never started come after, by submission (the paper)."""
     if job.first_started_at != INFINITY:
         return (queue, RUNS, job.first_started_at)
     return (queue, NEW, job.submitted_at)
 
 
 def running_first(job: JobState, queue: int, since: float, is_new: bool) -> Rank:
-    """Who runs stays ahead of who waits; otherwise by first start."""
+    """Running jobs ahead of waiting ones; otherwise by first start."""
     if job.first_started_at != INFINITY:
         waits = STOPPED if job.phase is STOPPING or job.gpu_run is None else RUNS
         return (queue, waits, job.first_started_at)

@@ -91,7 +91,7 @@ class TiresiasL(Policy):
         memory = Memory(tuple(saved["ladder"]), None if table is None else IndexTable(*table))
         memory.seen = Histogram(dict(saved["seen"]))
         memory.refit_at = saved["refit_at"]
-        memory.promoted = {JobId(id): (at, held, service) for id, at, held, service in saved["promoted"]}
+        memory.promoted = {JobId(id): (at, ran_s, service) for id, at, ran_s, service in saved["promoted"]}
         return memory
 
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
@@ -143,7 +143,7 @@ class TiresiasL(Policy):
     def _starves_at(self, job: JobState, memory: Memory) -> float:
         """When it will have waited knob times as long as it has executed, both since its last promotion."""
         since, executed_s, _ = memory.promoted.get(job.id, (job.submitted_at, 0.0, 0.0))
-        return since + (1 + self._knob) * (job.held_s - executed_s)
+        return since + (1 + self._knob) * (job.executed_s - executed_s)
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
         if self._knob and job.gpu_run is None and self._starves_at(job, memory) <= at:
@@ -153,14 +153,14 @@ class TiresiasL(Policy):
     def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool:
         assert job is not None
         if type(fact) is f.JobPromoted:
-            memory.promoted[job.id] = (fact.at, job.held_s, job.service_gpu_s)
+            memory.promoted[job.id] = (fact.at, job.executed_s, job.service_gpu_s)
             return False
         if job.ended_at != INFINITY:
             memory.promoted.pop(job.id, None)
         if type(fact) is not f.RunExited or fact.cause is not FINISHED:
             return False
         if job.first_started_at == INFINITY:
-            return False  # it ended on CPUs, and tells nothing of service
+            return False  # it has run on CPUs only, which is no service
         memory.seen.add(job.service_gpu_s)
         if memory.seen.count < memory.refit_at:
             return False

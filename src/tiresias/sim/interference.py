@@ -46,7 +46,7 @@ class Interference:
         return found | {run_id: self._speed(run_id) for run_id in touched if run_id in self._slots}
 
     def _join(self, run_id: RunId, ledger: Ledger) -> Iterable[int]:
-        allocation = ledger.held.get(run_id)
+        allocation = ledger.allocations.get(run_id)
         if allocation is None or self._runs[run_id].gpus < 2:
             return ()
         counts = {node: slots.bit_count() for node, slots in allocation}

@@ -77,7 +77,7 @@ class NetworkSpeeds:
 
     def speeds(self, changed: Iterable[RunId], ledger: Ledger) -> dict[RunId, float]:
         touched: set[RunId] = set()
-        spreads, held = self._spread, ledger.held
+        spreads, held = self._spread, ledger.allocations
         for run_id in changed:
             allocation = held.get(run_id)
             if allocation is None:

@@ -40,7 +40,7 @@ class Recorder:
             (
                 spent.first_started_at,
                 job.ended_at,
-                job.held_s,
+                job.executed_s,
                 job.service_gpu_s,
                 spent.lost_s,
                 spent.node_s,

@@ -1,4 +1,4 @@
-"""The journal and the tables of a live manager, on SQLite (docs/explanation/what-is-stored.md)."""
+"""What a live manager stores, in one SQLite file (docs/explanation/what-is-stored.md)."""
 
 from tiresias.store.batch import Batch, Chosen, SubmissionKey
 from tiresias.store.compaction import Compacted
@@ -6,9 +6,9 @@ from tiresias.store.errors import CodecError, InUse, StoreError
 from tiresias.store.loading import Loaded
 from tiresias.store.profiles import PROFILE
 from tiresias.store.reader import Reader
-from tiresias.store.records import JobRecord, RunRecord, RunSpan, StoredFact, TokenRecord
 from tiresias.store.replay import Difference, RecordedStep, Replay, redecide, replay
 from tiresias.store.store import Store
+from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
 
 __all__ = [
     "PROFILE",
@@ -18,18 +18,18 @@ __all__ = [
     "Compacted",
     "Difference",
     "InUse",
-    "JobRecord",
     "Loaded",
     "Reader",
     "RecordedStep",
     "Replay",
-    "RunRecord",
     "RunSpan",
     "Store",
     "StoreError",
     "StoredFact",
+    "StoredJob",
+    "StoredRun",
+    "StoredToken",
     "SubmissionKey",
-    "TokenRecord",
     "redecide",
     "replay",
 ]

@@ -1,4 +1,4 @@
-"""What one transaction makes durable: the facts of one or more steps, and what the manager adds to them."""
+"""What one transaction stores: the facts of one or more steps, and what the manager adds to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tiresias.core.state import JobState
 
 @dataclass(slots=True)
 class Chosen:
-    """The plug-ins in use, as the user named them."""
+    """The policy and the placer in use, with their options as the user gave them."""
 
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -24,7 +24,10 @@ class Chosen:
 
 @dataclass(slots=True)
 class SubmissionKey:
-    """What an idempotency key stands for; `digest` tells a repetition from another use of the key."""
+    """The jobs that were submitted under an idempotency key.
+
+    `digest` is computed from the request. If it differs, the key was reused for another request.
+    """
 
     jobs: Sequence[JobId]
     digest: str = ""
@@ -32,26 +35,31 @@ class SubmissionKey:
 
 @dataclass(slots=True)
 class Batch:
-    """Fill it while handling, commit it, throw it away; after an error the same one may be given again.
+    """Fill it while facts are handled, commit it, then discard it. After an error it may be committed again.
 
-    Everything but the steps is the manager's own, in values that JSON can hold: `submissions` and `notes`
-    by job (set or replace), `exits` by run (exit code, signal …), `records` by ended job (what of it is
-    kept for ever), `settings` by name. `chosen` is given when policy or placer changed, in a batch without
-    steps, committed with the new Controller before it handles anything.
+    The manager decides on everything but the steps, and all of that must be possible in JSON:
+    - `submissions`: the job specification by job; sets or replaces it.
+    - `managed`: what else the manager must know of a job after a restart, by job; sets or replaces it.
+    - `exits`: the exit record by run; only for runs that exit in this batch.
+    - `endings`: by ended job, why and how it ended; kept for ever.
+    - `keys`: idempotency keys of submissions.
+    - `settings`: values by name; sets or replaces them.
+    - `chosen`: set when the policy or the placer changes. Such a batch has no steps, and is committed with
+      the new Controller before that handles anything.
     """
 
     steps: list[tuple[list[Fact], list[Fact]]] = field(default_factory=list)
     ended: dict[JobId, JobState] = field(default_factory=dict)
     submissions: dict[JobId, Any] = field(default_factory=dict)
-    notes: dict[JobId, Any] = field(default_factory=dict)
+    managed: dict[JobId, Any] = field(default_factory=dict)
     exits: dict[RunId, Any] = field(default_factory=dict)
-    records: dict[JobId, Any] = field(default_factory=dict)
+    endings: dict[JobId, Any] = field(default_factory=dict)
     keys: dict[str, SubmissionKey] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     chosen: Chosen | None = None
 
     def add(self, facts: Iterable[Fact], step: Step) -> None:
-        """One call of `Controller.handle`: what came in, and what it brought about (copied from the step)."""
+        """Add one call of `Controller.handle`: the facts that were handled, and the decisions of the step."""
         self.steps.append((list(facts), list(step.facts)))
         for job in step.ended:
             self.ended[job.id] = job

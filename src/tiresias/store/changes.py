@@ -1,4 +1,4 @@
-"""What the facts of a batch change in the tables: worked out from the facts and the State, before any SQL."""
+"""What the facts of a batch change in the tables, computed from the facts and the State, before any SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiresias.store.rows import Row, instant, job_row
 
 
 def _subject(kind: type) -> str:
-    """The field that says which job a fact of this kind is about."""
+    """The field that identifies the job which a fact of this kind is about."""
     names = {field.name for field in fields(kind)}
     return next((name for name in ("job_id", "job", "run_id") if name in names), "")
 
@@ -27,7 +27,7 @@ ABOUT_NODES = frozenset(kind for kind in SUBJECT if "node" in {field.name for fi
 
 @dataclass(slots=True)
 class Counters:
-    """What was numbered so far."""
+    """The numbers that were used last."""
 
     last_seq: int = 0
     last_step: int = 0
@@ -36,36 +36,34 @@ class Counters:
 
 @dataclass(slots=True)
 class Changes:
-    """What to write; the rows are in the order of the columns of the statements in statements.py."""
+    """What to write. The columns of the rows are in the order of the statements in tables.py."""
 
     counters: Counters
     facts: list[Row] = field(default_factory=list)
     kinds: set[type] = field(default_factory=set)
-    touched: dict[JobId, int] = field(default_factory=dict)  # job: the last fact about it
-    submitted: dict[JobId, int] = field(default_factory=dict)  # job: the fact that brought it
+    touched: dict[JobId, int] = field(default_factory=dict)  # job: the number of the last fact about it
+    submitted: dict[JobId, int] = field(default_factory=dict)  # job: the number of its JobSubmitted
     granted: dict[RunId, f.RunGranted] = field(default_factory=dict)
-    moved: dict[RunId, None] = field(default_factory=dict)  # runs that something happened to
+    changed: dict[RunId, None] = field(default_factory=dict)  # runs that facts are about, in order
     started: dict[RunId, float] = field(default_factory=dict)
     revoked: dict[RunId, float] = field(default_factory=dict)
-    ended: dict[RunId, float] = field(default_factory=dict)  # before their exit was known
+    ended: dict[RunId, float] = field(default_factory=dict)  # run: when it ended, before its exit was known
     exited: dict[RunId, f.RunExited] = field(default_factory=dict)
     are_nodes_changed: bool = False
 
     def job_rows(self, state: State) -> list[Row]:
-        """Active jobs that were touched: the place, then the columns."""
+        """Rows of `jobs` for active jobs that facts are about: `submitted_seq`, then JOB_COLUMNS."""
         jobs = state.jobs
         return [(self.submitted.get(id, 0), *job_row(jobs[id])) for id in self.touched if id in jobs]
 
     def history_rows(self, batch: Batch) -> list[Row]:
         return [
-            _history_row(
-                self.touched[id], job, codec.dump(batch.records[id]) if id in batch.records else None
-            )
+            _history_row(self.touched[id], job, _dump_if(batch.endings, id))
             for id, job in batch.ended.items()
         ]
 
     def granted_rows(self, state: State, ended: Mapping[JobId, JobState]) -> list[Row]:
-        """New runs; a job's runs are numbered in the order of grant."""
+        """Rows of `runs` for new runs. The runs of a job are numbered in the order of their grants."""
         left: dict[JobId, int] = {}
         for grant in self.granted.values():
             left[grant.job_id] = left.get(grant.job_id, 0) + 1
@@ -77,45 +75,46 @@ class Changes:
             rows.append((run_id, grant.job_id, number, codec.dump(grant.allocation), grant.at, grant.at))
         return rows
 
-    def moved_rows(self, state: State) -> list[Row]:
-        """What became of runs that are still open."""
+    def open_run_rows(self, state: State) -> list[Row]:
+        """The progress of runs that have changed and have not exited."""
         return [
             (instant(run.started_at), run.progress_s, run.progress_at, run.speed, id)
-            for id in self.moved
+            for id in self.changed
             if (run := state.runs.get(id)) is not None
         ]
 
-    def exited_rows(self, records: Mapping[RunId, Any]) -> list[Row]:
+    def exited_rows(self, exit_records: Mapping[RunId, Any]) -> list[Row]:
         exits = [(id, self.ended.get(id, fact.at), fact) for id, fact in self.exited.items()]
         return [
-            (at, fact.cause.value, fact.progress_s, at, _dump_if(records, id), id) for id, at, fact in exits
+            (at, fact.cause.value, fact.progress_s, at, _dump_if(exit_records, id), id)
+            for id, at, fact in exits
         ]
 
 
 def changes_of(batch: Batch, state: State, open_runs: Mapping[RunId, JobId], counters: Counters) -> Changes:
-    """What the batch changes, numbered on from the counters; refuses facts about what is not there."""
+    """What the batch changes, numbered on from the counters; StoreError if facts contradict the State."""
     changes = Changes(replace(counters))
     owners = dict(open_runs)
     for outside, decisions in batch.steps:
         changes.counters.last_step += 1
         for decided, facts in ((0, outside), (1, decisions)):
             for fact in facts:
-                _take(changes, fact, decided, owners)
+                _add(changes, fact, decided, owners)
     for id in changes.touched:
         if id not in state.jobs and id not in batch.ended:
             raise StoreError(
                 f"job {id} is in the facts, but neither active nor ended: add its Step to the batch"
             )
     if early := sorted(changes.ended.keys() - changes.exited.keys()):
-        raise StoreError(f"run {early[0]} has ended, but not exited: both belong into one step")
+        raise StoreError(f"run {early[0]} has a RunEnded but no RunExited: both belong in one step")
     for id in batch.ended:
         if id not in changes.touched:
-            raise StoreError(f"job {id} is among the ended, but no fact of this batch is about it")
+            raise StoreError(f"job {id} is in batch.ended, but no fact of this batch is about it")
     return changes
 
 
-def _take(changes: Changes, fact: f.Fact, decided: int, owners: dict[RunId, JobId]) -> None:
-    """Number one fact and note what it touches; `owners` are the open runs' jobs, kept up to date."""
+def _add(changes: Changes, fact: f.Fact, decided: int, owners: dict[RunId, JobId]) -> None:
+    """Number one fact and add what it changes. `owners` maps open runs to jobs and is kept up to date."""
     kind, counters = type(fact), changes.counters
     counters.last_seq += 1
     changes.kinds.add(kind)
@@ -144,15 +143,15 @@ def _take(changes: Changes, fact: f.Fact, decided: int, owners: dict[RunId, JobI
         run_id = next((run_id for run_id, owner in owners.items() if owner == job_id), None)
         if run_id is not None:
             changes.revoked.setdefault(run_id, fact.at)
-            changes.moved[run_id] = None
+            changes.changed[run_id] = None
 
 
 def _about(changes: Changes, fact: f.Fact, owners: dict[RunId, JobId]) -> JobId | None:
-    """The job that a fact is about."""
+    """The job that a fact is about, if any."""
     subject = SUBJECT.get(type(fact), "")
     if isinstance(fact, f.RunGranted):
         changes.granted[fact.run_id] = fact
-        changes.moved[fact.run_id] = None
+        changes.changed[fact.run_id] = None
         owners[fact.run_id] = fact.job_id
     if subject in ("", "job_id"):
         return getattr(fact, "job_id", None)
@@ -161,14 +160,14 @@ def _about(changes: Changes, fact: f.Fact, owners: dict[RunId, JobId]) -> JobId 
     run_id: RunId = getattr(fact, subject)
     if run_id not in owners:
         raise StoreError(
-            f"{type(fact).__name__} of run {run_id}: that run was never granted, or has its one exit record"
-            f" already; not stored: {fact!r}"
+            f"{type(fact).__name__} of run {run_id}: that run was never granted, or already has its one exit"
+            f" record; not stored: {fact!r}"
         )
-    changes.moved[run_id] = None
+    changes.changed[run_id] = None
     return owners[run_id]
 
 
-def _history_row(ended_seq: int, state: JobState, record: str | None) -> Row:
+def _history_row(ended_seq: int, state: JobState, ending: str | None) -> Row:
     job = state.job
     return (
         ended_seq,
@@ -184,17 +183,17 @@ def _history_row(ended_seq: int, state: JobState, record: str | None) -> Row:
         state.ended_at,
         state.runs,
         state.preemptions,
-        state.held_s,
+        state.executed_s,
         state.service_gpu_s,
         state.progress_s,
-        record,
+        ending,
     )
 
 
 def _text(text: str) -> str:
-    """What a column of text can hold: half characters, which the job's JSON keeps, become question marks."""
+    """Replace surrogates, which SQLite cannot store, by question marks. The JSON of the job keeps them."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _dump_if(values: Mapping[RunId, Any], id: RunId) -> str | None:
+def _dump_if(values: Mapping[Any, Any], id: int) -> str | None:
     return codec.dump(values[id]) if id in values else None

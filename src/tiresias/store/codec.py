@@ -1,10 +1,12 @@
-"""Facts, jobs and nodes as JSON, each fact with its kind and version, and back without loss.
+"""Encoding of facts, jobs and nodes as JSON, without loss; each fact is stored with its kind and version.
 
-How a class is written follows from the types of its fields, so a new kind of fact needs nothing here as
-long as its fields are numbers, strings, enums, tuples, lists or dataclasses of these; any other type is
-refused when this module is imported. Floats keep every bit; what JSON cannot hold (nan, infinities) is
-refused before anything is written. A stored fact of an older version goes through the upgraders of its
-kind, one version at a time; one of a newer version, or of an unknown kind, is refused.
+Rules:
+- How a class is encoded follows from the types of its fields. A new kind of fact needs no code here, as long
+  as its fields are numbers, strings, enums, tuples, lists or dataclasses of these. Any other type is refused
+  when this module is imported.
+- Floats keep every bit. What JSON cannot hold (nan, infinities) is refused before anything is written.
+- A stored fact of an older version goes through the upgraders of its kind, one version at a time. A fact of a
+  newer version or of an unknown kind is refused.
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ Converter = Callable[[Any], Any]
 Body = dict[str, Any]
 Upgrader = Callable[[Body], Body]
 
-# ASCII only, so that text with half a character (a byte of an environment that is not UTF-8) survives.
+# ASCII only, so that surrogates (bytes of an environment that are not UTF-8) survive.
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _PLAIN = (int, float, str, bool, NoneType, Any)
 
 
 def dump(value: Any) -> str:
-    """Compact JSON of a value, be it ours or the manager's own."""
+    """Compact JSON of any value; CodecError if JSON cannot hold it."""
     try:
         return _encode(value)
     except (TypeError, ValueError) as error:
-        raise CodecError(f"not a value that JSON can hold ({error}): {str(value)[:200]}") from None
+        raise CodecError(f"JSON cannot hold this value ({error}): {str(value)[:200]}") from None
 
 
 class Codec:
-    """One class to and from a JSON object."""
+    """Converts one class to and from a JSON object."""
 
     def __init__(self, cls: type):
         self.cls = cls
@@ -62,7 +64,9 @@ class Codec:
         given = body.keys()
         if not self._needed <= given <= self._names:
             lacks, odd = sorted(self._needed - given), sorted(given - self._names)
-            raise CodecError(f"a stored {self.cls.__name__} lacks {lacks} and has unknown {odd}: {body}")
+            raise CodecError(
+                f"a stored {self.cls.__name__} lacks {lacks} and has unknown fields {odd}: {body}"
+            )
         values = dict(body)
         try:
             for name, decode in self._decoders:
@@ -74,7 +78,7 @@ class Codec:
 
 
 def _converters(kind: Any) -> tuple[Converter | None, Converter | None]:
-    """How a field of this type is written and read; None where JSON has it as it is."""
+    """The functions that encode and decode a field of this type; None if JSON has the type itself."""
     if isinstance(kind, NewType):
         return _converters(kind.__supertype__)
     if kind in _PLAIN:
@@ -94,7 +98,7 @@ def _converters(kind: Any) -> tuple[Converter | None, Converter | None]:
             return _each(items[0], list), _each(items[1], origin)
     if kind is dict or (origin is dict and args[0] is str and _converters(args[1]) == (None, None)):
         return None, None
-    raise CodecError(f"no way to store a field of type {kind!r}: teach it to store/codec.py")
+    raise CodecError(f"a field of type {kind!r} cannot be stored; add the type to store/codec.py")
 
 
 def _unless_none(convert: Converter | None) -> Converter | None:
@@ -112,11 +116,11 @@ JOB = Codec(Job)
 NODE = Codec(Node)
 
 UPGRADERS: dict[tuple[str, int], Upgrader] = {}
-"""(kind, version) to what makes its body one of the next version; absent: nothing changed for that kind."""
+"""By (kind, version): what turns a body into one of the next version; absent if the kind did not change."""
 
 
 def upgrades(kind: str, version: int) -> Callable[[Upgrader], Upgrader]:
-    """Register how the body of a fact of this kind and version becomes one of the next version."""
+    """Register the function that turns a body of this kind and version into one of the next version."""
 
     def register(upgrader: Upgrader) -> Upgrader:
         assert (kind, version) not in UPGRADERS, ("two upgraders", kind, version)
@@ -127,17 +131,17 @@ def upgrades(kind: str, version: int) -> Callable[[Upgrader], Upgrader]:
 
 
 def encode_fact(fact: f.Fact) -> tuple[str, int, str]:
-    """Kind, version and JSON body."""
+    """The kind, the version and the JSON body of a fact."""
     kind = type(fact).__name__
     try:
         codec = FACTS[kind]
     except KeyError:
-        raise CodecError(f"{kind} is no kind of fact, so it cannot be stored: {fact!r}") from None
+        raise CodecError(f"{kind} is not a kind of fact, so it cannot be stored: {fact!r}") from None
     return kind, f.VERSION, dump(codec.encode(fact))
 
 
 def decode_fact(kind: str, version: int, body: str) -> f.Fact:
-    """The fact that was stored, brought up to this version."""
+    """The stored fact, upgraded to the present version."""
     if version > f.VERSION:
         raise CodecError(
             f"a stored {kind} has version {version}, and this Tiresias knows versions up to {f.VERSION}:"

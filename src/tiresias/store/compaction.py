@@ -1,10 +1,11 @@
-"""Taking facts of long ended jobs out of the journal, without losing the way to replay the rest.
+"""Compaction: facts of jobs that ended long ago are deleted, while the rest can still be replayed.
 
-Replay needs a whole State (a base) and every fact after it. So compaction keeps a base of the present State
-(unless there is one that is young enough), picks the latest base that is old enough, and removes from before
-it the facts of jobs that had ended by then, and those of no job at all (nodes, timers: they are in the base).
-Facts of jobs that are still active, or were at the base, stay for their story. Submissions and notes of ended
-jobs go in the order in which these ended; how far that has come is kept, so that nobody looks at them again.
+Replay needs a base (a whole State) and every fact after it. So compaction stores a base of the present State,
+unless there is one that is recent enough. It then takes the latest base that is old enough, and deletes from
+before it the facts of jobs that had ended by then, and the facts about no job (nodes and timers are part of
+the base). Facts of jobs that are active, or were active at that base, stay, so that their history is whole.
+Submissions and managed data of ended jobs are deleted in the order in which the jobs ended. A setting stores
+how far that has come, so that no call starts again from the beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tiresias.store.database import transaction
-from tiresias.store.statements import REPLACE_SETTING
+from tiresias.store.tables import REPLACE_SETTING
 
 _DELETE = """
 DELETE FROM facts WHERE seq IN (
@@ -28,16 +29,16 @@ WHERE ended_seq > coalesce((SELECT CAST(value AS INTEGER) FROM settings WHERE ke
   AND ended_seq <= (
     SELECT ended_seq FROM history WHERE ended_at < ?1 ORDER BY ended_at DESC, ended_seq DESC LIMIT 1)
 ORDER BY ended_seq LIMIT ?3"""
-_COME_TO = "compacted_seq"  # the setting: submissions and notes of all that ended up to this fact are gone
+_COMPACTED_UP_TO = "compacted_seq"  # a setting: submissions of jobs that ended up to this fact are deleted
 
 
 @dataclass(slots=True)
 class Compacted:
-    """How much left; `is_all` is False if the limit stopped it and another call would go on."""
+    """How many rows were deleted; `is_complete` is False if the limit was reached and more remain."""
 
     facts: int
     submissions: int
-    is_all: bool
+    is_complete: bool
 
 
 def compact(
@@ -48,6 +49,7 @@ def compact(
     base_every_s: float,
     write_base: Callable[[], None],
 ) -> Compacted:
+    """Delete at most `limit` rows per table, in one transaction. See `Store.compact`."""
     with transaction(connection):
         if _wants_base(connection, last_seq, base_every_s):
             write_base()
@@ -57,22 +59,22 @@ def compact(
             connection.execute("DELETE FROM bases WHERE seq < ?", (base,))
             connection.execute("DELETE FROM restarts WHERE seq < ?", (base,))
             facts = connection.execute(_DELETE, (base, before_at, limit)).rowcount
-        over = connection.execute(_NEXT, (before_at, _COME_TO, limit)).fetchall()
-        gone = 0
-        for table in ("notes", "submissions"):
-            rows = [(id,) for id, _ in over]
-            gone = connection.executemany(f"DELETE FROM {table} WHERE job = ?", rows).rowcount if rows else 0
+        over = connection.execute(_NEXT, (before_at, _COMPACTED_UP_TO, limit)).fetchall()
+        submissions = 0
         if over:
-            connection.execute(REPLACE_SETTING, (_COME_TO, over[-1][1]))
+            rows = [(id,) for id, _ in over]
+            connection.executemany("DELETE FROM managed WHERE job = ?", rows)
+            submissions = connection.executemany("DELETE FROM submissions WHERE job = ?", rows).rowcount
+            connection.execute(REPLACE_SETTING, (_COMPACTED_UP_TO, over[-1][1]))
         keys = connection.execute(
             "DELETE FROM submission_keys WHERE key IN (SELECT key FROM submission_keys WHERE at < ? LIMIT ?)",
             (before_at, limit),
         ).rowcount
-    return Compacted(facts, gone, max(facts, len(over), keys) < limit)
+    return Compacted(facts, submissions, max(facts, len(over), keys) < limit)
 
 
 def _wants_base(connection: sqlite3.Connection, last_seq: int, base_every_s: float) -> bool:
-    """Whether the latest State kept whole is neither that of now nor young enough: they are large."""
+    """Whether a new base is due. Bases are large, so none is stored while the latest is recent enough."""
     latest = connection.execute("SELECT seq, at FROM bases ORDER BY seq DESC LIMIT 1").fetchone()
     if latest is None or latest[1] is None:
         return latest is None or latest[0] != last_seq

@@ -1,8 +1,8 @@
-"""The SQLite file: connections, transactions, and the schema's numbered migrations.
+"""The SQLite file: connections, transactions, and the numbered migrations of the schema.
 
-`PRAGMA user_version` is the number of the last migration applied. Every migration runs in a transaction
-with its number, so a file is of one version or of the next, never between. A file of a later version than
-ours is refused before anything is touched.
+`PRAGMA user_version` is the number of the last migration that was applied. A migration and its number are
+written in one transaction, so a file is never between two versions. A file of a later version than this code
+knows is refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tiresias.store.errors import StoreError, explaining
 
 APPLICATION_ID = 0x54697265  # "Tire"
 SYNCHRONOUS = ("FULL", "NORMAL", "OFF")
-WAL_BYTES = 64 * 2**20  # what is left of the write-ahead log after a large commit
-WAIT_S = 10.0  # for a reader that holds up a checkpoint, or a copying tool
+WAL_BYTES = 64 * 2**20  # the size to which the write-ahead log is cut after a large commit
+WAIT_S = 10.0  # for a lock of a reader that delays a checkpoint, or of a tool that copies the file
 
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """The SQL of every version, the first first; read once, for every connection asks."""
+    """The SQL of every version in order. Cached, because every new connection needs it."""
     found = sorted(
         (
             entry
@@ -40,7 +40,7 @@ def migrations() -> tuple[str, ...]:
 
 
 def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
-    """A connection that may write, in WAL mode, to a file of the current version."""
+    """A connection that may write, in WAL mode, to a file that is migrated to the current version."""
     if synchronous not in SYNCHRONOUS:
         raise StoreError(f"{path}: synchronous={synchronous!r} is not one of {', '.join(SYNCHRONOUS)}")
     is_new = not path.exists()
@@ -68,7 +68,10 @@ def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
 
 
 def keep_private(path: Path) -> None:
-    """Environments of jobs are in it. SQLite gives the files beside it the permissions of the file itself."""
+    """Make the file readable by its owner only, because it contains the environments of jobs.
+
+    SQLite creates the files beside it with the permissions of the file itself.
+    """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         with suppress(FileNotFoundError):
@@ -76,7 +79,7 @@ def keep_private(path: Path) -> None:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that can only read, from any thread, while others write."""
+    """A read-only connection, for any thread, that can be used while another process writes."""
     with explaining(path, "open the journal"):
         uri = f"{path.absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(
@@ -97,7 +100,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def check_readable(connection: sqlite3.Connection, path: Path, known: Sequence[str]) -> int:
-    """The file's version; refused if it is not ours or later than ours."""
+    """The version of the file. Raises StoreError if it is not a journal, or of a later version."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     owner: int = connection.execute("PRAGMA application_id").fetchone()[0]
     tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -116,7 +119,7 @@ def check_readable(connection: sqlite3.Connection, path: Path, known: Sequence[s
 
 
 def migrate(connection: sqlite3.Connection, path: Path, known: Sequence[str]) -> None:
-    """Apply what the file lacks, each migration whole or not at all."""
+    """Apply the migrations that the file lacks, each in a transaction of its own."""
     version = check_readable(connection, path, known)
     for number, sql in enumerate(known[version:], start=version + 1):
         with explaining(path, f"bring the journal to version {number}"), transaction(connection):
@@ -128,7 +131,7 @@ def migrate(connection: sqlite3.Connection, path: Path, known: Sequence[str]) ->
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; durable when left."""
+    """Commit what the block writes, or roll all of it back. It is durable when the block has ended."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -140,7 +143,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _statements(sql: str) -> Iterator[str]:
-    """The statements of a script, one at a time: executescript would commit in between."""
+    """Split a script into statements, because executescript would commit the transaction."""
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line

@@ -1,7 +1,7 @@
-"""What can go wrong with the store, told so that one knows what to do.
+"""Errors of the store, with messages that name the file, the cause and the next step.
 
-A StoreError is never half a deed: what it reports was not written, everything acknowledged before it is
-still there, and the same batch may be committed again once the cause is gone.
+After a StoreError nothing of the failed call is stored, everything that was acknowledged before is still
+there, and the same batch may be committed again when the cause is removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class StoreError(Exception):
-    """The journal cannot be used as asked; the message names the file, the trouble and the way out."""
+    """The journal cannot be used as requested; the message names the file, the cause and the next step."""
 
 
 class InUse(StoreError):
@@ -21,26 +21,26 @@ class InUse(StoreError):
 
 
 class CodecError(StoreError):
-    """Something stored, or about to be, that this version cannot write or read."""
+    """A value that this version can neither write to nor read from the journal."""
 
 
-_TROUBLE: dict[int, tuple[str, str]] = {
+_CAUSES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: (
         "the disk is full",
         "free some space and try again; everything acknowledged so far is safe",
     ),
     sqlite3.SQLITE_READONLY: (
-        "it may not be written",
-        "make the file and its directory writable for the user the manager runs as",
+        "it is read-only",
+        "make the file and its directory writable for the user under which the manager runs",
     ),
     sqlite3.SQLITE_CANTOPEN: (
         "it cannot be opened",
-        "see that its directory exists and can be read and written by this user",
+        "check that its directory exists and that this user can read and write it",
     ),
-    sqlite3.SQLITE_PERM: ("access is denied", "see that this user may read and write it"),
+    sqlite3.SQLITE_PERM: ("access is denied", "check that this user may read and write it"),
     sqlite3.SQLITE_NOTADB: (
         "it is not a SQLite database, or its beginning is damaged",
-        "put the file aside and restore it from a copy, or choose another home",
+        "move the file away and restore it from a copy, or choose another home",
     ),
     sqlite3.SQLITE_CORRUPT: (
         "it is damaged",
@@ -48,7 +48,7 @@ _TROUBLE: dict[int, tuple[str, str]] = {
     ),
     sqlite3.SQLITE_BUSY: (
         "another process is writing to it",
-        "see who has the file open, end that process, and try again",
+        "find the process that has the file open (fuser FILE), end it, and try again",
     ),
     sqlite3.SQLITE_IOERR: (
         "reading or writing failed",
@@ -58,11 +58,13 @@ _TROUBLE: dict[int, tuple[str, str]] = {
 
 
 def explained(error: sqlite3.Error, path: Path, doing: str) -> StoreError:
-    """The StoreError that says what a SQLite error means here."""
+    """The StoreError for an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", 0)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    what, way_out = _TROUBLE.get(code & 0xFF, ("SQLite refused", "this is a bug of ours: please report it"))
-    return StoreError(f"{path}: cannot {doing}: {what} ({name}: {error}); {way_out}")
+    cause, remedy = _CAUSES.get(
+        code & 0xFF, ("SQLite refused", "this is a bug of Tiresias: please report it")
+    )
+    return StoreError(f"{path}: cannot {doing}: {cause} ({name}: {error}); {remedy}")
 
 
 @contextmanager
@@ -73,11 +75,13 @@ def explaining(path: Path, doing: str) -> Iterator[None]:
     except sqlite3.Error as error:
         raise explained(error, path, doing) from error
     except UnicodeEncodeError as error:
-        raise StoreError(f"{path}: cannot {doing}: {error.object!r} is not text; write it anew") from error
+        raise StoreError(
+            f"{path}: cannot {doing}: {error.object!r} is not UTF-8 text; write it without such characters"
+        ) from error
     except OSError as error:
-        what = error.strerror or str(error)
+        cause = error.strerror or str(error)
         where = error.filename or path
         raise StoreError(
-            f"{path}: cannot {doing}: {what} ({where}); see that the directory exists, has space left and"
+            f"{path}: cannot {doing}: {cause} ({where}); check that the directory exists, has space left and"
             " can be written by this user"
         ) from error

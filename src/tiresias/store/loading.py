@@ -1,4 +1,4 @@
-"""From the tables back to a manager's State."""
+"""Loading: from the tables back to the State of a manager, and what else it needs to continue."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
 from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, Submissions, chosen_of
-from tiresias.store.records import RunRecord
 from tiresias.store.rows import rebuild
+from tiresias.store.stored import StoredRun
 
 
 @dataclass(slots=True)
 class Loaded:
-    """All that a manager needs to go on: `Controller(loaded.state, loaded.policy, placer)`.
+    """Everything that a manager needs to continue with `Controller(loaded.state, loaded.policy, placer)`.
 
-    `commands` is whatever may not have been carried out: to start runs that are not known to have started,
-    to stop those that were told to and have not exited. They are idempotent by run. The Controller sets
-    its timer with the next fact that it handles, so hand it a TimerFired first.
+    `commands` may not have been carried out before the restart: to start runs that are not known to have
+    started, and to stop runs that must stop and have not exited. They are idempotent by run. The Controller
+    sets its timer when it handles the next fact, so the manager must first let it handle a TimerFired.
     """
 
     state: State
     policy: Policy
     chosen: Chosen
-    submissions: Mapping[JobId, Any]  # of active jobs, read when asked for
-    notes: dict[JobId, Any]
-    open_runs: list[RunRecord]
+    submissions: Mapping[JobId, Any]  # of active jobs, each read on access
+    managed: dict[JobId, Any]
+    open_runs: list[StoredRun]
     commands: list[Command]
     profiles: Profiles  # that jobs brought along; placers are made with them
 
 
 def loaded(reader: Reader, policy: Policy | None) -> Loaded:
+    """Load the last commit. See `Store.load`."""
     rows = reader.rows()
     chosen = chosen_of(rows.chosen)
     if policy is None:
@@ -55,7 +56,7 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
         policy,
         chosen,
         Submissions(reader),
-        reader.notes(),
+        reader.managed_jobs(),
         reader.open_runs(),
         pending_commands(state),
         profiles_in(reader),
@@ -63,7 +64,7 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
 
 
 def pending_commands(state: State) -> list[Command]:
-    """What was decided and is not known to have come about, in the order of grant."""
+    """The commands of decisions that are not known to have taken effect, in the order of the grants."""
     commands: list[Command] = []
     for run in state.runs.values():
         job = state.jobs[run.job_id]

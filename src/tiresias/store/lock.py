@@ -1,7 +1,8 @@
-"""One writer for a journal: a lock file held as long as the store is open.
+"""The lock that lets only one manager write a journal; it is held as long as the store is open.
 
-The kernel lets go of the lock when the process ends, however it ends, so a stale file does no harm. A
-forked child does not inherit it: a job's supervisor that outlives the manager keeps nobody out.
+The kernel releases the lock when the process ends, however it ends, so a lock file that was left behind does
+no harm. A forked child does not keep the lock, so a process that outlives the manager does not lock out the
+next one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _held: set[int] = set()
 
 
 def _forget() -> None:
-    """In a forked child: close the copies, which leaves the parent's lock alone."""
+    """Close the copies of a forked child, which does not release the lock of the parent."""
     for descriptor in _held:
         os.close(descriptor)
     _held.clear()
@@ -27,7 +28,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 class Lock:
-    """Taken when made; `release` gives it back."""
+    """Acquired by the constructor; InUse if another process has it."""
 
     def __init__(self, path: Path, home: Path):
         self.path = path
@@ -46,25 +47,25 @@ class Lock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InUse(_who(descriptor, self.path, home)) from None
+            raise InUse(_in_use(descriptor, self.path, home)) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "home": str(home)}).encode(), 0)
 
     def release(self) -> None:
         if self._descriptor is not None and self._descriptor in _held:
             _held.discard(self._descriptor)
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # for the copy of a child, too, that has not run yet
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked child may not have closed its copy yet
             os.close(self._descriptor)
         self._descriptor = None
 
 
-def _who(descriptor: int, path: Path, home: Path) -> str:
+def _in_use(descriptor: int, path: Path, home: Path) -> str:
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
         pid, its_home = holder["pid"], holder["home"]
-    except (ValueError, KeyError, TypeError):  # it has the lock and has not signed yet
+    except (ValueError, KeyError, TypeError):  # the other process has not written its pid yet
         pid, its_home = "unknown", str(home)
     return (
-        f"{path}: another manager (pid {pid}) already uses the home {its_home}; talk to that one, stop it"
+        f"{path}: another manager (pid {pid}) already uses the home {its_home}; use that one, stop it"
         " with `tiresias down`, or choose another home with TIRESIAS_HOME"
     )

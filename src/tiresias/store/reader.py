@@ -1,8 +1,8 @@
-"""Looking at the journal while the manager writes to it.
+"""Reading the journal, also while the manager writes to it.
 
-A Reader sees what was committed when it is asked, never half a commit. It may be used from any thread (one
-question at a time); whoever asks a lot opens one of its own. No question is left open between two calls,
-so no reader holds up the writer.
+Every call of a Reader sees the commits up to that moment, each of them whole. A Reader may be used from any
+thread, but its calls run one after the other; code that reads much should open a Reader of its own. No
+transaction stays open between two calls, so a Reader never delays the writer for long.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from threading import RLock
 from typing import Any, Self, TypeVar
 
 from tiresias.core.model import JobId, RunId
-from tiresias.store import records as r
+from tiresias.store import stored as s
 from tiresias.store.batch import Chosen, SubmissionKey
 from tiresias.store.database import connect_reader
 from tiresias.store.errors import StoreError, explaining
-from tiresias.store.records import JobRecord, RunRecord, RunSpan, StoredFact, TokenRecord
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
+from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
 
 T = TypeVar("T")
 
@@ -60,100 +60,104 @@ class Reader:
 
     def facts(self, since: int = 0, limit: int = 1000) -> list[StoredFact]:
         """The facts after number `since`, at most `limit`, in order."""
-        rows = self._all(f"SELECT {r.FACT} FROM facts WHERE seq > ? ORDER BY seq LIMIT ?", since, limit)
-        return [r.fact_of(row) for row in rows]
+        rows = self._all(f"SELECT {s.FACT} FROM facts WHERE seq > ? ORDER BY seq LIMIT ?", since, limit)
+        return [s.fact_of(row) for row in rows]
 
-    def story(self, job_id: JobId) -> list[StoredFact]:
-        """All facts of one job, in order; of a job that ended long ago only its records are left."""
-        rows = self._all(f"SELECT {r.FACT} FROM facts WHERE job = ? ORDER BY seq", job_id)
-        return [r.fact_of(row) for row in rows]
+    def facts_of_job(self, job_id: JobId) -> list[StoredFact]:
+        """All facts about one job, in order; none after compaction has deleted them."""
+        rows = self._all(f"SELECT {s.FACT} FROM facts WHERE job = ? ORDER BY seq", job_id)
+        return [s.fact_of(row) for row in rows]
 
     # --- jobs and runs ---------------------------------------------------------------------------------
 
-    def job(self, id: JobId) -> JobRecord | None:
-        """A job, active or ended."""
+    def job(self, id: JobId) -> StoredJob | None:
+        """A job, active or ended; None if there is no such job."""
         row = self._one(
-            f"SELECT {r.ACTIVE} FROM jobs WHERE id = ?1"
-            f" UNION ALL SELECT {r.ENDED} FROM history WHERE id = ?1",
+            f"SELECT {s.ACTIVE} FROM jobs WHERE id = ?1"
+            f" UNION ALL SELECT {s.ENDED} FROM history WHERE id = ?1",
             id,
         )
-        return None if row is None else r.job_of(row)
+        return None if row is None else s.job_of(row)
 
-    def active(self) -> list[JobRecord]:
+    def active(self) -> list[StoredJob]:
         """The jobs that have not ended, in the order of submission."""
-        return [r.job_of(row) for row in self._all(f"SELECT {r.ACTIVE} FROM jobs ORDER BY place")]
+        return [s.job_of(row) for row in self._all(f"SELECT {s.ACTIVE} FROM jobs ORDER BY submitted_seq")]
 
-    def ended(self, limit: int = 100, cursor: int | None = None) -> tuple[list[JobRecord], int | None]:
-        """Ended jobs, the latest first, and the cursor of the next page (None: that was all)."""
+    def ended(self, limit: int = 100, cursor: int | None = None) -> tuple[list[StoredJob], int | None]:
+        """A page of ended jobs, the latest first, and the cursor of the next page (None after the last)."""
         where = "" if cursor is None else "WHERE ended_seq < ?2"
         values = (limit,) if cursor is None else (limit, cursor)
-        rows = self._all(f"SELECT {r.ENDED} FROM history {where} ORDER BY ended_seq DESC LIMIT ?1", *values)
-        page = [r.job_of(row) for row in rows]
+        rows = self._all(f"SELECT {s.ENDED} FROM history {where} ORDER BY ended_seq DESC LIMIT ?1", *values)
+        page = [s.job_of(row) for row in rows]
         return page, page[-1].ended_seq if len(page) == limit else None
 
     def latest_of_name(self, name: str, user: str | None = None) -> JobId | None:
-        """The job of this name, of this user or of anybody, that ended last."""
-        whose = "" if user is None else "AND user = ?2"
+        """The job with this name, of this user or of any user, that ended last."""
+        of_user = "" if user is None else "AND user = ?2"
         values = (name,) if user is None else (name, user)
         row = self._one(
-            f"SELECT id FROM history WHERE name = ?1 {whose} ORDER BY ended_seq DESC LIMIT 1", *values
+            f"SELECT id FROM history WHERE name = ?1 {of_user} ORDER BY ended_seq DESC LIMIT 1", *values
         )
         return None if row is None else JobId(row[0])
 
     def ended_counts(self) -> dict[str, int]:
-        """How many jobs ended in which phase."""
+        """The number of ended jobs by phase."""
         return dict(self._all("SELECT phase, count(*) FROM history GROUP BY phase"))
 
     def usage(self, by: str, since: float, short_s: float) -> list[Row]:
-        """Of the jobs that ended since: who, jobs, service, mean wait, short ones, ones submitted before."""
+        """Usage by user or tenant, of jobs that ended at `since` or later.
+
+        The columns: user or tenant, number of jobs, GPU-seconds of service, mean seconds until the first
+        start, number of jobs that ran for less than `short_s` seconds, number of jobs that repeat another.
+        """
         assert by in ("user", "tenant"), by
         return self._all(
             f"SELECT {by}, count(*), sum(service_gpu_s), avg(first_started_at - submitted_at),"
-            " sum(held_s < ?2),"
-            " count(*) - count(DISTINCT coalesce(json_extract(record, '$.fingerprint'), id))"
+            " sum(executed_s < ?2),"
+            " count(*) - count(DISTINCT coalesce(json_extract(ending, '$.fingerprint'), id))"
             f" FROM history WHERE ended_at >= ?1 GROUP BY {by}",
             since,
             short_s,
         )
 
-    def runs(self, job_id: JobId) -> list[RunRecord]:
-        """Every run of a job, the first first."""
-        rows = self._all(f"SELECT {r.RUN} FROM runs WHERE job = ? ORDER BY number", job_id)
-        return [r.run_of(row) for row in rows]
+    def runs(self, job_id: JobId) -> list[StoredRun]:
+        """Every run of a job, by number."""
+        rows = self._all(f"SELECT {s.RUN} FROM runs WHERE job = ? ORDER BY number", job_id)
+        return [s.run_of(row) for row in rows]
 
-    def run(self, id: RunId) -> RunRecord | None:
-        row = self._one(f"SELECT {r.RUN} FROM runs WHERE id = ?", id)
-        return None if row is None else r.run_of(row)
+    def run(self, id: RunId) -> StoredRun | None:
+        row = self._one(f"SELECT {s.RUN} FROM runs WHERE id = ?", id)
+        return None if row is None else s.run_of(row)
 
     def spans(self, job_ids: Iterable[JobId]) -> dict[JobId, list[RunSpan]]:
-        """The closed runs of many jobs at once, the first first."""
+        """The runs of many jobs that have exited, by number."""
         found: dict[JobId, list[RunSpan]] = {}
         rows = self._all(
-            "SELECT job, granted_at, started_at, revoked_at, exited_at, json_extract(exit, '$.told')"
+            f"SELECT job, {s.SPAN}"
             " FROM runs WHERE job IN (SELECT value FROM json_each(?)) AND exited_at IS NOT NULL"
             " ORDER BY job, number",
             json.dumps(list(job_ids)),
         )
         for row in rows:
-            found.setdefault(JobId(row[0]), []).append(r.span_of(row[1:]))
+            found.setdefault(JobId(row[0]), []).append(s.span_of(row[1:]))
         return found
 
-    def open_runs(self) -> list[RunRecord]:
-        """The runs whose exit is not known, in the order of grant."""
-        rows = self._all(f"SELECT {r.RUN} FROM runs WHERE exited_at IS NULL ORDER BY id")
-        return [r.run_of(row) for row in rows]
+    def open_runs(self) -> list[StoredRun]:
+        """The runs that have not exited, in the order of their grants."""
+        rows = self._all(f"SELECT {s.RUN} FROM runs WHERE exited_at IS NULL ORDER BY id")
+        return [s.run_of(row) for row in rows]
 
     def submission(self, id: JobId) -> Any:
-        """What the manager stored as the user's submission; None if there is none (any more)."""
+        """The job specification as the manager stored it; None if there is none or it was compacted."""
         return self._json("SELECT body FROM submissions WHERE job = ?", id)
 
-    def note(self, id: JobId) -> Any:
-        """What the manager noted about the job; None if nothing."""
-        return self._json("SELECT body FROM notes WHERE job = ?", id)
+    def managed_job(self, id: JobId) -> Any:
+        """What `Batch.managed` stored of the job last; None if there is nothing or it was compacted."""
+        return self._json("SELECT body FROM managed WHERE job = ?", id)
 
-    def notes(self) -> dict[JobId, Any]:
-        """The notes about all active jobs."""
-        rows = self._all("SELECT notes.job, body FROM notes JOIN jobs ON jobs.id = notes.job")
+    def managed_jobs(self) -> dict[JobId, Any]:
+        """What `Batch.managed` stored of all active jobs."""
+        rows = self._all("SELECT managed.job, body FROM managed JOIN jobs ON jobs.id = managed.job")
         return {JobId(id): json.loads(body) for id, body in rows}
 
     # --- keys, tokens, settings ------------------------------------------------------------------------
@@ -163,17 +167,17 @@ class Reader:
         row = self._one("SELECT jobs, digest FROM submission_keys WHERE key = ?", key)
         return None if row is None else SubmissionKey([JobId(id) for id in json.loads(row[0])], row[1])
 
-    def token(self, token: str) -> TokenRecord | None:
-        """Whose token this is."""
+    def token(self, token: str) -> StoredToken | None:
+        """The name, user and role of a token; None if it is not valid."""
         row = self._one("SELECT name, user, role, created_at FROM tokens WHERE hash = ?", hashed(token))
-        return None if row is None else TokenRecord(*row)
+        return None if row is None else StoredToken(*row)
 
-    def tokens(self) -> list[TokenRecord]:
+    def tokens(self) -> list[StoredToken]:
         rows = self._all("SELECT name, user, role, created_at FROM tokens ORDER BY name")
-        return [TokenRecord(*row) for row in rows]
+        return [StoredToken(*row) for row in rows]
 
     def setting(self, key: str, default: T) -> T:
-        """What was set, of the type of the default."""
+        """The value of a setting, or `default` if it is not set. It must have the type of the default."""
         row = self._one("SELECT value FROM settings WHERE key = ?", key)
         if row is None:
             return default
@@ -183,7 +187,7 @@ class Reader:
         if default is not None and type(value) is not type(default):
             kind = type(default).__name__
             raise StoreError(
-                f"{self.path}: the setting {key!r} is {value!r}, which is no {kind}; set it anew"
+                f"{self.path}: the setting {key!r} is {value!r}, which is not of type {kind}; set it again"
             )
         return value  # type: ignore[no-any-return]
 
@@ -200,7 +204,7 @@ class Reader:
         return None if row is None else chosen_of(row)
 
     def rows(self) -> Rows:
-        """The whole State as of the last commit."""
+        """The rows of the whole State as of the last commit."""
         with self._reading, explaining(self.path, "read the journal"):
             self._read.execute("BEGIN")
             try:
@@ -209,12 +213,12 @@ class Reader:
                 self._read.execute("ROLLBACK")
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file; empty if nothing. Reads all of it."""
+        """What is wrong with the file according to SQLite; empty if nothing. Reads the whole file."""
         found = [row[0] for row in self._all("PRAGMA quick_check")]
         return [] if found == ["ok"] else found
 
-    def pages(self, since: int, size: int = 2000) -> Iterator[StoredFact]:
-        """All facts after number `since`, read a page at a time."""
+    def all_facts(self, since: int, size: int = 2000) -> Iterator[StoredFact]:
+        """All facts after number `since`, read in pages of `size`."""
         while page := self.facts(since, size):
             yield from page
             since = page[-1].seq
@@ -225,7 +229,7 @@ class Reader:
 
 
 class Submissions(Mapping[JobId, Any]):
-    """The submissions of active jobs, each read when it is asked for: environments are large."""
+    """The submissions of active jobs, each read on access, because environments are large."""
 
     def __init__(self, reader: Reader):
         self._reader = reader
@@ -237,7 +241,7 @@ class Submissions(Mapping[JobId, Any]):
         return found
 
     def __iter__(self) -> Iterator[JobId]:
-        sql = "SELECT id FROM jobs JOIN submissions ON submissions.job = jobs.id ORDER BY place"
+        sql = "SELECT id FROM jobs JOIN submissions ON submissions.job = jobs.id ORDER BY submitted_seq"
         return iter([JobId(id) for (id,) in self._reader._all(sql)])
 
     def __len__(self) -> int:
@@ -247,7 +251,7 @@ class Submissions(Mapping[JobId, Any]):
 
 
 def hashed(token: str) -> str:
-    """Tokens are long and random, so a plain hash will do."""
+    """The hash under which a token is stored. Tokens are long and random, so it needs no salt."""
     return sha256(token.encode()).hexdigest()
 
 
@@ -266,13 +270,13 @@ def read_rows(connection: sqlite3.Connection, path: Path) -> Rows:
     policy = rows("SELECT name, options, placer, placer_options, memory FROM policy")
     if not meta or not policy:
         raise StoreError(
-            f"{path}: nothing was ever stored here: this journal has no State to load; begin one"
+            f"{path}: nothing has been stored here yet, so there is no State to load; call begin() first"
         )
     return Rows(
         meta[0][0],
         meta[0][1],
         rows(f"SELECT {NODE_COLUMNS} FROM nodes ORDER BY position"),
-        rows(f"SELECT {JOB_COLUMNS} FROM jobs ORDER BY place"),
+        rows(f"SELECT {JOB_COLUMNS} FROM jobs ORDER BY submitted_seq"),
         rows(f"SELECT {RUN_COLUMNS} FROM runs WHERE exited_at IS NULL ORDER BY id"),
         policy[0],
     )

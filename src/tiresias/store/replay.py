@@ -1,8 +1,8 @@
-"""The journal as a story that can be told again: a State to start from, and every step since.
+"""Replay of a journal: from a stored State through every step since, to check the stored decisions.
 
-What came from outside, handed to a Controller from the same State, must give the recorded decisions. A
-manager that was started anew, or got another policy, worked out every rank from its State alone, and so
-must the replay there.
+A Controller that starts from the same State and handles the same facts from outside must decide what was
+stored. After a restart, or a change of the policy, a manager computes every rank from its State alone; so the
+replay makes a new Controller at the same steps.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
 from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, chosen_of
-from tiresias.store.records import StoredFact
 from tiresias.store.rows import Row, from_json, rebuild
+from tiresias.store.stored import StoredFact
 
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One call of the Controller. `is_fresh`: just before it the manager was started anew (`is_restart`), or
-    its policy or placer changed, to `change` (with what the new one knew), or both.
+    """One call of the Controller: the facts from outside and the decisions that were stored.
+
+    `is_fresh` means that the Controller was made just before it: because of a restart (`is_restart`), because
+    the policy or the placer changed (`change` is the new row of the table `policy`), or both.
     """
 
     number: int
-    seq: int  # of its first fact
+    seq: int  # the number of its first fact
     is_fresh: bool = False
     is_restart: bool = False
     change: Row | None = None
@@ -42,7 +44,7 @@ class RecordedStep:
 
 @dataclass(slots=True)
 class Replay:
-    """`state` is that after fact number `since`; `steps` reads the rest as it is asked for, once."""
+    """`state` is the State after fact number `since`; `steps` reads the following steps, once."""
 
     state: State
     policy: Policy
@@ -53,10 +55,10 @@ class Replay:
 
 
 def replay(reader: Reader) -> Replay:
-    """From the oldest State that is kept to the last fact."""
+    """Prepare a replay from the oldest base to the last fact."""
     bases = [(seq, from_json(body)) for seq, body in reader._all("SELECT seq, body FROM bases ORDER BY seq")]
     if not bases:
-        raise StoreError(f"{reader.path}: nothing was ever stored here, so there is nothing to replay")
+        raise StoreError(f"{reader.path}: nothing has been stored here yet, so there is nothing to replay")
     profiles = profiles_in(reader)
     since, rows = bases[0]
     policy, _, memory = _made(rows.chosen, profiles)
@@ -65,15 +67,15 @@ def replay(reader: Reader) -> Replay:
     for (_, before), (seq, after) in pairwise(bases):
         if before.chosen[:4] != after.chosen[:4]:
             changes[seq] = after.chosen
-    steps = _steps(reader.pages(since), restarts, changes)
+    steps = _steps(reader.all_facts(since), restarts, changes)
     return Replay(rebuild(rows, memory), policy, chosen_of(rows.chosen), since, steps, profiles)
 
 
 def _made(chosen: Row, profiles: Profiles) -> tuple[Policy, Placer, object]:
-    """Policy, placer and memory from a row of the table of policies."""
-    what = chosen_of(chosen)
-    policy: Policy = policies.make(what.policy, what.options)
-    placer: Placer = placers.make(what.placer, what.placer_options, profiles=profiles)
+    """The policy, the placer and the memory from a row of the table `policy`."""
+    names = chosen_of(chosen)
+    policy: Policy = policies.make(names.policy, names.options)
+    placer: Placer = placers.make(names.placer, names.placer_options, profiles=profiles)
     return policy, placer, policy.restore(json.loads(chosen[4]))
 
 
@@ -93,22 +95,22 @@ def _steps(
 
 @dataclass(slots=True)
 class Difference:
-    """A step in which a Controller decided otherwise than was recorded."""
+    """A step in which a Controller decided otherwise than was stored."""
 
     step: RecordedStep
     decisions: list[Fact]
 
 
-def redecide(story: Replay) -> Difference | None:
-    """Hand everything from outside to a Controller again; the first step that comes out otherwise, if any."""
-    state, policy, chosen = story.state, story.policy, story.chosen
-    placer: Placer = placers.make(chosen.placer, chosen.placer_options, profiles=story.profiles)
+def redecide(journal: Replay) -> Difference | None:
+    """Let a Controller decide every step again; return the first step with other decisions, if any."""
+    state, policy, chosen = journal.state, journal.policy, journal.chosen
+    placer: Placer = placers.make(chosen.placer, chosen.placer_options, profiles=journal.profiles)
     controller = Controller(state, policy, placer)
-    for recorded in story.steps:
+    for recorded in journal.steps:
         if recorded.change is not None:
-            policy, placer, state.memory = _made(recorded.change, story.profiles)
+            policy, placer, state.memory = _made(recorded.change, journal.profiles)
         if recorded.is_restart:
-            state.refused_since.clear()  # the manager that was started anew did not know it any more
+            state.refused_since.clear()  # the restarted manager did not know this either
         if recorded.is_fresh:
             controller = Controller(state, policy, placer)
         step = Step()

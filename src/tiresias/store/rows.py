@@ -1,4 +1,4 @@
-"""A State as rows, and back. What follows from the job (gpus, priority …) is not stored."""
+"""A State as rows of the tables, and back. What follows from the job (gpus, priority …) is not stored."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ Row = tuple[Any, ...]
 
 JOB_COLUMNS = (
     "id, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since,"
-    " held_s, service_gpu_s, progress_s, held, deferred, deferred_until"
+    " executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until"
 )
 RUN_COLUMNS = "id, job, allocation, granted_at, started_at, progress_s, progress_at, speed"
 NODE_COLUMNS = "position, node, in_service, out_slots"
-JOB_DEFAULTS: Row = (0, "", None)  # of the last columns: rows kept whole by an earlier version lack them
+JOB_DEFAULTS: Row = (0, "", None)  # of the last columns, which rows in bases of earlier versions lack
 NODE_DEFAULTS: Row = ("[]",)
 
 
 @dataclass(slots=True)
 class Rows:
-    """All that a State is made of, in the order of submission, of grant, and of position."""
+    """The rows of a State: jobs in the order of submission, runs of grant, nodes of position."""
 
     at: float | None
     next_run_id: int
     nodes: list[Row]
     jobs: list[Row]
     runs: list[Row]
-    chosen: Row  # policy, its options, placer, its options, memory
-    """The memory as Policy.save gave it, in JSON, like both options."""
+    chosen: Row  # policy, its options, placer, its options, memory (as Policy.save returns it); in JSON
     refused: dict[int, float] = field(default_factory=dict)
-    """Since when the placer has refused which jobs. Only in a State kept whole: a manager that is started
-    anew does not know it, and whoever replays must.
+    """By job, since when the placer refuses it. Only bases contain it: a replay needs it, but a manager does
+    not know it after a restart.
     """
 
 
@@ -52,22 +51,22 @@ def job_row(job: JobState) -> Row:
         instant(job.first_started_at),
         instant(job.last_preempted_at),
         job.waiting_since,
-        job.held_s,
+        job.executed_s,
         job.service_gpu_s,
         job.progress_s,
-        int(job.held),
+        int(job.on_hold),
         job.deferred,
         instant(job.deferred_until),
     )
 
 
 def instant(at: float) -> float | None:
-    """NULL where the core has an infinity: not yet, or never."""
+    """The instant, or None (NULL) for an infinity, which the core uses for "not yet" and "never"."""
     return None if at in (INFINITY, -INFINITY) else at
 
 
 def rebuild(rows: Rows, memory: Any) -> State:
-    """The State that these rows were made of."""
+    """The State from which these rows were made."""
     nodes = [(codec.NODE.decode(json.loads(node)), is_in, out) for _, node, is_in, out in rows.nodes]
     state = State(Cluster([node for node, _, _ in nodes]), memory)
     for row in rows.jobs:
@@ -76,11 +75,11 @@ def rebuild(rows: Rows, memory: Any) -> State:
     for row in rows.runs:
         run = _run(row, state)
         state.hold(state.jobs[run.job_id], run)
-    for node, is_in, out in nodes:  # only now: a run may hold slots that were withdrawn since
+    for node, is_in, out in nodes:  # after the runs, which may hold slots that were withdrawn since
         if not is_in:
-            state.books_of(node.name).withdraw(node.name)
+            state.ledger_of(node.name).withdraw(node.name)
         for index in json.loads(out):
-            state.books_of(node.name).withdraw_slot(node.name, index)
+            state.ledger_of(node.name).withdraw_slot(node.name, index)
     state.refused_since = {JobId(id): since for id, since in rows.refused.items()}
     state.at = -INFINITY if rows.at is None else rows.at
     state.next_run_id = rows.next_run_id
@@ -90,15 +89,15 @@ def rebuild(rows: Rows, memory: Any) -> State:
 def _job(row: Row) -> JobState:
     job = JobState(codec.decode_job(row[1]))
     if job.id != row[0]:
-        raise StoreError(f"the row of job {row[0]} holds job {job.id}: the journal is damaged")
+        raise StoreError(f"the row of job {row[0]} contains job {job.id}: the journal is damaged")
     job.phase = Phase(row[2])
     job.cancelled = bool(row[3])
     job.runs = row[4]
     job.preemptions = row[5]
     job.first_started_at = INFINITY if row[6] is None else row[6]
     job.last_preempted_at = -INFINITY if row[7] is None else row[7]
-    job.waiting_since, job.held_s, job.service_gpu_s, job.progress_s = row[8:12]
-    job.held = bool(row[12]) or job.phase is Phase.HELD
+    job.waiting_since, job.executed_s, job.service_gpu_s, job.progress_s = row[8:12]
+    job.on_hold = bool(row[12]) or job.phase is Phase.HELD
     job.deferred = row[13]
     job.deferred_until = INFINITY if row[14] is None else row[14]
     return job
@@ -115,12 +114,13 @@ def _run(row: Row, state: State) -> Run:
 
 
 def to_json(rows: Rows) -> str:
-    """All rows as one text."""
+    """All rows as the JSON text of a base."""
     refused = list(rows.refused.items())
     return json.dumps([rows.at, rows.next_run_id, rows.nodes, rows.jobs, rows.runs, rows.chosen, refused])
 
 
 def from_json(text: str) -> Rows:
+    """The rows of a base, also of one that an earlier version wrote."""
     at, next_run_id, nodes, jobs, runs, chosen, *later = json.loads(text)
     jobs, nodes = _filled(jobs, JOB_COLUMNS, JOB_DEFAULTS), _filled(nodes, NODE_COLUMNS, NODE_DEFAULTS)
     refused = dict(later[0]) if later else {}
@@ -128,11 +128,11 @@ def from_json(text: str) -> Rows:
 
 
 def refused_in(state: State) -> dict[int, float]:
-    """Since when the placer has refused which jobs though enough slots are free."""
+    """By job, since when the placer refuses it though enough slots are free."""
     return {int(id): since for id, since in state.refused_since.items()}
 
 
 def _filled(rows: Iterable[list[Any]], columns: str, defaults: Row) -> list[Row]:
-    """Rows with all columns; those that came after the row was written have their defaults."""
+    """Add the default values of columns that did not exist when the rows were written."""
     width = columns.count(",") + 1
     return [(*row, *defaults[len(defaults) - (width - len(row)) :]) for row in rows]

@@ -1,7 +1,7 @@
-"""The journal of one manager: facts and tables, written together by one writer, read by many.
+"""The journal of one manager: facts and tables, which one writer commits together and many may read.
 
-Persist, then act: a manager hands facts to its Controller, commits what came of it, and only then carries
-the commands out. Everything of a commit is durable when it returns, or nothing of it is stored.
+Persist, then act: a manager lets its Controller handle facts, commits the facts and the decisions, and only
+then carries out the commands. When a commit returns, all of it is durable; when it fails, nothing is stored.
 
     store = Store.open(home / "journal.db")
     controller.handle(facts, step)
@@ -24,7 +24,6 @@ from tiresias.core.model import JobId, RunId
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
 from tiresias.store import codec, tables
-from tiresias.store import statements as sql
 from tiresias.store.batch import Batch, Chosen
 from tiresias.store.changes import Changes, Counters, changes_of
 from tiresias.store.compaction import Compacted, compact
@@ -37,30 +36,30 @@ from tiresias.store.rows import instant, refused_in, to_json
 
 
 class Store(Reader):
-    """The one writer; everything a Reader can do, and more. Its methods may be called from any thread."""
+    """A Reader that may also write. Only one process can have it open; any thread may call its methods."""
 
     def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection):
         super().__init__(path)
         self._lock = lock
         self._writing = RLock()
         self._write = connection
-        self._memory = ""  # as stored; unknown until loaded
+        self._memory = ""  # of the policy, as stored; not known before `begin` or `load`
         self._is_new = True
         self._counters = Counters()
         self._open_runs: dict[RunId, JobId] = {}
         self._ended_counts: dict[str, int] = {}
         try:
-            self._remember()
+            self._read_counters()
         except BaseException:
             super().close()
             raise
 
     @classmethod
     def open(cls, path: Path, *, home: Path | None = None, synchronous: str = "FULL") -> Self:
-        """The journal at `path`, made if there is none; refused while another process has it open.
+        """Open the journal at `path`, or create it; InUse if another process has it open.
 
-        `synchronous="NORMAL"` survives a crash of the manager, but not always one of the machine; "OFF" never
-        waits for the disk at all, and is for simulations.
+        With `synchronous="NORMAL"` commits survive a crash of the manager, but the last ones may be lost in a
+        loss of power. "OFF" never waits for the disk and is meant for simulations.
         """
         with explaining(path, "open the journal"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +75,7 @@ class Store(Reader):
             raise
 
     def close(self) -> None:
-        """Everything is on disk already; the lock is given back. May be called twice."""
+        """Close the file and release the lock; all commits are on disk already. May be called twice."""
         with self._writing:
             super().close()
             self._write.close()
@@ -84,24 +83,24 @@ class Store(Reader):
 
     @property
     def is_new(self) -> bool:
-        """Nothing was begun here yet."""
+        """Whether `begin` has not been called for this journal yet."""
         return self._is_new
 
     @property
     def next_job_id(self) -> JobId:
-        """One more than the highest id ever submitted."""
+        """One more than the highest id of any job that was submitted."""
         return JobId(self._counters.next_job_id)
 
     # --- writing ---------------------------------------------------------------------------------------
 
     def begin(self, controller: Controller, chosen: Chosen) -> None:
-        """Store the State that everything starts from; for a new journal, before the first commit."""
+        """Store the initial State of a new journal, before the first commit."""
         if not self._is_new:
-            raise StoreError(f"{self.path}: this journal has begun already; load it")
+            raise StoreError(f"{self.path}: this journal has begun already; use load()")
         state = controller.state
         if state.jobs:
             raise StoreError(f"{self.path}: a journal begins without jobs, and there are {len(state.jobs)}")
-        memory = saved(controller.policy, state.memory)
+        memory = dump_memory(controller.policy, state.memory)
         with self._writing, explaining(self.path, "begin the journal"), transaction(self._write):
             tables.write_nodes(self._write, state)
             tables.write_policy(self._write, chosen, memory)
@@ -111,16 +110,16 @@ class Store(Reader):
         self._is_new = False
 
     def commit(self, controller: Controller, batch: Batch) -> int:
-        """Make a batch durable, whole; the number of its last fact.
+        """Store a batch in one transaction and return the number of its last fact.
 
-        Called after the steps were handled and before their commands are carried out. The tables get what
-        the State says now, so all steps since the last commit must be in the batch.
+        Call it after the steps were handled and before their commands are carried out. The tables are written
+        from the present State, so the batch must contain all steps since the last commit.
         """
         if self._is_new:
-            raise StoreError(f"{self.path}: this journal has not begun; begin it before the first commit")
+            raise StoreError(f"{self.path}: this journal has not begun; call begin() before the first commit")
         if batch.chosen is not None and batch.steps:
             raise StoreError(
-                "a change of policy goes into a batch of its own, before anything is handled under it"
+                "a change of policy needs a batch without steps, before the new Controller handles anything"
             )
         state = controller.state
         with self._writing:
@@ -129,7 +128,7 @@ class Store(Reader):
             with explaining(self.path, "commit"), transaction(self._write):
                 tables.write(self._write, changes, state, batch)
                 if memory is not None:
-                    self._write.execute(sql.UPDATE_MEMORY, (memory,))
+                    self._write.execute(tables.UPDATE_MEMORY, (memory,))
                 if batch.chosen is not None:
                     self._write_base(refused_in(state))
             self._counters = changes.counters
@@ -143,35 +142,35 @@ class Store(Reader):
             return self._counters.last_seq
 
     def _new_memory(self, controller: Controller, batch: Batch, changes: Changes) -> str | None:
-        """The policy's memory if it may have changed and has."""
+        """The memory of the policy as text if it has changed, else None."""
         policy = controller.policy
         if batch.chosen is None and not changes.kinds & policy.learns:
             return None
-        memory = saved(policy, controller.state.memory)
+        memory = dump_memory(policy, controller.state.memory)
         return None if memory == self._memory else memory
 
     def _write_base(self, refused: Mapping[int, float]) -> None:
-        """Keep the State as it is now, whole, as a place to replay from; in the caller's transaction."""
+        """Store the whole present State, from which a replay can start, in the transaction of the caller."""
         rows = read_rows(self._write, self.path)
         rows.refused = dict(refused)
-        self._write.execute(sql.INSERT_BASE, (self._counters.last_seq, rows.at, to_json(rows)))
+        self._write.execute(tables.INSERT_BASE, (self._counters.last_seq, rows.at, to_json(rows)))
 
     # --- loading ---------------------------------------------------------------------------------------
 
     def load(self, policy: Policy | None = None) -> Loaded:
-        """The State of the last commit and all that a manager needs to go on from it.
+        """The State of the last commit and everything that a manager needs to continue from it.
 
-        `policy` is the one that wrote the journal (see `chosen`); by default it is made by its name.
+        `policy` must be the policy of the journal (see `chosen`); by default it is made by its name.
         """
         with self._writing:
             found = loaded(self, policy)
-            with explaining(self.path, "note the restart"), transaction(self._write):
-                self._write.execute(sql.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
-            self._memory = saved(found.policy, found.state.memory)
+            with explaining(self.path, "store the restart"), transaction(self._write):
+                self._write.execute(tables.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
+            self._memory = dump_memory(found.policy, found.state.memory)
             return found
 
-    def _remember(self) -> None:
-        """What the writer keeps at hand, from the tables."""
+    def _read_counters(self) -> None:
+        """Read from the tables what the writer keeps in memory."""
         meta = self._one("SELECT last_seq, last_step, next_job_id FROM meta")
         if meta is None:
             return
@@ -182,10 +181,10 @@ class Store(Reader):
         self._ended_counts = super().ended_counts()
 
     def ended_counts(self) -> dict[str, int]:
-        """The same as a Reader's, without reading: their number only grows."""
+        """The number of ended jobs by phase, from memory."""
         return dict(self._ended_counts)
 
-    # --- keeping house ---------------------------------------------------------------------------------
+    # --- compaction, settings, tokens ------------------------------------------------------------------
 
     def compact(
         self,
@@ -195,11 +194,11 @@ class Store(Reader):
         base_every_s: float = 0.0,
         state: State | None = None,
     ) -> Compacted:
-        """Take facts of jobs that ended before `before_at` out of the journal, at most `limit` of them.
+        """Delete facts of jobs that ended before `before_at` (epoch seconds), at most `limit` of them.
 
-        Their history rows and runs stay for ever. A whole State is kept first, to replay from, so facts
-        leave only up to a base that is old enough: a manager that compacts now and then makes these, one
-        every `base_every_s` seconds at most. `state` is that of the last commit, of a manager that runs.
+        Rows of `history` and `runs` stay for ever. Each call first stores a base, unless the latest one is
+        less than `base_every_s` seconds old. Facts are deleted only up to a base from before `before_at`, so
+        the first calls delete nothing. `state` is that of the last commit; a running manager must pass it.
         """
         with self._writing, explaining(self.path, "compact"):
             last_seq = self._counters.last_seq
@@ -208,16 +207,16 @@ class Store(Reader):
             return compact(self._write, last_seq, before_at, limit, base_every_s, write)
 
     def set_setting(self, key: str, value: Any) -> None:
-        """Keep a value under a name; None forgets it."""
+        """Store a value under a name; None deletes it."""
         with self._writing, explaining(self.path, "store a setting"), transaction(self._write):
             if value is None:
                 self._write.execute("DELETE FROM settings WHERE key = ?", (key,))
             else:
                 row = (key, codec.dump(value))
-                self._write.execute(sql.REPLACE_SETTING, row)
+                self._write.execute(tables.REPLACE_SETTING, row)
 
     def add_token(self, token: str, *, name: str, user: str, role: str, at: float) -> None:
-        """Let a token in; only its hash is stored. The name is how it is listed and revoked."""
+        """Add an access token, of which only the hash is stored. It is listed and revoked by its name."""
         if any(known.name == name for known in self.tokens()):
             raise StoreError(f"{self.path}: there is a token named {name!r} already; revoke it first")
         with self._writing, explaining(self.path, "store a token"), transaction(self._write):
@@ -227,11 +226,11 @@ class Store(Reader):
             )
 
     def revoke_token(self, name: str) -> bool:
-        """Whether there was a token of this name."""
+        """Delete the token with this name; False if there is none."""
         with self._writing, explaining(self.path, "revoke a token"), transaction(self._write):
             return self._write.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
 
 
-def saved(policy: Policy, memory: Any) -> str:
-    """A policy's memory as text; it is read by nobody but us, so infinities may be in it."""
+def dump_memory(policy: Policy, memory: Any) -> str:
+    """The memory of a policy as text. Only Python reads it, so it may contain infinities."""
     return json.dumps(policy.save(memory), separators=(",", ":"))

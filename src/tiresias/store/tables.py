@@ -1,4 +1,4 @@
-"""Writing what a batch changes, inside the caller's transaction."""
+"""The SQL of a commit, and the functions that write a batch inside the transaction of the caller."""
 
 from __future__ import annotations
 
@@ -6,90 +6,127 @@ from sqlite3 import Connection
 
 from tiresias.core.model import RunId
 from tiresias.core.state import State
-from tiresias.store import statements as sql
 from tiresias.store.batch import Batch, Chosen
 from tiresias.store.changes import Changes, Counters
 from tiresias.store.codec import NODE, dump
 from tiresias.store.errors import StoreError
-from tiresias.store.rows import instant
+from tiresias.store.rows import JOB_COLUMNS, instant
+
+INSERT_FACT = "INSERT INTO facts (seq, step, decided, at, kind, version, job, body) VALUES (?,?,?,?,?,?,?,?)"
+
+_UPDATED = [name.strip() for name in JOB_COLUMNS.split(",")][1:]
+UPSERT_JOB = (
+    f"INSERT INTO jobs (submitted_seq, {JOB_COLUMNS}) VALUES (?{',?' * (len(_UPDATED) + 1)})"
+    f" ON CONFLICT (id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _UPDATED)}"
+)
+DELETE_JOB = "DELETE FROM jobs WHERE id = ?"
+INSERT_HISTORY = f"INSERT INTO history VALUES ({','.join('?' * 17)})"
+SEEN_BEFORE = "SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM history WHERE id = ?1"
+
+INSERT_RUN = (
+    "INSERT INTO runs (id, job, number, allocation, granted_at, progress_at, progress_s, speed)"
+    " VALUES (?,?,?,?,?,?,0.0,0.0)"
+)
+UPDATE_RUN = "UPDATE runs SET started_at = ?, progress_s = ?, progress_at = ?, speed = ? WHERE id = ?"
+REVOKE_RUN = "UPDATE runs SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?"
+START_RUN = "UPDATE runs SET started_at = ? WHERE id = ?"
+EXIT_RUN = (
+    "UPDATE runs SET exited_at = ?, cause = ?, progress_s = ?, progress_at = ?, speed = 0.0, exit = ?"
+    " WHERE id = ?"
+)
+
+REPLACE_NODE = "INSERT OR REPLACE INTO nodes (position, name, node, in_service, out_slots) VALUES (?,?,?,?,?)"
+REPLACE_META = (
+    "INSERT OR REPLACE INTO meta (one, at, last_seq, last_step, next_run_id, next_job_id)"
+    " VALUES (1,?,?,?,?,?)"
+)
+INSERT_POLICY = "INSERT INTO policy (one, name, options, placer, placer_options, memory) VALUES (1,?,?,?,?,?)"
+UPDATE_POLICY = "UPDATE policy SET name = ?, options = ?, placer = ?, placer_options = ?"
+FIND_KEY = "SELECT jobs FROM submission_keys WHERE key = ?"
+UPDATE_MEMORY = "UPDATE policy SET memory = ?"
+REPLACE_SUBMISSION = "INSERT OR REPLACE INTO submissions (job, body) VALUES (?,?)"
+REPLACE_MANAGED = "INSERT OR REPLACE INTO managed (job, body) VALUES (?,?)"
+INSERT_KEY = "INSERT INTO submission_keys (key, jobs, digest, at) VALUES (?,?,?,?)"
+INSERT_BASE = "INSERT OR REPLACE INTO bases (seq, at, body) VALUES (?,?,?)"
+INSERT_RESTART = "INSERT INTO restarts (seq, at) VALUES (?,?)"
+REPLACE_SETTING = "INSERT OR REPLACE INTO settings (key, value) VALUES (?,?)"
 
 
 def write(connection: Connection, changes: Changes, state: State, batch: Batch) -> None:
-    """Everything but the policy's memory."""
-    connection.executemany(sql.INSERT_FACT, changes.facts)
+    """Write everything but the memory of the policy."""
+    connection.executemany(INSERT_FACT, changes.facts)
     _write_jobs(connection, changes, state, batch)
     _write_runs(connection, changes, state, batch)
     _write_extras(connection, batch, state)
     if changes.are_nodes_changed:
         write_nodes(connection, state)
     if batch.chosen is not None:
-        connection.execute(sql.UPDATE_POLICY, _chosen(batch.chosen))
+        connection.execute(UPDATE_POLICY, _chosen(batch.chosen))
     write_meta(connection, state, changes.counters)
 
 
 def _write_jobs(connection: Connection, changes: Changes, state: State, batch: Batch) -> None:
     for id in changes.submitted:
-        if connection.execute(sql.SEEN_BEFORE, (id,)).fetchone() is not None:
-            raise StoreError(f"there was a job {id} before; ids are never used again")
-    connection.executemany(sql.UPSERT_JOB, changes.job_rows(state))
+        if connection.execute(SEEN_BEFORE, (id,)).fetchone() is not None:
+            raise StoreError(f"there was a job {id} before; an id is never used again")
+    connection.executemany(UPSERT_JOB, changes.job_rows(state))
     if batch.ended:
-        connection.executemany(sql.INSERT_HISTORY, changes.history_rows(batch))
-        connection.executemany(sql.DELETE_JOB, [(id,) for id in batch.ended])
+        connection.executemany(INSERT_HISTORY, changes.history_rows(batch))
+        connection.executemany(DELETE_JOB, [(id,) for id in batch.ended])
 
 
 def _write_runs(connection: Connection, changes: Changes, state: State, batch: Batch) -> None:
-    strange: set[RunId] = batch.exits.keys() - changes.exited.keys()
-    if strange:
-        raise StoreError(f"exit records without a RunExited in this batch: runs {sorted(strange)}")
+    unknown: set[RunId] = batch.exits.keys() - changes.exited.keys()
+    if unknown:
+        raise StoreError(f"exit records without a RunExited in this batch: runs {sorted(unknown)}")
     if changes.granted:
-        connection.executemany(sql.INSERT_RUN, changes.granted_rows(state, batch.ended))
-    if changes.moved:
-        connection.executemany(sql.MOVE_RUN, changes.moved_rows(state))
+        connection.executemany(INSERT_RUN, changes.granted_rows(state, batch.ended))
+    if changes.changed:
+        connection.executemany(UPDATE_RUN, changes.open_run_rows(state))
     if changes.revoked:
-        connection.executemany(sql.REVOKE_RUN, [(at, id) for id, at in changes.revoked.items()])
+        connection.executemany(REVOKE_RUN, [(at, id) for id, at in changes.revoked.items()])
     if changes.exited:
         short = [(at, id) for id, at in changes.started.items() if id in changes.exited]
-        connection.executemany(sql.START_RUN, short)
-        connection.executemany(sql.EXIT_RUN, changes.exited_rows(batch.exits))
+        connection.executemany(START_RUN, short)
+        connection.executemany(EXIT_RUN, changes.exited_rows(batch.exits))
 
 
 def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
     if batch.submissions:
         bodies = [(id, dump(body)) for id, body in batch.submissions.items()]
-        connection.executemany(sql.REPLACE_SUBMISSION, bodies)
-    if batch.notes:
-        connection.executemany(sql.REPLACE_NOTE, [(id, dump(body)) for id, body in batch.notes.items()])
+        connection.executemany(REPLACE_SUBMISSION, bodies)
+    if batch.managed:
+        bodies = [(id, dump(body)) for id, body in batch.managed.items()]
+        connection.executemany(REPLACE_MANAGED, bodies)
     if batch.settings:
         rows = [(key, dump(value)) for key, value in batch.settings.items()]
-        connection.executemany(sql.REPLACE_SETTING, rows)
+        connection.executemany(REPLACE_SETTING, rows)
     for key, what in batch.keys.items():
-        known = connection.execute(sql.FIND_KEY, (key,)).fetchone()
+        known = connection.execute(FIND_KEY, (key,)).fetchone()
         if known is not None:
             raise StoreError(f"the idempotency key {key!r} already stands for jobs {known[0]}")
-        connection.execute(
-            sql.INSERT_KEY, (key, dump(list(what.jobs)), what.digest, instant(state.at) or 0.0)
-        )
+        connection.execute(INSERT_KEY, (key, dump(list(what.jobs)), what.digest, instant(state.at) or 0.0))
 
 
 def write_nodes(connection: Connection, state: State) -> None:
     rows = []
     for position, node in enumerate(state.ledger.nodes):
-        books = state.books_of(node.name)
+        books = state.ledger_of(node.name)
         out = books.out_slots[position]
-        gone = [index for index in range(out.bit_length()) if out >> index & 1]
+        withdrawn = [index for index in range(out.bit_length()) if out >> index & 1]
         is_in = int(books.in_service[position])
-        rows.append((position, node.name, dump(NODE.encode(node)), is_in, dump(gone)))
-    connection.executemany(sql.REPLACE_NODE, rows)
+        rows.append((position, node.name, dump(NODE.encode(node)), is_in, dump(withdrawn)))
+    connection.executemany(REPLACE_NODE, rows)
 
 
 def write_policy(connection: Connection, chosen: Chosen, memory: str) -> None:
-    connection.execute(sql.INSERT_POLICY, (*_chosen(chosen), memory))
+    connection.execute(INSERT_POLICY, (*_chosen(chosen), memory))
 
 
 def write_meta(connection: Connection, state: State, counters: Counters) -> None:
     last_seq, last_step, next_job_id = counters.last_seq, counters.last_step, counters.next_job_id
     row = (instant(state.at), last_seq, last_step, state.next_run_id, next_job_id)
-    connection.execute(sql.REPLACE_META, row)
+    connection.execute(REPLACE_META, row)
 
 
 def _chosen(chosen: Chosen) -> tuple[str, str, str, str]:

@@ -201,7 +201,7 @@ class PlacerContract:
         """A gang of a model that suffers when spread, or does not."""
         model = rng.choice(("vgg16", "resnet50", ""))
         job = JobState(Job(JobId(rng.randrange(99)), Demand(gpus, **demand), 0.0, model=model))
-        job.held_s = rng.choice((0.0, 5000.0))
+        job.executed_s = rng.choice((0.0, 5000.0))
         return job
 
     def since(self, rng: Random) -> float:
@@ -289,7 +289,7 @@ class PlacerContract:
         rng = Random(6)
         for _ in range(300):
             ledger = self.ledger(rng)
-            for run_id in list(ledger.held):
+            for run_id in list(ledger.allocations):
                 ledger.release(run_id)
             if not ledger.free:
                 continue
@@ -303,7 +303,7 @@ class PlacerContract:
             rows = random_trace(Random(seed), 60, sizes=sizes, longest_s=900, whole=seed % 2 == 0)
             models = [("vgg16", "resnet50", "")[nth % 3] for nth in range(60)]
             story = story_of(a_trace(rows, model=models), "2*2x4", policy, placer=self.make())
-            check_story(story, replans_without_events=self.make().moves > 0)
+            check_story(story, replans_without_events=self.make().migrations > 0)
 
     def test_the_plan_is_exact_whatever_happens(self) -> None:
         """No job waits that could start, and a new Controller for the same State decides the same."""

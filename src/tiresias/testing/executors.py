@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tiresias.core.model import JobId, RunId
-from tiresias.executors.base import Executor, Report, RunGone, RunSpec, RunUp, Slot
+from tiresias.executors.base import Executor, RunGone, RunSpec, RunUp, RunUpdate, Slot
 
 T = TypeVar("T")
 WITHIN_S = 20.0  # far more than anything takes: a busy machine must not fail a test
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, executor: Executor, top: Path):
         self.executor = executor
         self.top = top
-        self.heard: list[Report] = []
+        self.heard: list[RunUpdate] = []
         self.specs: dict[RunId, RunSpec] = {}
 
     def spec(self, *command: str, run: int = 1, **changes: Any) -> RunSpec:
@@ -245,7 +245,7 @@ class ExecutorContract(ABC):
         assert gone.stopped
         assert not gone.killed
         assert gone.first_failed is None
-        assert [(each.signal, each.told) for each in gone.exits] == [(15, True)] * 3
+        assert [(each.signal, each.was_signalled) for each in gone.exits] == [(15, True)] * 3
 
     def test_a_worker_may_save_and_choose_its_exit_code(self, bench: Bench) -> None:
         top = bench.top
@@ -255,7 +255,7 @@ class ExecutorContract(ABC):
         until((top / "on").exists)
         bench.executor.stop(R1)
         gone = bench.gone()
-        assert (gone.exits[0].code, gone.exits[0].told, gone.stopped) == (75, True, True)
+        assert (gone.exits[0].code, gone.exits[0].was_signalled, gone.stopped) == (75, True, True)
         assert (top / "saved").exists()
 
     def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(self, bench: Bench) -> None:
@@ -315,7 +315,7 @@ class ExecutorContract(ABC):
         bench.shell(script, workers=3)
         gone = bench.gone()
         assert (gone.first_failed, gone.status, gone.stopped, gone.tail) == (1, 3, False, "I broke")
-        assert [each.told for each in gone.exits] == [True, False, True]
+        assert [each.was_signalled for each in gone.exits] == [True, False, True]
 
     def test_a_worker_that_is_done_does_not_stop_the_others(self, bench: Bench) -> None:
         script = (
@@ -324,7 +324,7 @@ class ExecutorContract(ABC):
         bench.shell(script, workers=2)
         bench.up()
         (bench.top / "go").touch()
-        assert [(each.code, each.told) for each in bench.gone().exits] == [(0, False)] * 2
+        assert [(each.code, each.was_signalled) for each in bench.gone().exits] == [(0, False)] * 2
 
     def test_each_worker_has_its_own_session(self, bench: Bench) -> None:
         bench.start(*PYTHON, "import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))", workers=2)

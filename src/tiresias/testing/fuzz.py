@@ -173,7 +173,7 @@ class RandomDriver:
         return None if job is None or self.rng.random() < 0.5 else f.JobHeld(self.at, job.id)
 
     def _release(self, touched: set[JobId]) -> f.Fact | None:
-        job = self._pick(touched, lambda job: job.held)
+        job = self._pick(touched, lambda job: job.on_hold)
         return None if job is None else f.JobReleased(self.at, job.id)
 
     def _requeue(self, touched: set[JobId]) -> f.Fact | None:
@@ -220,7 +220,7 @@ class RandomDriver:
 
     def _restore_slot(self, touched: set[JobId]) -> f.Fact | None:
         node = self.rng.choice(self.state.ledger.nodes)
-        ledger = self.state.books_of(node.name)
+        ledger = self.state.ledger_of(node.name)
         mask = ledger.out_slots[ledger.position(node.name)]
         out = [i for i in range(mask.bit_length()) if mask >> i & 1]
         return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None

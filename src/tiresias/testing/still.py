@@ -17,7 +17,7 @@ from pathlib import Path
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core.model import RunId
-from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp, WorkerExit
+from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate, WorkerExit
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
 from tiresias.store import Chosen, Store
@@ -30,19 +30,19 @@ class NoProcesses:
     """
 
     def __init__(self) -> None:
-        self._reports: list[Report] = []
+        self._reports: list[RunUpdate] = []
         self._descriptor = os.eventfd(0)
 
     def start(self, spec: RunSpec) -> None:
         self._reports.append(RunUp(spec.run_id))
 
     def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
-        self._reports.append(RunGone(run_id, (WorkerExit(code=75, told=True),), stopped=True))
+        self._reports.append(RunGone(run_id, (WorkerExit(code=75, was_signalled=True),), stopped=True))
 
     def finish(self, run_id: RunId) -> None:
         self._reports.append(RunGone(run_id, (WorkerExit(code=0),)))
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[RunUpdate]:
         reports, self._reports = self._reports, []
         return reports
 

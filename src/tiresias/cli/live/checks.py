@@ -1,4 +1,4 @@
-"""What can be seen to be wrong before a job waits for its GPUs: directories, programs, scripts."""
+"""Errors that can be found before a job waits for its GPUs: in directories, programs, scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tiresias.cli.errors import Stop
 
-OVERRIDE = "If it will be there when the job starts, use --force."
+OVERRIDE = "If it will exist when the job starts, use --force."
 
 
 def check_directory(path: Path, option: str) -> None:
@@ -22,7 +22,7 @@ def check_directory(path: Path, option: str) -> None:
 
 
 def check_command(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
-    """The program is there, and so is the script that it is to run."""
+    """Refuse a program or a Python script that does not exist."""
     program = command[0]
     if "/" in program:
         _check_file(cwd / program, program)
@@ -44,11 +44,11 @@ def _check_file(path: Path, program: str) -> None:
         raise Stop(f"{program!r} is a directory, not a program")
     if not os.access(path, os.X_OK):
         how = f"python {program}" if path.suffix == ".py" else f"bash {program}"
-        raise Stop(f"{program!r} may not be executed; make it so with `chmod +x {program}`, or write: {how}")
+        raise Stop(f"{program!r} is not executable; change that with `chmod +x {program}`, or write: {how}")
 
 
 def _script_of(command: Sequence[str]) -> str | None:
-    """The script in `python [-u …] script.py …`, where that is plain to see."""
+    """The script in `python [-u …] script.py …`, if there is one."""
     if not re.fullmatch(r"python[\d.]*", Path(command[0]).name):
         return None
     words = iter(command[1:])
@@ -63,5 +63,5 @@ def _script_of(command: Sequence[str]) -> str | None:
 
 
 def names_outside(command: Sequence[str], tree: Path) -> list[str]:
-    """Words of a command that name files of the tree absolutely, and so not in its copy."""
+    """Words of a command that are absolute paths into the tree, and so not into its copy."""
     return [word for word in command if word.startswith(f"{tree}/") and Path(word).exists()]

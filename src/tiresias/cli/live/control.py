@@ -1,7 +1,7 @@
-"""`tir cancel`, `hold`, `release`, `requeue`, `set`: change what becomes of jobs.
+"""`tir cancel`, `hold`, `release`, `requeue`, `set`: control jobs.
 
-Rules: several jobs may be named; a refusal of one does not keep the others from being changed, and the exit
-code is that of the first refusal.
+Rules: several jobs may be named. If one is refused, the others are changed all the same, and the exit code is
+that of the first refusal.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import typer
 
 from tiresias.cli import errors
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import words
+from tiresias.cli.live import job_text
+from tiresias.cli.live.connection import Reference, References, connected, print_json, refused
+from tiresias.cli.live.job_options import value_of
 from tiresias.cli.live.jobs import ME
-from tiresias.cli.live.talking import Reference, References, print_json, refused, talking
-from tiresias.cli.live.times import duration_s
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
+from tiresias.spec.job import BY_KEY, OPTIONAL
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
+
+CHANGES = {key: option for key, option in BY_KEY.items() if option.can_change}  # what `tir set` may change
 
 
 def cancel(
@@ -29,44 +32,56 @@ def cancel(
         list[str] | None, typer.Argument(metavar="JOB…", help="Ids or names of jobs.", show_default=False)
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="USER", help="With --all: this user's (me: yours).")
+        str | None,
+        typer.Option(
+            "--user", "-u", metavar="USER", help="With --all: user whose jobs to cancel. Default: you."
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every active job of the user.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Cancel all active jobs of the user.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Cancel jobs; what runs gets its grace to save."""
-    with talking() as client:
+    """Cancel jobs.
+
+    Jobs that run have their grace time to save.
+    """
+    with connected() as client:
         named = list(refs or [])
         act: Callable[[str], dict[str, Any]] = client.cancel
         if everything:
             if named:
-                raise Stop("--all cancels all of a user's jobs; name jobs or give --all, not both")
+                raise Stop("--all cancels all jobs of a user; name jobs or give --all, not both")
             named, act = _all_of(client, user or ME), _cancel_unless_ended(client)
             if named and not yes:
                 typer.confirm(f"Cancel {count(len(named), 'job')}?", abort=True, err=True)
         elif user is not None:
-            raise Stop("--user goes with --all: tir cancel --all --user NAME")
+            raise Stop("--user needs --all: tir cancel --all --user NAME")
         elif not named:
-            raise Stop("name the jobs to cancel, by id or name; or all of yours: tir cancel --all")
+            raise Stop("name the jobs to cancel by id or name, or cancel all of yours: tir cancel --all")
         _each(client, named, act, output)
 
 
 def hold(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Keep jobs from running until they are released; what runs is stopped and keeps its work."""
-    with talking() as client:
+    """Put jobs on hold until they are released.
+
+    Jobs that run are stopped, with their grace time to save.
+    """
+    with connected() as client:
         _each(client, refs, lambda ref: client.hold(ref), output)
 
 
 def release(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Let held jobs run again."""
-    with talking() as client:
+    """Let jobs that are on hold run again."""
+    with connected() as client:
         _each(client, refs, lambda ref: client.release(ref), output)
 
 
 def requeue(refs: References, output: AsOutput = Output.TABLE) -> None:
-    """Stop running jobs and put them back in line; they resume."""
-    with talking() as client:
+    """Stop running jobs and put them back in the queue.
+
+    They have their grace time to save, and resume later.
+    """
+    with connected() as client:
         _each(client, refs, lambda ref: client.requeue(ref), output)
 
 
@@ -74,59 +89,36 @@ def set_job(
     ref: Reference,
     changes: Annotated[
         list[str],
-        typer.Argument(metavar="KEY=VALUE…", help="priority, name, tenant, time, retries or grace."),
+        typer.Argument(metavar="KEY=VALUE…", help=f"Keys: {', '.join(CHANGES)}."),
     ],
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Change a job: priority=low, time=12h, retries=5 …"""
+    """Change options of a job, for example priority=low or time=12h."""
     parsed = parse_changes(changes)
-    with talking() as client:
+    with connected() as client:
         _each(client, [ref], lambda each: client.change(each, **parsed), output)
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """`time=12h` and so on, as the API takes them."""
+    """`time=12h` and so on, as the API takes them; `none` lifts a limit."""
     changes: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if key not in CHANGES or not equals:
             raise Stop(f"{text!r} is not understood; write KEY=VALUE with one of {', '.join(CHANGES)}")
-        name, read = CHANGES[key]
-        changes[name] = read(value, f"{key}=")
+        option = CHANGES[key]
+        is_lifted = value == "none" and option.name in OPTIONAL
+        changes[option.name] = None if is_lifted else value_of(option, value, key)
     return changes
-
-
-def _time(text: str, what: str) -> float | None:
-    return None if text == "none" else duration_s(text, what)
-
-
-def _whole(text: str, what: str) -> int:
-    if not text.isdecimal():
-        raise Stop(f"{what}{text}: give a whole number, 0 or more")
-    return int(text)
-
-
-def _same(text: str, what: str) -> str:
-    return text
-
-
-CHANGES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "priority": ("priority", _same),
-    "name": ("name", _same),
-    "tenant": ("tenant", _same),
-    "time": ("time_limit_s", _time),
-    "retries": ("retries", _whole),
-    "grace": ("grace_s", duration_s),
-}
 
 
 def _all_of(client: Client, user: str) -> list[str]:
     whom = client.whoami()["user"] if user == ME else user
-    return [str(job["id"]) for job in client.jobs(user=whom) if job["phase"] in words.ACTIVE]
+    return [str(job["id"]) for job in client.jobs(user=whom) if job["phase"] in job_text.ACTIVE]
 
 
 def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
-    """Cancel a job; one that has ended since it was listed is told as it is, not refused."""
+    """Cancel a job; if it has ended since it was listed, return it as it is."""
     from tiresias.api.client import ApiError
 
     def act(ref: str) -> dict[str, Any]:
@@ -141,26 +133,24 @@ def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
     return act
 
 
-def _each(
-    client: Client, refs: Sequence[str], act: Callable[[str], dict[str, Any]], output: Output
-) -> None:
-    """Do it to every job, say what became of each, and end with the first refusal's code."""
+def _each(client: Client, refs: Sequence[str], act: Callable[[str], dict[str, Any]], output: Output) -> None:
+    """Do it to every job, print the new phase of each, and end with the code of the first refusal."""
     from tiresias.api.client import ApiError, Unreachable
 
     done: list[dict[str, Any]] = []
     refusals: list[Stop] = []
     for ref in refs:
         try:
-            told = act(ref)
+            job = act(ref)
         except Unreachable:
             raise
         except ApiError as error:
             refusals.append(refused(error))
             continue
-        done.append(told)
+        done.append(job)
         if output is not Output.JSON:
-            name = f" ({words.plain(told['name'])})" if told["name"] else ""
-            typer.echo(f"job {told['id']}{name}: {told['phase']}")
+            name = f" ({job_text.plain(job['name'])})" if job["name"] else ""
+            typer.echo(f"job {job['id']}{name}: {job['phase']}")
     if output is Output.JSON:
         print_json(done)
     if not refs:

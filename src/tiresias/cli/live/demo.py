@@ -1,7 +1,7 @@
-"""`tiresias demo`: a manager, a dozen real trainings, preempted and resumed before one's eyes.
+"""`tiresias demo`: a manager and a dozen real trainings, which are preempted and resumed.
 
-Everything happens in a directory of its own and is taken down at the end, also after Ctrl-C: no process and
-no file is left. The demo fails if a training did not come to exactly the losses of an uninterrupted one.
+Everything happens in a temporary directory and is removed at the end, also after Ctrl-C: no process and no
+file is left. The demo fails if the losses of a training are not exactly those of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import typer
 from tiresias.cli.console import show
 from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import demo_view, report, up_down
-from tiresias.cli.live.talking import talking
+from tiresias.cli.live.connection import connected
 from tiresias.cli.units import count
-from tiresias.executors.interrupts import as_ctrl_c, ended_in_order, not_now
+from tiresias.executors.interrupts import deferring_signals, exiting_on_signals, raise_keyboard_interrupt
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -32,8 +32,8 @@ GPUS = 4
 STEP_S = 0.1
 JOBS = ((2, 16.0), (4, 8.0), (1, 20.0), (1, 6.0), (2, 4.0), (1, 3.0),
         (1, 2.0), (4, 1.5), (2, 5.0), (1, 4.0), (1, 2.0), (2, 2.0))  # fmt: skip
-"""GPUs, and seconds of work."""
-FIRST_QUEUE_GPU_S = 14.0  # of service: who has had more makes way for those who have not
+"""Number of GPUs and seconds of work of each training."""
+FIRST_QUEUE_GPU_S = 14.0  # of service: jobs with more give way to jobs with less
 GRACE_S = 20.0
 PATIENCE_S = 600.0
 DOWN_S = 120.0
@@ -42,7 +42,7 @@ FEW_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 @dataclass(slots=True, frozen=True)
 class Training:
-    """One of the demo's jobs; its number is its seed."""
+    """One job of the demo; its number is its seed."""
 
     number: int
     gpus: int
@@ -67,19 +67,22 @@ class Training:
 
 def demo(
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Instead: 480 jobs on 60 GPUs in the simulator, five policies.")
+        bool, typer.Option("--simulate", help="Simulate 480 jobs on 60 GPUs under five policies instead.")
     ] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=len(JOBS), help="How many trainings.")
+        int, typer.Option("--jobs", metavar="N", min=1, max=len(JOBS), help="Number of trainings.")
     ] = len(JOBS),
     scale: Annotated[
-        float, typer.Option("--scale", metavar="X", min=0.01, max=100, help="How long they are; 1: a minute.")
+        float,
+        typer.Option(
+            "--scale", metavar="X", min=0.01, max=100, help="Length of the trainings; 1 is a minute in all."
+        ),
     ] = 1.0,
 ) -> None:
-    """See real trainings preempted and resumed, in a minute.
+    """Watch real trainings being preempted and resumed.
 
-    Starts a manager with four fake GPUs, submits a dozen trainings at once, shows what becomes of them, and
-    takes everything down again.
+    Takes a minute. Starts a manager with four fake GPUs, submits a dozen trainings at once, shows their
+    progress, and removes everything again.
     """
     if simulate:
         from tiresias.cli.demo import simulated
@@ -90,11 +93,11 @@ def demo(
         Training(number, gpus, max(1, round(seconds * scale / STEP_S)))
         for number, (gpus, seconds) in enumerate(JOBS[:jobs])
     ]
-    with _manager(FIRST_QUEUE_GPU_S * scale) as home, talking(home) as client:
+    with _manager(FIRST_QUEUE_GPU_S * scale) as home, connected(home) as client:
         ended = _train(client, trainings, home, PATIENCE_S * max(1.0, scale))
         show(checked(trainings, ended, _losses(client, ended)))
-        show("\nWhat would other policies have made of them? (tir report)\n")
-        report.tell(client)
+        show("\nThe same jobs under other policies (tir report):\n")
+        report.print_report(client)
         typer.echo()
 
 
@@ -104,14 +107,14 @@ def _train(
     work = sum(each.gpus * each.steps * STEP_S for each in trainings)
     show(
         f"{count(len(trainings), 'training')} at once, {work:.0f} GPU-seconds of work for {GPUS} GPUs. "
-        "Nobody tells the manager how long they take.\n"
+        "The manager does not know how long they take.\n"
     )
     ids = client.submit([each.submission(home) for each in trainings])
     return demo_view.watch(client, ids, patience_s)
 
 
 def _losses(client: Client, ended: Sequence[Mapping[str, Any]]) -> list[list[float]]:
-    """What each training has saved last; nothing if it saved nothing."""
+    """The losses in the last checkpoint of each training; none if it saved none."""
     from tiresias.cli.live.demo_training import CHECKPOINT
     from tiresias.cli.live.demo_training import Training as Saved
 
@@ -122,48 +125,50 @@ def _losses(client: Client, ended: Sequence[Mapping[str, Any]]) -> list[list[flo
 def checked(
     trainings: Sequence[Training], ended: Sequence[Mapping[str, Any]], losses: Sequence[Sequence[float]]
 ) -> str:
-    """What can be said of their end; Stop if one is not as if it had never been interrupted."""
+    """The summary of the demo; Stop if a training differs from an uninterrupted one."""
     from tiresias.cli.live.demo_training import alone
 
     for training, job, found in zip(trainings, ended, losses, strict=True):
         if job["phase"] != "SUCCEEDED" or len(found) != training.steps:
             raise Stop(
-                f"the training {training.name} has {job['phase']} ({job['reason']}) with {len(found)} steps "
-                f"of {training.steps}",
+                f"the training {training.name} is {job['phase']} ({job['reason']}) after {len(found)} of "
+                f"{training.steps} steps",
                 FAILED,
             )
         if found != alone(training.steps, training.number):
-            raise Stop(f"the training {training.name} has other losses than an uninterrupted one", FAILED)
+            raise Stop(
+                f"the losses of {training.name} differ from those of an uninterrupted training", FAILED
+            )
     steps = sum(training.steps for training in trainings)
     preemptions = sum(job["preemptions"] for job in ended)
     return (
-        f"\n{count(len(trainings), 'training')} did exactly their {steps:,} steps, with "
-        f"{count(preemptions, 'preemption')}. Every loss is that of a training left alone, to the last bit."
+        f"\n{count(len(trainings), 'training')} made exactly their {steps:,} steps, with "
+        f"{count(preemptions, 'preemption')}. Every loss equals that of an uninterrupted training exactly."
     )
 
 
 @contextmanager
 def _manager(first_queue_gpu_s: float) -> Iterator[Path]:
-    """A manager in a temporary home; when it is left, nothing is left."""
+    """A manager in a temporary home; both are removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-demo-"))
-    with ended_in_order(as_ctrl_c):
+    with exiting_on_signals(raise_keyboard_interrupt):
         try:
-            with not_now():
+            with deferring_signals():
                 queues = [f"queues={first_queue_gpu_s:g}"]
                 up_down.up(fake_gpus=GPUS, policy="tiresias-l", options=queues, home=home)
             yield home
         finally:
-            with not_now(is_the_end=True):
+            with deferring_signals(is_the_end=True):
                 _take_down(home)
 
 
 def _take_down(home: Path) -> None:
     try:
         up_down.down(stop_jobs=True, timeout=DOWN_S, home=home)
-    except Stop:  # it has died: the next one finds what it left behind
+    except Stop:  # the manager has died: a new one finds its runs
         try:
             up_down.up(home=home)
             up_down.down(stop_jobs=True, timeout=DOWN_S, home=home)
         except Stop as stop:
-            raise Stop(f"{stop}\nThe demo could not be taken down; see {home}", FAILED) from None
+            raise Stop(f"{stop}\nThe demo could not be removed; see {home}", FAILED) from None
     shutil.rmtree(home)

@@ -1,10 +1,10 @@
-"""The training of `tiresias demo`: NumPy, stopped at any step, and exactly the same afterwards.
+"""The training of `tiresias demo`, in NumPy. It can be stopped at any step and resumes exactly.
 
     python -m tiresias.cli.live.demo_training STEPS SEED STEP_SECONDS
 
-A linear classifier learns noisy points by stochastic gradient descent. Its checkpoint holds all that the next
-step depends on, so its losses are those of a training that is never interrupted, to the last bit. A step
-sleeps for most of its time: a real one waits for its GPU.
+A linear classifier learns noisy points by stochastic gradient descent. Its checkpoint has everything that the
+next step depends on, so its losses are those of an uninterrupted training to the last bit. A step sleeps for
+most of its time, as a real one waits for its GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tiresias import job
 FEATURES, CLASSES, BATCH = 16, 4, 32
 RATE, MOMENTUM = 0.05, 0.9
 CHECKPOINT = "training.npz"
-SAVE_EVERY = 20  # steps: what a kill without warning may cost
+SAVE_EVERY = 20  # steps; a kill without warning loses at most these
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -50,7 +50,7 @@ class Training:
             return cls(rng, saved["weights"], saved["velocity"], saved["losses"].tolist())
 
     def save(self, path: Path) -> None:
-        """All of it or nothing."""
+        """Write the checkpoint, completely or not at all."""
         rng = np.array(json.dumps(self.rng.bit_generator.state))
         kept = {"weights": self.weights, "velocity": self.velocity, "losses": np.array(self.losses)}
         job.save(path, lambda file: np.savez(file, allow_pickle=False, rng=rng, **kept))
@@ -69,7 +69,7 @@ class Training:
 
 
 def alone(steps: int, seed: int) -> list[float]:
-    """The losses of a training that nobody interrupts."""
+    """The losses of an uninterrupted training."""
     training = Training.begin(seed)
     for _ in range(steps):
         training.step()

@@ -1,4 +1,4 @@
-"""The jobs of `tiresias demo` as they go: a table that is drawn anew, or a line for whatever happens."""
+"""The progress of `tiresias demo`: a live table on a terminal, otherwise one line per event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from tiresias.cli.console import console
 from tiresias.cli.errors import FAILED, Stop
-from tiresias.cli.live import words
+from tiresias.cli.live import job_text
 from tiresias.cli.units import NOTHING
 
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S = 0.25
 BAR = 24
-HAPPENED = {  # what is told of a run where there is no terminal
-    "RunStarted": "works",
-    "RunRevoked": "is told to save and stop",
-    "RunExited": "has ended: ",
+HAPPENED = {  # what is printed of a run if there is no terminal
+    "RunStarted": "runs",
+    "RunRevoked": "must save and stop",
+    "RunExited": "run ended: ",
 }
 
 
 def watch(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
-    """Show them until all have ended; what became of each, in the order of the ids."""
+    """Show the jobs until all have ended; returns their summaries in the order of the ids."""
     if console().is_terminal:
         return _table(client, ids, patience_s)
     return _lines(client, ids, patience_s)
@@ -42,7 +42,7 @@ def _until_ended(
         found = {job["id"]: job for job in client.jobs(all=True)}
         jobs = [found[id] for id in ids]
         look(jobs)
-        if all(job["phase"] in words.ENDED for job in jobs):
+        if all(job["phase"] in job_text.ENDED for job in jobs):
             return jobs
         if time.monotonic() > deadline:
             raise Stop(f"not all trainings have ended after {patience_s:g} s; something is wrong", FAILED)
@@ -60,10 +60,8 @@ def _table(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[s
         return _until_ended(client, ids, patience_s, look)
 
 
-def view(
-    jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float
-) -> RenderableType:
-    """Who holds which GPU, and how far each job is."""
+def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
+    """The jobs that hold GPUs, and the progress of each job."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.text import Text
@@ -81,14 +79,14 @@ def view(
     for column in (2, 3):
         table.columns[column].justify = "left"
     for job in jobs:
-        told = job["progress"] or {}
-        fraction = 1.0 if job["phase"] == "SUCCEEDED" else told.get("fraction") or 0.0
+        progress = job["progress"] or {}
+        fraction = 1.0 if job["phase"] == "SUCCEEDED" else progress.get("fraction") or 0.0
         table.add_row(
             job["name"],
             str(job["gpus"]),
             phase(job["phase"]),
             ProgressBar(1.0, fraction, BAR, complete_style="green", finished_style="green"),
-            str(told.get("step") or 0),
+            str(progress.get("step") or 0),
             str(job["runs"]),
             str(job["preemptions"]),
             NOTHING if job["queue"] is None else f"Q{job['queue']}",

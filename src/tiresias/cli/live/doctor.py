@@ -1,7 +1,7 @@
-"""`tir doctor`: what is wrong, and what to do about it.
+"""`tir doctor`: look for problems, and say what to do about them.
 
-Rules: it works with and without a manager, changes nothing, and looks at everything even if something is
-wrong. Each finding says what was seen; a problem also says the next step.
+Rules: it works with and without a manager, changes nothing, and makes all checks even if one of them fails.
+Each finding says what was found; a problem also has a next step.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tiresias import __version__
 from tiresias.cli import errors
 from tiresias.cli.console import console
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import process, settings
-from tiresias.cli.live.settings import Settings
+from tiresias.cli.live import manager_options, manager_process
+from tiresias.cli.live.connection import HomeOption, home_of, print_json
+from tiresias.cli.live.manager_options import Settings
 from tiresias.cli.live.sizes import written
-from tiresias.cli.live.talking import HomeOption, home_of, print_json
 from tiresias.cli.live.times import short
 from tiresias.cli.plugins import AsOutput, Output
 
@@ -35,7 +35,7 @@ CLOCK_SLACK_S = 60.0
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """One look; `next_step` is empty where all is well."""
+    """The result of one check; `next_step` is empty if there is no problem."""
 
     what: str
     is_ok: bool
@@ -52,54 +52,54 @@ def doctor(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
     if output is Output.JSON:
         print_json([asdict(each) for each in findings])
     else:
-        _tell(findings)
+        _print(findings)
     if any(not each.is_ok for each in findings):
         raise typer.Exit(errors.FAILED)
 
 
-def examine(place: Path) -> Iterator[Finding]:
-    told = _ask(place)
-    yield _version(told)
-    yield _home(place)
-    yield _options(place)
-    yield _manager(place, told)
-    yield _socket(place)
-    yield _space(place)
-    yield _driver(place)
-    yield _clock(place)
-    yield _journal(place)
+def examine(home_dir: Path) -> Iterator[Finding]:
+    status = _ask(home_dir)
+    yield _version(status)
+    yield _home(home_dir)
+    yield _options(home_dir)
+    yield _manager(home_dir, status)
+    yield _socket(home_dir)
+    yield _space(home_dir)
+    yield _driver(home_dir)
+    yield _clock(home_dir)
+    yield _journal(home_dir)
 
 
-def _ask(place: Path) -> dict[str, Any] | str:
+def _ask(home_dir: Path) -> dict[str, Any] | str:
     """The manager's status, or why there is none."""
     from tiresias.api.client import ApiError, Client
 
     try:
-        return Client(place, timeout_s=10.0).status()
+        return Client(home_dir, timeout_s=10.0).status()
     except ApiError as error:
         return error.message
 
 
-def _version(told: dict[str, Any] | str) -> Finding:
-    if isinstance(told, str) or told["version"] == __version__:
+def _version(status: dict[str, Any] | str) -> Finding:
+    if isinstance(status, str) or status["version"] == __version__:
         return Finding("version", True, f"tiresias {__version__}")
-    text = f"this program is {__version__}, the manager is {told['version']}"
-    return Finding("version", False, text, "start the manager anew with the new version: tir down && tir up")
+    text = f"this program is {__version__}, the manager is {status['version']}"
+    return Finding("version", False, text, "restart the manager with the new version: tir down && tir up")
 
 
-def _home(place: Path) -> Finding:
-    if not place.is_dir():
-        step = "start a manager: tir up" if not place.exists() else "choose a directory with TIRESIAS_HOME"
-        return Finding("home", False, f"{place} is no directory", step)
-    seen = place.stat()
+def _home(home_dir: Path) -> Finding:
+    if not home_dir.is_dir():
+        step = "start a manager: tir up" if not home_dir.exists() else "choose a directory with TIRESIAS_HOME"
+        return Finding("home", False, f"{home_dir} is not a directory", step)
+    seen = home_dir.stat()
     mode = stat.S_IMODE(seen.st_mode)
     if mode & 0o002:
-        text = f"{place} may be written by everybody (mode {mode:04o})"
-        return Finding("home", False, text, f"chmod o-w {place}")
-    if not os.access(place, os.W_OK | os.X_OK):
-        text = f"{place} belongs to {_user(seen.st_uid)}: you may use its manager, not start one"
+        text = f"{home_dir} is writable by all users (mode {mode:04o})"
+        return Finding("home", False, text, f"chmod o-w {home_dir}")
+    if not os.access(home_dir, os.W_OK | os.X_OK):
+        text = f"{home_dir} belongs to {_user(seen.st_uid)}: you can use its manager, but not start one"
         return Finding("home", True, text)
-    return Finding("home", True, f"{place} (mode {mode:04o})")
+    return Finding("home", True, f"{home_dir} (mode {mode:04o})")
 
 
 def _user(uid: int) -> str:
@@ -111,103 +111,105 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _options(place: Path) -> Finding:
+def _options(home_dir: Path) -> Finding:
     try:
-        found = settings.read(place)
+        found = manager_options.read(home_dir)
     except (Stop, OSError) as error:
-        return Finding("options", False, str(error), f"rm {place / settings.FILE}, then tir up with options")
+        return Finding("options", False, str(error), f"rm {home_dir / manager_options.FILE}, then tir up")
     if found is None:
         return Finding("options", True, "none kept yet")
     shown = [found.written(name) for name in found.differences(Settings())]
     return Finding("options", True, " ".join(shown) or "the defaults")
 
 
-def _manager(place: Path, told: dict[str, Any] | str) -> Finding:
-    if isinstance(told, str):
-        record = process.read_record(place)
+def _manager(home_dir: Path, status: dict[str, Any] | str) -> Finding:
+    if isinstance(status, str):
+        record = manager_process.read_record(home_dir)
         if record is not None and record.is_alive:
-            step = f"see {place / process.LOG}; `kill -9 {record.pid}` loses nothing, then tir up"
-            return Finding("manager", False, f"pid {record.pid} runs and does not answer: {told}", step)
-        return Finding("manager", False, told, f"tir up   (its log: {place / process.LOG})")
-    if told["problem"]:
-        return Finding("manager", False, told["problem"], "mend that; the manager goes on by itself")
-    return Finding("manager", True, f"pid {told['pid']} answers, up {short(told['uptime_s'])}")
+            step = f"see {home_dir / manager_process.LOG}; `kill -9 {record.pid}` loses nothing, then tir up"
+            return Finding("manager", False, f"pid {record.pid} runs but does not answer: {status}", step)
+        return Finding("manager", False, status, f"tir up   (its log: {home_dir / manager_process.LOG})")
+    if status["problem"]:
+        return Finding(
+            "manager", False, status["problem"], "correct that; the manager then continues by itself"
+        )
+    return Finding("manager", True, f"pid {status['pid']} answers, up {short(status['uptime_s'])}")
 
 
-def _socket(place: Path) -> Finding:
-    path = place / "manager.sock"
+def _socket(home_dir: Path) -> Finding:
+    path = home_dir / "manager.sock"
     try:
         seen = path.lstat()
     except FileNotFoundError:
-        return Finding("socket", True, "none; a manager makes it")
+        return Finding("socket", True, "none; a manager creates it")
     except OSError as error:
-        return Finding("socket", False, f"{path}: {error.strerror}", "ask whoever started the manager")
+        return Finding("socket", False, f"{path}: {error.strerror}", "ask the person who started the manager")
     mode = stat.S_IMODE(seen.st_mode)
     if not stat.S_ISSOCK(seen.st_mode):
-        return Finding("socket", False, f"{path} is no socket", f"put {path} elsewhere, then tir up")
+        return Finding("socket", False, f"{path} is not a socket", f"move {path} elsewhere, then tir up")
     if mode & 0o007:
-        text = f"{path} is open to everybody (mode {mode:04o})"
+        text = f"{path} is open to all users (mode {mode:04o})"
         return Finding("socket", False, text, f"chmod o-rwx {path}; for a group: tir up --group NAME")
     return Finding("socket", True, f"{path} (mode {mode:04o})")
 
 
-def _space(place: Path) -> Finding:
-    around = next(each for each in (place, *place.parents) if each.exists())
+def _space(home_dir: Path) -> Finding:
+    around = next(each for each in (home_dir, *home_dir.parents) if each.exists())
     free = shutil.disk_usage(around).free
     text = f"{written(free)} free at {around}"
     if free < LEAST_FREE_BYTES:
-        return Finding("disk", False, text, "free some space: logs and checkpoints of jobs are there")
+        return Finding("disk", False, text, "free some space; logs and checkpoints of jobs are there")
     return Finding("disk", True, text)
 
 
-def _driver(place: Path) -> Finding:
+def _driver(home_dir: Path) -> Finding:
     from tiresias.executors.gpus import Nvml, find
 
     found = find(Nvml())
     try:
-        fake = (settings.read(place) or Settings()).fake_gpus if place.is_dir() else None
+        fake = (manager_options.read(home_dir) or Settings()).fake_gpus if home_dir.is_dir() else None
     except (Stop, OSError):
         fake = None
     if not found.gpus:
         if fake:
-            return Finding("GPUs", True, f"{fake} fake ones, as asked for")
+            return Finding("GPUs", True, f"{fake} fake GPUs, as configured")
         return Finding("GPUs", False, found.problem, "tir up --fake-gpus N on a machine without GPUs")
     if ill := [gpu for gpu in found.gpus if gpu.unhealthy]:
         text = "; ".join(f"GPU {gpu.index}: {gpu.unhealthy}" for gpu in ill)
-        return Finding("GPUs", False, text, "see nvidia-smi -q; the manager does not hand them out")
+        return Finding("GPUs", False, text, "see nvidia-smi -q; the manager does not use them")
     names = ", ".join(sorted({gpu.name for gpu in found.gpus}))
-    near = f"; {found.topology.told()}" if len(found.gpus) > 1 else ""
+    near = f"; {found.topology.summary()}" if len(found.gpus) > 1 else ""
     return Finding("GPUs", True, f"{len(found.gpus)} ({names}){near}")
 
 
-def _clock(place: Path) -> Finding:
-    """Instants of the journal never decrease: a clock that was set back makes them stand still."""
-    last = _of_journal(place, "SELECT max(at) FROM facts")
+def _clock(home_dir: Path) -> Finding:
+    """Compare the clock with the journal, whose instants never decrease."""
+    last = _of_journal(home_dir, "SELECT max(at) FROM facts")
     ahead_s = (float(last) if isinstance(last, int | float) else 0.0) - time.time()
     if ahead_s > CLOCK_SLACK_S:
-        text = f"the journal's last instant is {short(ahead_s)} ahead of this machine's clock"
+        text = f"the last instant in the journal is {short(ahead_s)} ahead of this machine's clock"
         return Finding("clock", False, text, "check the machine's clock (timedatectl)")
     return Finding("clock", True, time.strftime("%Y-%m-%d %H:%M:%S %Z"))
 
 
-def _journal(place: Path) -> Finding:
-    path = place / "journal.db"
+def _journal(home_dir: Path) -> Finding:
+    path = home_dir / "journal.db"
     if not path.exists():
         return Finding("journal", True, "none yet")
     if not os.access(path, os.R_OK):
-        return Finding("journal", True, "not yours to read")
-    found = _of_journal(place, "PRAGMA quick_check(1)")
+        return Finding("journal", True, "you may not read it")
+    found = _of_journal(home_dir, "PRAGMA quick_check(1)")
     if found != "ok":
         step = f"stop the manager, keep a copy of {path}, and try: sqlite3 {path} .recover"
         return Finding("journal", False, f"{path}: {found}", step)
-    return Finding("journal", True, f"{path} is sound ({written(path.stat().st_size)})")
+    return Finding("journal", True, f"{path} is intact ({written(path.stat().st_size)})")
 
 
-def _of_journal(place: Path, question: str) -> object:
-    """One value from the journal, read only; or what is wrong with it."""
+def _of_journal(home_dir: Path, question: str) -> object:
+    """One value from the journal, read only; or the message of SQLite."""
     import sqlite3
 
-    path = place / "journal.db"
+    path = home_dir / "journal.db"
     if not path.exists():
         return None
     try:
@@ -218,7 +220,7 @@ def _of_journal(place: Path, question: str) -> object:
         return str(error)
 
 
-def _tell(findings: list[Finding]) -> None:
+def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
     screen = console()
@@ -229,4 +231,4 @@ def _tell(findings: list[Finding]) -> None:
         if each.next_step:
             say(Text(f"{'':8}{'':8} -> {each.next_step}"))
     wrong = sum(not each.is_ok for each in findings)
-    say(Text("all is well" if not wrong else f"{wrong} to look at"))
+    say(Text("no problems found" if not wrong else f"{wrong} to look at"))

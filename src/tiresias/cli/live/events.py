@@ -1,4 +1,4 @@
-"""`tir events`: what has happened, one line each."""
+"""`tir events`: the events of the manager, one line per event."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from typing import Annotated, Any
 
 import typer
 
-from tiresias.cli.live.talking import print_json_line, talking
+from tiresias.cli.live.connection import connected, print_json_line
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import when
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 
-NOISE = ("TimerFired", "RunProgressed")  # they change nothing that people look for
+NOISE = ("TimerFired", "RunProgressed")  # not interesting to people
 
 
 def events(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as things happen.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more events, until Ctrl-C.")
+    ] = False,
     since: Annotated[
-        int | None, typer.Option("--since", metavar="N", min=0, help="Only those after number N.")
+        int | None, typer.Option("--since", metavar="N", min=0, help="Only events after number N.")
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="JOB", help="Only those of this job, by id or name.")
+        str | None, typer.Option("--job", metavar="JOB", help="Only events of this job (id or name).")
     ] = None,
     last: Annotated[
-        int, typer.Option("--last", "-l", metavar="N", min=1, help="At most the last N (without --since).")
+        int,
+        typer.Option("--last", "-l", metavar="N", min=1, help="At most the last N events (without --since)."),
     ] = 50,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Print what happened: grants, preemptions, exits, changes.
+    """Print events: grants, preemptions, exits, changes.
 
-    With -o json one JSON object a line, timers included.
+    With -o json, one JSON object per line, timers included.
     """
-    with talking() as client:
+    with connected() as client:
         seen = since or 0
         if job is not None:
             id = int(client.job(job)["summary"]["id"])
@@ -42,17 +45,17 @@ def events(
         else:
             id = None
             past = client.events(seen)
-        shown = (each for each in past if each["seq"] > seen and _is_told(each, output))
+        shown = (each for each in past if each["seq"] > seen and _is_shown(each, output))
         for each in shown if since is not None else deque(shown, maxlen=last):
             seen = each["seq"]
             _print(each, output)
         if follow:
             for each in _of(id, client.events(seen, follow=True)):
-                if _is_told(each, output):
+                if _is_shown(each, output):
                     _print(each, output)
 
 
-def _is_told(event: dict[str, Any], output: Output) -> bool:
+def _is_shown(event: dict[str, Any], output: Output) -> bool:
     return output is Output.JSON or event["kind"] not in NOISE
 
 

@@ -1,4 +1,4 @@
-"""`tir history export`: the manager's past as a trace, to be replayed under another policy or cluster."""
+"""`tir history export`: the ended jobs as a trace, to be replayed under another policy or cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import typer
 
 from tiresias.cli.console import notify
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.talking import talking
+from tiresias.cli.live.connection import connected
 from tiresias.cli.units import count
 
-app = typer.Typer(no_args_is_help=True, help="What has been: export it as a trace.")
+app = typer.Typer(no_args_is_help=True, help="Export the history as a trace.")
 
 COLUMNS = (
     "id", "submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model",
@@ -27,20 +27,20 @@ COLUMNS = (
 @app.command()
 def export(
     out: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Where to write it: .csv, .csv.gz, or - for stdout.")
+        Path, typer.Argument(metavar="FILE", help="File to write (.csv or .csv.gz), or - for stdout.")
     ],
 ) -> None:
-    """Write every ended job as a trace; tir simulate FILE reads it back.
+    """Write all ended jobs to a trace, for tir simulate FILE.
 
-    A job's duration is the time it held its GPUs, less what preemptions cost it. Jobs that never ran are
-    left out.
+    The duration of a job is the time for which it held GPUs, less the cost of its preemptions. Jobs that
+    never ran are left out.
     """
     if str(out) != "-":
         if out.is_dir():
             raise Stop(f"{out} is a directory; name a file")
         if not out.parent.is_dir():
             raise Stop(f"{out}: there is no directory {out.parent}; make it first")
-    with talking() as client:
+    with connected() as client:
         rows = list(client.history())
     used = [row for row in rows if (row["duration_s"] or 0) > 0]
     used.sort(key=lambda row: (row["submitted_at"], row["id"]))
@@ -56,7 +56,7 @@ def export(
 
 
 def written(rows: Iterable[Mapping[str, Any]]) -> str:
-    """CSV in our own trace format."""
+    """CSV in Tiresias' own trace format."""
     text = io.StringIO()
     sheet = csv.writer(text, lineterminator="\n")
     sheet.writerow(COLUMNS)

@@ -1,8 +1,7 @@
-"""job.yaml: a job as a file. The keys are those of the command line, alone or in the groups below.
+"""job.yaml: a job as a file. Its keys are the options of the command line, alone or in groups.
 
-Rules: a key that is not known is an error that names the nearest one, because a misspelt limit that does
-nothing is worse than none. `params` gives `{name}` in the command a value; `--set` changes any key or
-parameter.
+Rules: an unknown key is an error that names the nearest one, because a misspelt limit without effect is worse
+than none. `params` gives `{name}` in the command a value; `--set` changes any key or parameter.
 """
 
 from __future__ import annotations
@@ -10,37 +9,26 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.job_options import JobOptions
+from tiresias.cli.live.job_options import Given, JobOptions, value_of
+from tiresias.spec.job import BY_KEY
+from tiresias.spec.options import Form
 
-GROUPED = {
-    "resources.gpus": "gpus",
-    "resources.nodes": "nodes",
-    "checkpoint.dir": "ckpt_dir",
-    "checkpoint.grace": "grace",
-    "placement.model": "model",
-    "placement.profile": "profile",
-    "limits.time": "time",
-    "limits.retries": "retries",
-}
-GROUPS = ("resources", "checkpoint", "placement", "limits")
-MAPS = ("env", "params", "sweep")
-FLAGS = ("clean_env", "snapshot", "preflight", "force")
-NUMBERS = ("gpus", "nodes", "workers", "retries")
-NOT_IN_FILES = ("settings", "no_preempt")
-PLAIN = tuple(each.name for each in fields(JobOptions) if each.name not in (*NOT_IN_FILES, *MAPS))
-KEYS = ("command", "preemptible", *PLAIN, *MAPS)
+FILE_OPTIONS = {option.file_key: option for option in BY_KEY.values() if option.key != "set"}
+GROUPED = {option.in_group: option.file_key for option in FILE_OPTIONS.values() if option.in_group}
+GROUPS = tuple(dict.fromkeys(key.partition(".")[0] for key in GROUPED))
+KEYS = ("command", *FILE_OPTIONS, "params")
 _SHELL = re.compile(r"[\n|&;<>()$`*?\[\]~#!]")
 
 
 @dataclass(slots=True)
 class JobFile:
-    """What a file asks for."""
+    """The job that a file describes."""
 
     command: list[str]
     options: JobOptions
@@ -48,7 +36,7 @@ class JobFile:
 
 
 def read(path: Path, overrides: Sequence[str]) -> JobFile:
-    """The job in a YAML file, with every `--set` in its place."""
+    """The job in a YAML file, changed by every `--set`."""
     import yaml
 
     try:
@@ -60,7 +48,7 @@ def read(path: Path, overrides: Sequence[str]) -> JobFile:
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise Stop(f"{path}{where}: {getattr(error, 'problem', None) or 'is not YAML'}") from None
     if not isinstance(body, dict):
-        raise Stop(f"{path}: a job is a list of keys such as `command:` and `gpus:`")
+        raise Stop(f"{path}: this is not a job; write keys such as `command:` and `gpus:`")
     flat = _flat(body, str(path))
     parameters = {key: _text(value) for key, value in _map(flat, "params", str(path)).items()}
     for text in overrides:
@@ -68,30 +56,30 @@ def read(path: Path, overrides: Sequence[str]) -> JobFile:
     return JobFile(_command(flat, str(path)), _options(flat, str(path)), parameters)
 
 
-def _flat(body: Mapping[Any, Any], place: str) -> dict[str, Any]:
-    """Every key by the name of its option; groups are taken apart."""
+def _flat(body: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """Every key under the name of its option, also those in groups."""
     flat: dict[str, Any] = {}
     for key, value in body.items():
         name = str(key).replace("-", "_")
         if name in GROUPS:
             if not isinstance(value, dict):
-                raise Stop(f"{place}: {name}: holds keys of its own, for example {_example(name)}")
+                raise Stop(f"{where}: {name}: this is a group of keys, for example {_example(name)}")
             for inner, each in value.items():
-                _put(flat, f"{name}.{str(inner).replace('-', '_')}", each, place)
+                _put(flat, f"{name}.{str(inner).replace('-', '_')}", each, where)
         else:
-            _put(flat, name, value, place)
+            _put(flat, name, value, where)
     return flat
 
 
-def _put(flat: dict[str, Any], name: str, value: Any, place: str) -> None:
+def _put(flat: dict[str, Any], name: str, value: Any, where: str) -> None:
     known = GROUPED.get(name) or (name if name in KEYS else None)
     if known is None:
         every = [*KEYS, *GROUPED]
         close = get_close_matches(name, every, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(every)}"
-        raise Stop(f"{place}: there is no key {name!r}; {hint}")
+        hint = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(every)}"
+        raise Stop(f"{where}: there is no key {name!r}; {hint}")
     if known in flat:
-        raise Stop(f"{place}: {known} is given twice; keep one")
+        raise Stop(f"{where}: {known} is given twice; keep one of them")
     flat[known] = value
 
 
@@ -130,57 +118,50 @@ def _yaml_value(text: str) -> Any:
         return text
 
 
-def _command(flat: dict[str, Any], place: str) -> list[str]:
+def _command(flat: dict[str, Any], where: str) -> list[str]:
     command = flat.pop("command", None)
     if isinstance(command, list) and command and all(isinstance(word, str | int | float) for word in command):
         return [_text(word) for word in command]
     if not isinstance(command, str) or not command.strip():
-        raise Stop(f"{place}: `command:` is missing or empty; give it as text or as a list of words")
+        raise Stop(f"{where}: `command:` is missing or empty; give it as text or as a list of words")
     if _SHELL.search(command.strip()):
         return ["bash", "-c", command]
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise Stop(f"{place}: command: {error}") from None
+        raise Stop(f"{where}: command: {error}") from None
 
 
-def _options(flat: dict[str, Any], place: str) -> JobOptions:
-    given: dict[str, Any] = {}
-    for name, value in flat.items():
-        if value is None or name in ("params", "preemptible"):
-            continue
-        given[name] = _checked(name, value, flat, place)
-    preemptible = flat.get("preemptible", True)
-    if not isinstance(preemptible, bool):
-        raise Stop(f"{place}: preemptible: {preemptible!r} is neither true nor false")
-    return JobOptions(no_preempt=not preemptible, **given)
+def _options(flat: dict[str, Any], where: str) -> JobOptions:
+    given = {
+        FILE_OPTIONS[name].key: _given(name, value, flat, where)
+        for name, value in flat.items()
+        if value is not None and name != "params"
+    }
+    return JobOptions.of(**given)
 
 
-def _checked(name: str, value: Any, flat: dict[str, Any], place: str) -> Any:
-    if name == "env":
-        return [f"{key}={_text(each)}" for key, each in _map(flat, name, place).items()]
-    if name == "sweep":
-        return [f"{key}={_list(each)}" for key, each in _map(flat, name, place).items()]
-    if name in FLAGS:
+def _given(name: str, value: Any, flat: dict[str, Any], where: str) -> Given:
+    """The value of a key as the command line would give it, checked where that is possible here."""
+    option = FILE_OPTIONS[name]
+    if option.form is Form.VALUES:
+        return [f"{key}={_list(each)}" for key, each in _map(flat, name, where).items()]
+    if option.is_switch:
         if not isinstance(value, bool):
-            raise Stop(f"{place}: {name}: {value!r} is neither true nor false")
-        return value
-    if name in NUMBERS:
-        least = 0 if name == "retries" else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise Stop(f"{place}: {name}: {value!r} is no whole number from {least} up")
-        return value
-    if isinstance(value, list) and name == "after":
-        return ",".join(map(_text, value))
-    if isinstance(value, dict | list):
-        raise Stop(f"{place}: {name}: one value is needed, not several")
-    return _text(value)
+            raise Stop(f"{where}: {name} {value!r}: give true or false")
+        return value == option.flag_value
+    if isinstance(value, dict | list) and name != "after":
+        raise Stop(f"{where}: {name}: give one value, not several")
+    text = _list(value)
+    if not option.is_resolved:
+        value_of(option, text, f"{where}: {name}")
+    return text
 
 
-def _map(flat: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+def _map(flat: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     found = flat.get(name) or {}
     if not isinstance(found, dict):
-        raise Stop(f"{place}: {name}: give names and values, as in `{name}: {{lr: 0.1}}`")
+        raise Stop(f"{where}: {name}: give names and values, as in `{name}: {{lr: 0.1}}`")
     return {str(key): value for key, value in found.items()}
 
 

@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tiresias.cli.live import words
-from tiresias.cli.live.grids import Cell, grid
+from tiresias.cli.live import job_text
+from tiresias.cli.live.fitted_tables import Cell, grid
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import short, when
-from tiresias.cli.live.words import plain
 from tiresias.cli.units import NOTHING, count, significant
 
 Job = Mapping[str, Any]
@@ -24,11 +24,11 @@ NUMBERS = ("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H")
 
 
 def phase(name: str) -> Text:
-    return Text(name, style=words.COLOURS.get(name, ""))
+    return Text(name, style=job_text.COLOURS.get(name, ""))
 
 
 def listing(jobs: Sequence[Job], now: float, *, wide: bool) -> RenderableType:
-    """One line a job."""
+    """One row per job."""
     if not jobs:
         return Text("no jobs")
     headers = ["ID", "NAME", "USER", "GPUS", "PHASE", "SINCE", "PROGRESS", *(WIDE if wide else ()), "REASON"]
@@ -45,16 +45,16 @@ def _cells(job: Job, now: float, *, wide: bool) -> list[Cell]:
         str(job["gpus"]),
         phase(job["phase"]),
         NOTHING if began_at is None else short(now - began_at),
-        words.progress(job),
+        job_text.progress(job),
         *(_wide_cells(job, now) if wide else ()),
-        words.reason(job),
+        job_text.reason(job),
     ]
 
 
 def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
     return (
         plain(job["tenant"]) or NOTHING,
-        words.priority_and_queue(job) or NOTHING,
+        job_text.priority_and_queue(job) or NOTHING,
         str(job["runs"]),
         str(job["preemptions"]),
         significant(job["service_gpu_s"] / HOUR_S),
@@ -63,19 +63,19 @@ def _wide_cells(job: Job, now: float) -> tuple[str, ...]:
 
 
 def since_at(job: Job) -> float | None:
-    """Since when it is in its phase, if that is known."""
-    told = job.get("since_at")
-    return None if told is None else float(told)
+    """The instant at which the job entered its phase; None if it is not known."""
+    since = job.get("since_at")
+    return None if since is None else float(since)
 
 
 def summary_line(jobs: Sequence[Job]) -> str:
-    """How many in which phase, for the head of a live view."""
-    counts = {name: sum(job["phase"] == name for job in jobs) for name in words.PHASES}
+    """The number of jobs in each phase."""
+    counts = {name: sum(job["phase"] == name for job in jobs) for name in job_text.PHASES}
     return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no jobs"
 
 
 def detail(job: Job, now: float) -> RenderableType:
-    """Everything about one job."""
+    """Everything about one job, for `tir show`."""
     of, why = job["summary"], job["why"]
     began_at = since_at(of)
     lasted = "" if began_at is None else f" for {short(now - began_at)}"
@@ -93,9 +93,11 @@ def detail(job: Job, now: float) -> RenderableType:
 
 
 def _facts(job: Job, now: float) -> list[tuple[str, str]]:
+    from tiresias.spec.job import BY_NAME  # `ls` does not need it
+
     of = job["summary"]
-    told = of["progress"] or {}
-    rank = words.priority_and_queue(of)
+    progress = of["progress"] or {}
+    rank = job_text.priority_and_queue(of)
     after = ", ".join(map(str, job["after"]))
     is_in_array = job["array_index"] is not None
     lines = [
@@ -110,35 +112,36 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("ended", when(of["finished_at"], now) if of["finished_at"] else ""),
         ("exit code", "" if of["exit_code"] is None else str(of["exit_code"])),
         ("service", f"{service(of['service_gpu_s'])}, {count(of['preemptions'], 'preemption')}"),
-        ("progress", _progress_line(told) if told else ""),
+        ("progress", _progress_line(progress) if progress else ""),
         ("checkpoints", plain(job["checkpoint_dir"])),
         ("after", f"job {after}" if after else ""),
         ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
         ("limits", _limits(job)),
+        *((option.label, plain(job[name])) for name, option in BY_NAME.items() if option.label and job[name]),
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]
 
 
 def service(gpu_s: float) -> str:
-    """Attained service in the unit that tells most."""
+    """Attained service in a suitable unit."""
     if gpu_s < HOUR_S:
         return f"{significant(gpu_s)} GPU-seconds"
     return f"{significant(gpu_s / HOUR_S)} GPU-hours"
 
 
-def _progress_line(told: Mapping[str, Any]) -> str:
+def _progress_line(progress: Mapping[str, Any]) -> str:
     parts = []
-    if told["step"] is not None:
-        of = f" of {told['total_steps']:,}" if told["total_steps"] else ""
-        parts.append(f"step {told['step']:,}{of}")
-    if told["fraction"] is not None:
-        parts.append(f"{told['fraction']:.0%}")
-    if told["steps_per_s"]:
-        parts.append(f"{significant(told['steps_per_s'])} steps/s")
-    if told["eta_s"] is not None:
-        parts.append(f"done in {short(told['eta_s'])}")
-    parts += [f"{plain(name)} {_number(value)}" for name, value in told["metrics"].items()]
+    if progress["step"] is not None:
+        of = f" of {progress['total_steps']:,}" if progress["total_steps"] else ""
+        parts.append(f"step {progress['step']:,}{of}")
+    if progress["fraction"] is not None:
+        parts.append(f"{progress['fraction']:.0%}")
+    if progress["steps_per_s"]:
+        parts.append(f"{significant(progress['steps_per_s'])} steps/s")
+    if progress["eta_s"] is not None:
+        parts.append(f"done in {short(progress['eta_s'])}")
+    parts += [f"{plain(name)} {_number(value)}" for name, value in progress["metrics"].items()]
     return ", ".join(parts)
 
 
@@ -156,7 +159,7 @@ def _limits(job: Job) -> str:
 
 
 def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[RenderableType]:
-    """Each run: where, when, how long, how it ended; below it why, and the line of output that says so."""
+    """The runs: slots, time, duration and ending, with the reason and the line of output that shows it."""
     lines: list[RenderableType] = []
     for run in runs:
         began_at = run["started_at"] or run["granted_at"]
@@ -171,12 +174,12 @@ def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[RenderableT
 
 def _ending(run: Mapping[str, Any]) -> str:
     if run["exited_at"] is None:
-        return "saves its work" if run["revoked_at"] else "runs" if run["started_at"] else "starts"
+        return "is saving" if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
     return f"{run['cause']}" + ("" if run["exit_code"] is None else f" (exit code {run['exit_code']})")
 
 
 def slots(names: Sequence[str]) -> str:
-    """`box:0-3`, `n0:0,n1:0`: neighbours are drawn together."""
+    """`box:0-3`, `n0:0,n1:0`: adjacent slots are written as ranges."""
     by_node: dict[str, list[int]] = {}
     for name in names:
         node, _, index = name.rpartition(":")
@@ -194,17 +197,17 @@ def _ranges(indices: Sequence[int]) -> str:
     return "+".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
-def why(told: Mapping[str, Any]) -> RenderableType:
-    """The one reason, what speaks for it, and what can be done."""
-    lines = [Text(plain(told["text"]), style="bold")]
+def why(reason: Mapping[str, Any]) -> RenderableType:
+    """The reason, its evidence, and what can be done."""
+    lines = [Text(plain(reason["text"]), style="bold")]
     evidence = []
-    if told["ahead"]:
-        more = " …" if told["ahead_jobs"] > len(told["ahead"]) else ""
-        evidence.append(f"ahead of it: job {', '.join(map(str, told['ahead']))}{more}")
-    if told["ahead_jobs"] or told["free_gpus"]:
-        hole = f", at most {told['best_hole']} of them on one node" if told["free_gpus"] else ""
-        evidence.append(f"free now: {count(told['free_gpus'], 'GPU')}{hole}")
+    if reason["ahead"]:
+        more = " …" if reason["ahead_jobs"] > len(reason["ahead"]) else ""
+        evidence.append(f"ahead of it: job {', '.join(map(str, reason['ahead']))}{more}")
+    if reason["ahead_jobs"] or reason["free_gpus"]:
+        hole = f", at most {reason['best_hole']} of them on one node" if reason["free_gpus"] else ""
+        evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
     lines += [Text(f"  {each}") for each in evidence]
-    if told["next_step"]:
-        lines.append(Text(plain(told["next_step"])))
+    if reason["next_step"]:
+        lines.append(Text(plain(reason["next_step"])))
     return Group(*lines)

@@ -1,4 +1,4 @@
-"""`tir ls`, `tir show`, `tir why`: look at jobs."""
+"""`tir ls`, `tir show`, `tir why`: list and show jobs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 
 from tiresias.cli.console import console, show
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import words
-from tiresias.cli.live.talking import Reference, print_json, print_json_line, talking
+from tiresias.cli.live import job_text
+from tiresias.cli.live.connection import Reference, connected, print_json, print_json_line
 from tiresias.cli.plugins import AsOutput, Output
 
 if TYPE_CHECKING:
@@ -31,32 +31,35 @@ class Listing(StrEnum):
 
 
 Interval = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two looks (with --watch).")
+    float,
+    typer.Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates (with --watch)."),
 ]
 
 
 def ls(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Ended jobs too, latest first.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also list ended jobs, the latest first.")
+    ] = False,
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="USER", help="Only this user's jobs (me: yours).")
+        str | None, typer.Option("--user", "-u", metavar="USER", help="Only jobs of this user (me: yours).")
     ] = None,
     phase: Annotated[
         str | None, typer.Option("--phase", "-s", metavar="PHASE,…", help="Only jobs in these phases.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-l", metavar="N", min=1, help="At most so many.")
+        int | None, typer.Option("--limit", "-l", metavar="N", min=1, help="List at most N jobs.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update the list until Ctrl-C.")] = False,
     interval: Interval = 2.0,
-    output: Annotated[Listing, typer.Option("--output", "-o", help="How to print them.")] = Listing.TABLE,
+    output: Annotated[Listing, typer.Option("--output", "-o", help="Output format.")] = Listing.TABLE,
 ) -> None:
-    """List jobs, in the order in which they are served."""
+    """List jobs in the order in which they are served."""
     phases = _phases(phase)
-    with talking() as client:
+    with connected() as client:
         whom = client.whoami()["user"] if user == ME else user
 
         def look() -> list[dict[str, Any]]:
-            return _found(client, everything or bool(phases & set(words.ENDED)), whom, phases, limit)
+            return _found(client, everything or bool(phases & set(job_text.ENDED)), whom, phases, limit)
 
         if output is Listing.JSON and not watch:
             print_json(look())
@@ -71,40 +74,40 @@ def ls(
 
 
 def show_job(ref: Reference, output: AsOutput = Output.TABLE) -> None:
-    """Show all about a job: its runs, why they ended, its progress."""
-    with talking() as client:
-        told = client.job(ref)
+    """Show a job with its options, its progress and its runs."""
+    with connected() as client:
+        job = client.job(ref)
     if output is Output.JSON:
-        print_json(told)
+        print_json(job)
         return
     from tiresias.cli.live.job_tables import detail
 
-    show(detail(told, time.time()), UNCUT)
+    show(detail(job, time.time()), UNCUT)
 
 
 def why(ref: Reference, output: AsOutput = Output.TABLE) -> None:
-    """Say why a job is where it is, and what to do."""
-    with talking() as client:
-        told = client.why(ref)
+    """Say why a job waits, runs or has ended, and what to do."""
+    with connected() as client:
+        reason = client.why(ref)
     if output is Output.JSON:
-        print_json(told)
+        print_json(reason)
         return
     from tiresias.cli.live import job_tables
 
-    show(job_tables.why(told), UNCUT)
+    show(job_tables.why(reason), UNCUT)
 
 
 def _phases(text: str | None) -> set[str]:
     names = {name.strip().upper() for name in (text or "").split(",") if name.strip()}
-    if strange := sorted(names - set(words.PHASES)):
-        raise Stop(f"--phase {strange[0]!r}: there is no such phase; choose from {', '.join(words.PHASES)}")
+    if strange := sorted(names - set(job_text.PHASES)):
+        raise Stop(f"--phase {strange[0]!r}: choose from {', '.join(job_text.PHASES)}")
     return names
 
 
 def _found(
     client: Client, everything: bool, user: str | None, phases: set[str], limit: int | None
 ) -> list[dict[str, Any]]:
-    """The jobs asked for; pages are fetched only as far as they are needed."""
+    """The jobs to list; pages are fetched only as far as they are needed."""
     found: list[dict[str, Any]] = []
     for job in client.jobs(all=everything, user=user):
         if not phases or job["phase"] in phases:
@@ -121,7 +124,7 @@ def _table(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
 
 
 def _view(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
-    """The table that fits the screen, with a line that counts them all."""
+    """The rows that fit the screen, below a line that counts all jobs."""
     from rich.console import Group
     from rich.text import Text
 
@@ -135,7 +138,7 @@ def _view(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
 
 
 def repeat(view: Callable[[], RenderableType], interval_s: float) -> None:
-    """Draw it again and again in place, or one below the other where there is no terminal; Ctrl-C ends it."""
+    """Draw the view again and again until Ctrl-C: in place on a terminal, otherwise one below the other."""
     screen = console()
     try:
         if not screen.is_terminal:

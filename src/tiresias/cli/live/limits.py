@@ -1,4 +1,4 @@
-"""`tir limits show`, `tir limits set`: how much one user may have at once."""
+"""`tir limits show`, `tir limits set`: how many GPUs and jobs a user may have at once."""
 
 from __future__ import annotations
 
@@ -8,44 +8,46 @@ import typer
 
 from tiresias.cli.console import show
 from tiresias.cli.errors import Stop
+from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import UNCUT
-from tiresias.cli.live.talking import print_json, talking
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 
-app = typer.Typer(no_args_is_help=True, help="Show limits of users, or set them.")
+app = typer.Typer(no_args_is_help=True, help="Show or set the limits of users.")
 NONE = "none"
 
 
 @app.command("show")
 def show_limits(output: AsOutput = Output.TABLE) -> None:
-    """Show every limit; * is everybody who has none of their own."""
-    with talking() as client:
-        _tell(client.limits(), output)
+    """Show all limits; * stands for users without limits of their own."""
+    with connected() as client:
+        _print(client.limits(), output)
 
 
 @app.command("set")
 def set_limits(
-    user: Annotated[str, typer.Argument(metavar="USER", help="A user, or '*' for all others.")],
+    user: Annotated[
+        str, typer.Argument(metavar="USER", help="User, or '*' for users without limits of their own.")
+    ],
     gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="N", help="GPUs held at once (none: no limit).")
+        str | None, typer.Option("--gpus", metavar="N", help="Most GPUs at once (none: no limit).")
     ] = None,
     jobs: Annotated[
-        str | None, typer.Option("--jobs", metavar="N", help="Jobs not ended at once (none: no limit).")
+        str | None, typer.Option("--jobs", metavar="N", help="Most active jobs at once (none: no limit).")
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Limit a user; what is not given stays as it is."""
+    """Set the limits of a user; those not given stay as they are."""
     if gpus is None and jobs is None:
         raise Stop("nothing to set; give --gpus N, --jobs N, or none to lift a limit")
-    with talking() as client:
+    with connected() as client:
         now = client.limits().get(user) or {}
         client.set_limits(
             user,
             max_running_gpus=_number(gpus, "--gpus", now.get("max_running_gpus")),
             max_active_jobs=_number(jobs, "--jobs", now.get("max_active_jobs")),
         )
-        _tell(client.limits(), output)
+        _print(client.limits(), output)
 
 
 def _number(text: str | None, option: str, now: int | None) -> int | None:
@@ -54,18 +56,18 @@ def _number(text: str | None, option: str, now: int | None) -> int | None:
     if text == NONE:
         return None
     if not text.isdecimal():
-        raise Stop(f"{option} {text!r}: give a whole number, or {NONE}")
+        raise Stop(f"{option} {text!r}: give a whole number, or {NONE} for no limit")
     return int(text)
 
 
-def _tell(limits: dict[str, Any], output: Output) -> None:
+def _print(limits: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         print_json(limits)
         return
     if not limits:
         show("there are no limits")
         return
-    from tiresias.cli.live.grids import grid
+    from tiresias.cli.live.fitted_tables import grid
 
     figures = ("GPUS AT ONCE", "JOBS AT ONCE")
     names = ["* (all others)" if user == "*" else plain(user) for user in limits]

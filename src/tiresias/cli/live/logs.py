@@ -1,4 +1,4 @@
-"""`tir logs`: what a job printed. Its bytes go to stdout as they are; words of ours go to stderr."""
+"""`tir logs`: the output of a job. Its bytes go to stdout unchanged; messages go to stderr."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from typing import Annotated
 
 import typer
 
+from tiresias.cli.live.connection import Reference, connected
 from tiresias.cli.live.run import write
-from tiresias.cli.live.talking import Reference, talking
 
 
 def logs(
     ref: Reference,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on, over later runs too, until the job has ended.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Follow the output, also of later runs, until the job has ended."
+        ),
     ] = False,
     run: Annotated[
-        int | None, typer.Option("--run", metavar="N", min=1, help="Which run (default: the latest).")
+        int | None, typer.Option("--run", metavar="N", min=1, help="Number of the run. Default: the latest.")
     ] = None,
     worker: Annotated[
-        int, typer.Option("--worker", metavar="N", min=0, help="Which worker of the gang, from 0.")
+        int, typer.Option("--worker", metavar="N", min=0, help="Number of the worker, from 0.")
     ] = 0,
     tail: Annotated[
-        int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines (not with -f).")
+        int | None,
+        typer.Option("--tail", metavar="N", min=0, help="Only the last N lines (not with --follow)."),
     ] = None,
 ) -> None:
-    """Print a job's output."""
-    with talking() as client:
+    """Print the output of a job."""
+    with connected() as client:
         if not follow:
             write(_last_lines(client.logs(ref, run=run, worker=worker), tail))
             return
@@ -40,7 +44,7 @@ def logs(
 
 
 def _last_lines(data: bytes, lines: int | None) -> bytes:
-    """The end of the output; a last line without an end counts as one."""
+    """The last lines; a last line without a line break counts as one."""
     if lines is None:
         return data
     return b"".join(data.splitlines(keepends=True)[-lines:]) if lines else b""

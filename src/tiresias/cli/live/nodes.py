@@ -1,4 +1,4 @@
-"""`tir nodes`, `tir drain`, `tir undrain`: the machines and their GPUs."""
+"""`tir nodes`, `tir drain`, `tir undrain`: the nodes and their GPUs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from tiresias.cli.console import show
+from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import UNCUT, Listing
-from tiresias.cli.live.talking import print_json, talking
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import NOTHING
 
-What = Annotated[str, typer.Argument(metavar="NODE[:INDEX]", help="A node, or one GPU of it.")]
+What = Annotated[str, typer.Argument(metavar="NODE[:INDEX]", help="Node, or one GPU of it.")]
 GIB = 2**30
 
 
 def nodes(
     output: Annotated[
-        Listing, typer.Option("--output", "-o", help="How to print them; wide shows every GPU.")
+        Listing, typer.Option("--output", "-o", help="Output format; wide shows every GPU.")
     ] = Listing.TABLE,
 ) -> None:
-    """List the nodes and how many of their GPUs are free."""
-    with talking() as client:
+    """List the nodes with their free GPUs."""
+    with connected() as client:
         found = client.nodes()
     if output is Listing.JSON:
         print_json(found)
@@ -34,31 +34,33 @@ def nodes(
 
 def drain(
     what: What,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the others.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to other users.")
+    ] = "",
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Take a node or GPU out of service; what runs there goes on."""
-    with talking() as client:
-        told = client.drain(what, reason)
-    _say(f"{what} is drained: what runs there goes on, nothing new starts", told, output)
+    """Take a node or GPU out of service; runs on it continue."""
+    with connected() as client:
+        answer = client.drain(what, reason)
+    _say(f"{what} is drained: its runs continue, and nothing new starts on it", answer, output)
 
 
 def undrain(what: What, output: AsOutput = Output.TABLE) -> None:
-    """Put a node or GPU back into service."""
-    with talking() as client:
-        told = client.undrain(what)
-    _say(f"{what} is in service", told, output)
+    """Put a node or GPU back in service."""
+    with connected() as client:
+        answer = client.undrain(what)
+    _say(f"{what} is in service", answer, output)
 
 
-def _say(text: str, told: Mapping[str, Any], output: Output) -> None:
+def _say(text: str, answer: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
-        print_json(told["nodes"])
+        print_json(answer["nodes"])
     else:
         typer.echo(text)
 
 
 def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
-    from tiresias.cli.live.grids import grid
+    from tiresias.cli.live.fitted_tables import grid
     from tiresias.executors.topology import ranges
 
     rows, has_groups = [], any(node["groups"] for node in found)
@@ -75,7 +77,7 @@ def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
-    from tiresias.cli.live.grids import grid
+    from tiresias.cli.live.fitted_tables import grid
 
     has_groups = any(node["groups"] for node in found)
     rows = [
@@ -96,6 +98,6 @@ def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def _group(groups: Sequence[Sequence[int]], name: str) -> str:
-    """Which of the node's groups a GPU is of, counted from 1."""
+    """The number of the group that a GPU is in, from 1."""
     index = int(name.rpartition(":")[2])
     return next((str(nth) for nth, group in enumerate(groups, 1) if index in group), NOTHING)

@@ -1,4 +1,4 @@
-"""`tir policy show`, `tir policy set`: who runs, changed while everything runs."""
+"""`tir policy show`, `tir policy set`: the policy of the running manager."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from tiresias.cli.console import show
-from tiresias.cli.live import settings
+from tiresias.cli.live import manager_options
+from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import UNCUT
-from tiresias.cli.live.talking import print_json, talking
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 
 LABELS = {
@@ -21,54 +21,54 @@ LABELS = {
     "queues_gpu_s": "thresholds between queues, in GPU-seconds",
 }
 
-app = typer.Typer(no_args_is_help=True, help="Show the policy in use, or change it.")
+app = typer.Typer(no_args_is_help=True, help="Show or change the policy in use.")
 
 
 @app.command("show")
 def show_policy(output: AsOutput = Output.TABLE) -> None:
     """Show the policy in use, its options and its queues."""
-    with talking() as client:
-        _tell(client.policy(), output)
+    with connected() as client:
+        _print(client.policy(), output)
 
 
 @app.command("set")
 def set_policy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A policy (see: tir policies).")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Policy (see: tir policies).")],
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
     ] = None,
     placer: Annotated[
-        str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (see: tir placers).")
+        str | None, typer.Option("--placer", metavar="NAME", help="Placer (see: tir placers).")
     ] = None,
     placer_set: Annotated[
         list[str] | None,
-        typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
+        typer.Option("--placer-set", metavar="KEY=VALUE", help="Option of the placer; may be repeated."),
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Change the policy at once; no job is lost.
+    """Change the policy at once; all jobs are kept.
 
     Options that are not given take their defaults. Without --placer and --placer-set the placer stays.
     """
-    chosen = settings.policy_options(options or [], name)
-    with talking() as client:
+    chosen = manager_options.policy_options(options or [], name)
+    with connected() as client:
         there = None
         if placer is not None or placer_set:
             placer = placer or str(client.policy()["placer"])
-            there = settings.placer_options(placer_set or [], placer)
+            there = manager_options.placer_options(placer_set or [], placer)
         client.set_policy(name, chosen, placer=placer, placer_options=there)
-        _tell(client.policy(), output)
+        _print(client.policy(), output)
 
 
-def _tell(told: Mapping[str, Any], output: Output) -> None:
+def _print(answer: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
-        print_json(told)
+        print_json(answer)
         return
     from rich.table import Table
 
     lines = Table.grid(padding=(0, 2))
-    for key, value in told.items():
+    for key, value in answer.items():
         if value is not None and (value or key != "placer_learned"):
             lines.add_row(LABELS.get(key, key), plain(_text(value)))
     show(lines, UNCUT)

@@ -1,4 +1,4 @@
-"""`tir report`: what other policies would have made of the manager's own past, and how far to trust that."""
+"""`tir report`: the ended jobs replayed under other policies, and how accurate the replay is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiresias.cli import errors
 from tiresias.cli.console import bars, notify, show
 from tiresias.cli.errors import Stop
 from tiresias.cli.inputs import require_finite
-from tiresias.cli.live.talking import print_json, talking
+from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.settings import names_in
@@ -31,36 +31,36 @@ OURS = "tiresias-l"
 
 def report(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted since then.")
+        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted within this time.")
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with (default: fifo,srsf)."),
+        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,srsf."),
     ] = None,
     preemption_cost: Annotated[
         float | None,
         typer.Option(
             "--preemption-cost",
             metavar="SECONDS",
-            help="What one preemption costs a job (default: as it was measured).",
+            help="Cost of one preemption. Default: as measured.",
         ),
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Replay your own past: what would other policies have given?
+    """Replay the ended jobs under other policies.
 
-    Jobs that have ended are simulated on the same GPUs under fifo, srsf and the policy in use. Also tells
-    how far the simulator is from what was measured.
+    The jobs are simulated on the same GPUs under fifo, srsf and the policy in use. The report also states how
+    far the simulation is from what was measured.
     """
     ago_s = None if since is None else duration_s(since, "--since")
     names = None if policies is None else names_in(policies, "--policies")
     if preemption_cost is not None:
         require_finite(preemption_cost)
-    with talking() as client:
-        tell(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
+    with connected() as client:
+        print_report(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
 
 
-def tell(
+def print_report(
     client: Client,
     *,
     ago_s: float | None = None,
@@ -88,19 +88,19 @@ def tell(
     )
     labels = [each.policy for each in (in_use, *others)]
     with bars(labels, float(past.trace.jobs["submitted_at"][0])) as watch:
-        told = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
+        replays = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
     active = sum(1 for _ in client.jobs())
     if output is Output.JSON:
-        print_json(as_json(past, told, cluster.gpus, active))
+        print_json(as_json(past, replays, cluster.gpus, active))
         return
-    show(_head(past, told, cluster.gpus))
-    show(table(told))
-    show("\n" + "\n".join(sentences(told)))
-    notify(_left_out(past, told, active, nodes))
+    show(_head(past, replays, cluster.gpus))
+    show(table(replays))
+    show("\n" + "\n".join(sentences(replays)))
+    notify(_left_out(past, replays, active, nodes))
 
 
 def _rows(client: Client, since_at: float) -> Iterator[Mapping[str, Any]]:
-    """The history as far back as jobs can have been submitted since then: it comes latest end first."""
+    """The history from `since_at` on. It is ordered by end, the latest first."""
     for row in client.history():
         if row["finished_at"] < since_at:
             return
@@ -116,59 +116,59 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
     if names is None:
         names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, OURS)
     for name in names:
-        policies.get(name)  # fail before time is spent
+        policies.get(name)  # refuse an unknown name before time is spent
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
 
 
-def as_json(past: Past, told: Told, gpus: int, active: int) -> dict[str, Any]:
+def as_json(past: Past, replays: Told, gpus: int, active: int) -> dict[str, Any]:
     return {
-        "jobs": len(past.trace) - told.rejected,
+        "jobs": len(past.trace) - replays.rejected,
         "left_out": {
             "active": active,
             "never_ran": past.never_ran,
             "submitted_earlier": past.earlier,
-            "larger_than_the_cluster": told.rejected,
+            "larger_than_the_cluster": replays.rejected,
         },
         "gpus": gpus,
         "preemption_cost": asdict(past.cost),
-        "measured": asdict(told.measured),
+        "measured": asdict(replays.measured),
         "replayed": [
             {key: value for key, value in asdict(each).items() if key != "figures"} | asdict(each.figures)
-            for each in told.replayed
+            for each in replays.replayed
         ],
-        "fidelity": asdict(told.fidelity),
+        "fidelity": asdict(replays.fidelity),
     }
 
 
-def _head(past: Past, told: Told, gpus: int) -> str:
+def _head(past: Past, replays: Told, gpus: int) -> str:
     first = when(float(past.trace.jobs["submitted_at"][0]), time.time())
     basis = {
         "measured": f"as measured over {count(past.cost.count, 'preemption')}",
-        "starts": "as runs take to begin: no job was ever preempted",
+        "starts": "the time that runs take to start: no job was ever preempted",
         "given": "as given",
     }[past.cost.basis]
-    jobs = count(len(past.trace) - told.rejected, "job")
+    jobs = count(len(past.trace) - replays.rejected, "job")
     return (
         f"{jobs} since {first}, replayed on {count(gpus, 'GPU')}; "
         f"a preemption costs {significant(past.cost.seconds)} s, {basis}\n"
     )
 
 
-def table(told: Told) -> RenderableType:
-    """What was, and what would have been."""
+def table(replays: Told) -> RenderableType:
+    """The measured figures and those of the replays."""
     from rich.console import Group
     from rich.text import Text
 
     from tiresias.cli.tables import plain_table
 
-    base = told.replayed[0].figures.avg_jct_s
-    every = [told.measured, *(each.figures for each in told.replayed)]
+    base = replays.replayed[0].figures.avg_jct_s
+    every = [replays.measured, *(each.figures for each in replays.replayed)]
     size, unit = unit_of(each.avg_jct_s for each in every)
     lines = plain_table(
         "", "avg\nJCT", "median\nJCT", "p95\nJCT", "make-\nspan", "preemp-\ntions", "avg JCT,\nrelative"
     )
-    lines.add_row(f"{told.replayed[0].policy}, measured", *_cells(told.measured, size), "")
-    for each in told.replayed:
+    lines.add_row(f"{replays.replayed[0].policy}, measured", *_cells(replays.measured, size), "")
+    for each in replays.replayed:
         name = f"{each.policy}, replayed" if each.is_in_use else each.policy
         style = "bold" if each.is_in_use else ""
         lines.add_row(name, *_cells(each.figures, size), ratio(each.figures.avg_jct_s, base), style=style)
@@ -181,16 +181,16 @@ def _cells(figures: Figures, size: float) -> list[str]:
 
 
 def unit_of(averages_s: Iterable[float]) -> tuple[float, str]:
-    """The largest unit up to hours of which the smallest average has two or more."""
+    """The largest unit, up to hours, in which the smallest average is 2 or more."""
     smallest = min(averages_s)
     size, unit = next((each for each in UNITS_S[1:] if smallest >= 2 * each[0]), UNITS_S[-1])
     return size, LONG[unit]
 
 
-def sentences(told: Told) -> list[str]:
-    """What the figures say, and how far to trust them."""
-    in_use, *others = told.replayed
-    size, unit = unit_of(each.figures.avg_jct_s for each in told.replayed)
+def sentences(replays: Told) -> list[str]:
+    """What the figures mean, and how accurate they are."""
+    in_use, *others = replays.replayed
+    size, unit = unit_of(each.figures.avg_jct_s for each in replays.replayed)
 
     def written(seconds: float) -> str:
         return f"{significant(seconds / size)} {unit}"
@@ -203,12 +203,16 @@ def sentences(told: Told) -> list[str]:
             said.append(f"{each.policy} would have made no difference.")
         else:
             than = f"{theirs / ours:.2f} times as long" if theirs > ours else f"{1 - theirs / ours:.0%} less"
-            who = f"{each.policy}, which is told every duration," if each.policy == "srsf" else each.policy
+            who = (
+                f"{each.policy}, which knows every duration in advance,"
+                if each.policy == "srsf"
+                else each.policy
+            )
             said.append(
                 f"Under {who} a job would have taken {written(theirs)} on average instead of "
                 f"{written(ours)}: {than}."
             )
-    close = told.fidelity
+    close = replays.fidelity
     said.append(
         f"Fidelity of the replay: its average JCT is {close.avg_jct_ratio:.3f} times the measured one; "
         f"a job's JCT is off by {close.error_p50:.1%} (median), {close.error_p95:.1%} (p95), "
@@ -217,13 +221,13 @@ def sentences(told: Told) -> list[str]:
     return said
 
 
-def _left_out(past: Past, told: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _left_out(past: Past, replays: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     out = sum(slot["state"] in ("out", "foreign", "drained") for node in nodes for slot in node["slots"])
     notes = [
         (active, f"left out {count(active, 'job')} that have not ended"),
         (past.never_ran, f"left out {count(past.never_ran, 'job')} that never ran"),
         (past.earlier, f"left out {count(past.earlier, 'job')} submitted earlier"),
-        (told.rejected, f"left out {count(told.rejected, 'job')} larger than the cluster is now"),
-        (out, f"{count(out, 'GPU')} out of service now; the replay uses all that there are"),
+        (replays.rejected, f"left out {count(replays.rejected, 'job')} larger than the cluster is now"),
+        (out, f"{count(out, 'GPU')} out of service now; the replay uses all GPUs"),
     ]
     return [note for number, note in notes if number]

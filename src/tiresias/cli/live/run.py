@@ -1,7 +1,8 @@
-"""`tir run` and `tir wait`: stay with a job until it has ended, and exit with its code.
+"""`tir run` and `tir wait`: wait until a job has ended, and exit with its code.
 
-Ctrl-C never loses work by accident: the first one says what a second one within two seconds does (cancel the
-job); without it the command leaves, and the job goes on. With --cancel-on-interrupt the first one cancels.
+Ctrl-C never loses work by accident: a second one within two seconds cancels the job, as the message after the
+first says; otherwise the command ends, and the job continues. With --cancel-on-interrupt the first one
+cancels.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,12 +19,12 @@ import typer
 from tiresias.cli import errors
 from tiresias.cli.console import notify
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.commands import split
+from tiresias.cli.live.connection import References, connected, home_of, print_json
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.signals import Deadline, out_of_time
 from tiresias.cli.live.submit import Key, Words, send
-from tiresias.cli.live.talking import References, home_of, print_json, talking
 from tiresias.cli.live.times import duration_s
+from tiresias.cli.live.trailing_command import split
 from tiresias.cli.plugins import AsOutput, Output
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 TimeoutOption = Annotated[
     str | None,
-    typer.Option("--timeout", metavar="1h", help="Wait no longer: exit code 124, and the job goes on."),
+    typer.Option(
+        "--timeout", metavar="1h", help="Longest time to wait. Then exit with code 124; the job continues."
+    ),
 ]
 
 
@@ -45,31 +48,30 @@ def run(
     job: JobOptions,
     parts: Words = None,
     cancel_on_interrupt: Annotated[
-        bool, typer.Option("--cancel-on-interrupt", help="Ctrl-C cancels the job at once.")
+        bool, typer.Option("--cancel-on-interrupt", help="Cancel the job on the first Ctrl-C.")
     ] = False,
     timeout: TimeoutOption = None,
     key: Key = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the job's output only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the job.")] = False,
 ) -> None:
-    """Submit a job, follow its log, exit with its code.
+    """Submit a job, follow its output, exit with its code.
 
-    Ctrl-C twice cancels the job; once, and the job goes on without you. Somebody watches, so a failure is
-    final unless --retries says otherwise.
+    After one Ctrl-C the job continues without this command; a second one cancels it. A failed job is not
+    retried unless --retries is given.
     """
-    from tiresias.cli.live import drafts
+    from tiresias.cli.live import preparation
 
-    asked = drafts.understand(*split(ctx, parts or []), job)
-    if asked.options.array or asked.options.sweep:
-        raise Stop("run follows one job; submit an array or a sweep with: tir submit")
-    if asked.options.retries is None:
-        asked.options = replace(asked.options, retries=0)
+    source = preparation.read_source(*split(ctx, parts or []), job)
+    if source.options.text("array") or source.options.texts("sweep"):
+        raise Stop("tir run follows one job; submit an array or a sweep with tir submit")
+    source.options = source.options.over(JobOptions.of(retries="0"))
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
     say = (lambda text: None) if quiet else _say
-    with talking() as client:
-        draft = drafts.make(asked, client, home_of())
+    with connected() as client:
+        prepared = preparation.prepare(source, client, home_of())
         if not quiet:
-            notify(draft.notes)
-        [id] = send(client, draft, key)
+            notify(prepared.notes)
+        [id] = send(client, prepared, key)
         say(f"job {id}")
         watched = Watched(client, id, say)
         with _interruptible(watched, cancel_on_interrupt), out_of_time(Deadline(patience_s, f"job {id}")):
@@ -84,9 +86,12 @@ def wait(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Wait until jobs have ended; exit with the first failed one's code."""
+    """Wait until jobs have ended.
+
+    The exit code is that of the first job that failed, or 0.
+    """
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
-    with talking() as client:
+    with connected() as client:
         ids = [int(client.job(ref)["summary"]["id"]) for ref in refs]
         with out_of_time(Deadline(patience_s, f"job {', '.join(map(str, ids))}")):
             ended = [Watched(client, id, lambda text: None).until_ended() for id in ids]
@@ -94,21 +99,21 @@ def wait(
         print_json([each["summary"] for each in ended])
     elif not quiet:
         for each in ended:
-            typer.echo(_told(each))
+            typer.echo(_outcome(each))
     codes = [exit_code(each) for each in ended]
     raise typer.Exit(next((code for code in codes if code), 0))
 
 
 @dataclass(slots=True)
 class Watched:
-    """A job that somebody looks at; `say` tells that person what the log does not."""
+    """A job that this command follows; `say` prints what the log does not contain."""
 
     client: Client
     id: int
     say: Callable[[str], None]
 
     def follow(self) -> None:
-        """Copy the output of every run to stdout until the job has ended."""
+        """Copy the output of all runs to stdout until the job has ended."""
         self._until_first_run()
         last = None
         for chunk in self.client.follow_logs(self.id, run=1):
@@ -118,7 +123,7 @@ class Watched:
             write(chunk.data)
 
     def _until_first_run(self) -> None:
-        """Say why it waits, whenever that changes."""
+        """Print why the job waits, whenever that changes."""
         said = ""
         while True:
             job = self.client.job(self.id)
@@ -130,11 +135,11 @@ class Watched:
             time.sleep(LOOK_AGAIN_S)
 
     def until_ended(self) -> dict[str, Any]:
-        """The job's summary once it has ended."""
+        """The job, once it has ended."""
         while True:
-            told: dict[str, Any] = self.client.job(self.id)
-            if told["summary"]["phase"] in ENDED:
-                return told
+            job: dict[str, Any] = self.client.job(self.id)
+            if job["summary"]["phase"] in ENDED:
+                return job
             time.sleep(LOOK_AGAIN_S)
 
 
@@ -145,9 +150,9 @@ def _interruptible(watched: Watched, cancels_at_once: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if not cancels_at_once:
-            try:  # whoever reads the message may press it before we sleep
+            try:  # the second Ctrl-C may come before the sleep
                 _say(
-                    f"\ninterrupted: job {id} goes on. Ctrl-C again within {SECOND_THOUGHTS_S:g} s"
+                    f"\ninterrupted: job {id} continues. Ctrl-C again within {SECOND_THOUGHTS_S:g} s"
                     f" cancels it.  Later: tir logs -f {id}, tir cancel {id}"
                 )
                 time.sleep(SECOND_THOUGHTS_S)
@@ -162,7 +167,7 @@ def _interruptible(watched: Watched, cancels_at_once: bool) -> Iterator[None]:
 
 
 def exit_code(job: dict[str, Any]) -> int:
-    """What a command that stood for the job exits with."""
+    """The exit code of a command that waits for the job."""
     of = job["summary"]
     if of["phase"] == "SUCCEEDED":
         return 0
@@ -170,7 +175,7 @@ def exit_code(job: dict[str, Any]) -> int:
 
 
 def write(data: bytes) -> None:
-    """The job's own bytes, as they are."""
+    """Write the job's output to stdout, unchanged."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
@@ -178,11 +183,11 @@ def write(data: bytes) -> None:
 
 def _leave(job: dict[str, Any], say: Callable[[str], None]) -> None:
     if code := exit_code(job):
-        say(_told(job))
+        say(_outcome(job))
         raise typer.Exit(code)
 
 
-def _told(job: dict[str, Any]) -> str:
+def _outcome(job: dict[str, Any]) -> str:
     of = job["summary"]
     why = job["runs"][-1]["sentence"] if job["runs"] else job["why"]["text"]
     name = f" ({of['name']})" if of["name"] else ""

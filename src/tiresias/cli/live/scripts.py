@@ -1,8 +1,8 @@
-"""A shell script as a job: its `#TIR` lines hold options, and the common `#SBATCH` lines are understood.
+"""A shell script as a job: `#TIR` lines have options, and the common `#SBATCH` lines are understood.
 
-Rules: lines count up to the first one that is neither a comment nor empty, as for sbatch. `#TIR` goes over
-`#SBATCH`. What Slurm knows and we do not need is passed over, and the user is told which; what would change
-what runs and is not understood is an error. No SLURM_* variable is ever made up.
+Rules: lines are read up to the first one that is neither a comment nor empty, as by sbatch. `#TIR` takes
+precedence over `#SBATCH`. Options that only Slurm needs are ignored with a note; any other option that is not
+understood is an error. No SLURM_* variable is set.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.job_options import JobOptions, takes_job_options
+from tiresias.cli.live.job_options import Given, JobOptions, takes_job_options
 from tiresias.cli.live.times import slurm_duration_s
+from tiresias.spec.job import BY_KEY
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 # fmt: off
-PASSED_OVER = frozenset({
+IGNORED = frozenset({
     "comment", "constraint", "cores-per-socket", "cpus-per-gpu", "cpus-per-task", "distribution",
     "error", "exclude", "exclusive", "get-user-env", "gpu-bind", "hint", "input", "kill-on-invalid-dep",
     "mail-type", "mail-user", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "nice", "no-requeue",
@@ -34,6 +35,7 @@ PASSED_OVER = frozenset({
 # fmt: on
 SHORT = {
     "J": "job-name",
+    "H": "hold",
     "N": "nodes",
     "G": "gpus",
     "t": "time",
@@ -53,12 +55,15 @@ SHORT = {
     "w": "nodelist",
     "x": "exclude",
 }
-SWITCHES = frozenset({"exclusive", "no-requeue", "overcommit", "oversubscribe", "requeue", "verbose"})
+SAME = {option.sbatch: key for key, option in BY_KEY.items() if option.sbatch}  # the same text means the same
+SWITCHES = frozenset({"exclusive", "no-requeue", "overcommit", "oversubscribe", "requeue", "verbose"}) | {
+    name for name, key in SAME.items() if BY_KEY[key].is_switch
+}
 
 
 @dataclass(slots=True)
 class Script:
-    """A script and what its head asks for."""
+    """A script and the options at its head."""
 
     command: list[str]
     options: JobOptions
@@ -66,11 +71,11 @@ class Script:
 
 
 def read(path: Path, arguments: list[str]) -> Script:
-    """The script as a job; its arguments follow it."""
+    """The script as a job, with its arguments."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise Stop(f"{path} is not a script; to run a program write: tir submit -- {path}") from None
+        raise Stop(f"{path} is not a script; to run a program, write: tir submit -- {path}") from None
     ours: list[str] = []
     slurms: list[tuple[int, str]] = []
     for number, line in _head(text):
@@ -92,15 +97,15 @@ def _head(text: str) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def _words(text: str, place: str) -> list[str]:
+def _words(text: str, where: str) -> list[str]:
     try:
         return shlex.split(text, comments=True)
     except ValueError as error:
-        raise Stop(f"{place}: {error}") from None
+        raise Stop(f"{where}: {error}") from None
 
 
 def _interpreter(text: str) -> list[str]:
-    """What the first line says runs it; the file need not be executable."""
+    """The interpreter of the first line, by default bash; the file need not be executable."""
     first = text.split("\n", 1)[0]
     return shlex.split(first.removeprefix("#!")) if first.startswith("#!") else ["bash"]
 
@@ -114,12 +119,12 @@ def _warnings(text: str, path: Path) -> list[str]:
             "TIRESIAS_ARRAY_INDEX, TIRESIAS_NUM_NODES, TIRESIAS_RUN and so on"
         )
     if re.search(r"^\s*srun\b", text, flags=re.MULTILINE):
-        notes.append(f"{path} calls srun, which talks to Slurm; call the program or torchrun itself")
+        notes.append(f"{path} calls srun, which needs Slurm; call the program or torchrun directly")
     return notes
 
 
-def parse_options(words: list[str], place: str) -> JobOptions:
-    """Options of a job as they stand on a command line."""
+def parse_options(words: list[str], where: str) -> JobOptions:
+    """The options of a job in a `#TIR` line."""
     found: list[JobOptions] = []
 
     def collect(job: JobOptions) -> None:
@@ -132,7 +137,7 @@ def parse_options(words: list[str], place: str) -> JobOptions:
         with command.make_context("#TIR", list(words)) as context:
             command.invoke(context)
     except UsageError as error:
-        raise Stop(f"{place}: {error}") from None
+        raise Stop(f"{where}: {error}") from None
     return found[0]
 
 
@@ -140,122 +145,121 @@ def parse_options(words: list[str], place: str) -> JobOptions:
 
 
 @dataclass(slots=True)
-class Wishes:
-    """What the lines of Slurm add up to."""
+class SlurmOptions:
+    """What all `#SBATCH` lines together ask for."""
 
-    options: JobOptions = JobOptions()
+    options: JobOptions = field(default_factory=JobOptions)
     gpus: int | None = None
     per_node: int | None = None
     per_task: int | None = None
     tasks: int | None = None
     ignored: list[str] = field(default_factory=list)
 
-    def keep(self, **values: Any) -> None:
-        self.options = replace(self.options, **values)
+    def keep(self, **values: Given | None) -> None:
+        self.options = JobOptions.of(**values).over(self.options)
 
     def total(self) -> int | None:
-        """GPUs of the whole job."""
+        """The number of GPUs of the whole job."""
         if self.gpus is not None:
             return self.gpus
         if self.per_node is not None:
-            return self.per_node * (self.options.nodes or 1)
+            return self.per_node * int(self.options.text("nodes") or 1)
         return None if self.per_task is None else self.per_task * (self.tasks or 1)
 
 
 def _slurm(words: list[tuple[int, str]], path: Path) -> tuple[JobOptions, list[str]]:
-    wishes = Wishes()
-    for place, name, value in _pairs(words, path):
+    asked = SlurmOptions()
+    for where, name, value in _pairs(words, path):
         if name in UNDERSTOOD:
-            UNDERSTOOD[name](wishes, value, f"{place}: --{name}")
-        if name in PASSED_OVER:
-            wishes.ignored.append(f"--{name}")
+            UNDERSTOOD[name](asked, value, f"{where}: --{name}")
+        if name in IGNORED and name not in SAME:
+            asked.ignored.append(f"--{name}")
         elif name not in UNDERSTOOD:
-            raise Stop(f"{place}: --{name} is not understood; take it out, or say it with #TIR")
+            raise Stop(f"{where}: --{name} is not understood; remove it, or use an option of #TIR")
     notes = []
-    if wishes.ignored:
-        notes.append(f"{path}: passed over {', '.join(dict.fromkeys(wishes.ignored))} of Slurm")
-    gpus = wishes.total()
-    return replace(wishes.options, gpus=gpus) if gpus else wishes.options, notes
+    if asked.ignored:
+        notes.append(f"{path}: ignored options of Slurm: {', '.join(dict.fromkeys(asked.ignored))}")
+    gpus = asked.total()
+    if gpus:
+        asked.keep(gpus=str(gpus))
+    return asked.options, notes
 
 
 def _pairs(words: list[tuple[int, str]], path: Path) -> Iterator[tuple[str, str, str]]:
-    """(place, long name, value), as Slurm takes options apart."""
+    """(where, long name, value) of each option, as Slurm reads them."""
     rest = iter(words)
     for number, word in rest:
-        place = f"{path}, line {number}"
+        where = f"{path}, line {number}"
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if not equals and name not in SWITCHES:
                 value = next(rest, (0, ""))[1]
         elif word.startswith("-") and len(word) > 1:
             name = SHORT.get(word[1], word[1])
-            value = word[2:] or next(rest, (0, ""))[1]
+            value = word[2:] if word[2:] or name in SWITCHES else next(rest, (0, ""))[1]
         else:
-            raise Stop(f"{place}: {word!r} is no option of Slurm")
-        yield place, name, value
+            raise Stop(f"{where}: {word!r} is not an option of Slurm")
+        yield where, name, value
 
 
-def _number(text: str, place: str) -> int:
+def _number(text: str, where: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise Stop(f"{place}: {text!r} is no whole number from 1 up")
+        raise Stop(f"{where} {text!r}: give a whole number from 1 up")
     return int(text)
 
 
-def _of_gpus(text: str, place: str) -> int:
-    """`2`, `a100:2`: the type is the manager's business."""
-    return _number(text.rpartition(":")[2], place)
+def _of_gpus(text: str, where: str) -> int:
+    """The number in `2` or `a100:2`; the type is ignored."""
+    return _number(text.rpartition(":")[2], where)
 
 
-def _gres(wishes: Wishes, value: str, place: str) -> None:
+def _gres(asked: SlurmOptions, value: str, where: str) -> None:
     for part in value.split(","):
         kind, _, rest = part.strip().partition(":")
         if kind == "gpu":
-            wishes.per_node = _of_gpus(rest or "1", place)
+            asked.per_node = _of_gpus(rest or "1", where)
         else:
-            wishes.ignored.append(f"--gres={part.strip()}")
+            asked.ignored.append(f"--gres={part.strip()}")
 
 
-def _dependency(wishes: Wishes, value: str, place: str) -> None:
+def _dependency(asked: SlurmOptions, value: str, where: str) -> None:
     kind, _, ids = value.partition(":")
     if kind != "afterok" or not ids:
-        raise Stop(f"{place} {value!r}: only afterok:ID[:ID…] is understood")
-    wishes.keep(after=ids.replace(":", ","))
+        raise Stop(f"{where} {value!r}: only afterok:ID[:ID…] is understood; write it so")
+    asked.keep(after=ids.replace(":", ","))
 
 
-def _export(wishes: Wishes, value: str, place: str) -> None:
+def _export(asked: SlurmOptions, value: str, where: str) -> None:
     names = [each.strip() for each in value.split(",") if each.strip()]
-    wishes.keep(
+    asked.keep(
         env=[each for each in names if each not in ("ALL", "NONE")] or None, clean_env="ALL" not in names
     )
 
 
-def _begin(wishes: Wishes, value: str, place: str) -> None:
+def _begin(asked: SlurmOptions, value: str, where: str) -> None:
     units = {"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
     found = re.fullmatch(r"now\+(\d+)(second|minute|hour|day|week)?s?", value)
-    wishes.keep(begin=f"+{found[1]}{units[found[2] or 'second']}" if found else value)
+    asked.keep(begin=f"+{found[1]}{units[found[2] or 'second']}" if found else value)
 
 
-def _time(wishes: Wishes, value: str, place: str) -> None:
-    wishes.keep(time=f"{slurm_duration_s(value, place):g}s")
+def _time(asked: SlurmOptions, value: str, where: str) -> None:
+    asked.keep(time=f"{slurm_duration_s(value, where):g}s")
 
 
-def _nodes(wishes: Wishes, value: str, place: str) -> None:
-    wishes.keep(nodes=_number(value.partition("-")[0], place))
+def _nodes(asked: SlurmOptions, value: str, where: str) -> None:
+    asked.keep(nodes=str(_number(value.partition("-")[0], where)))
 
 
-def _set(name: str) -> Callable[[Wishes, str, str], None]:
-    return lambda wishes, value, place: wishes.keep(**{name: value})
+def _set(key: str) -> Callable[[SlurmOptions, str, str], None]:
+    return lambda asked, value, where: asked.keep(**{key: BY_KEY[key].is_switch or value})
 
 
-def _count(name: str, read: Callable[[str, str], int]) -> Callable[[Wishes, str, str], None]:
-    return lambda wishes, value, place: setattr(wishes, name, read(value, place))
+def _count(name: str, read: Callable[[str, str], int]) -> Callable[[SlurmOptions, str, str], None]:
+    return lambda asked, value, where: setattr(asked, name, read(value, where))
 
 
-UNDERSTOOD: dict[str, Callable[[Wishes, str, str], None]] = {
-    "job-name": _set("name"),
-    "account": _set("tenant"),
-    "chdir": _set("workdir"),
-    "array": _set("array"),
+UNDERSTOOD: dict[str, Callable[[SlurmOptions, str, str], None]] = {
+    **{name: _set(key) for name, key in SAME.items()},
     "nodes": _nodes,
     "time": _time,
     "begin": _begin,

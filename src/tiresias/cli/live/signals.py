@@ -1,4 +1,4 @@
-"""An end to waiting: after a while a command gives up, and the job goes on."""
+"""Timeouts: a command stops waiting after a time, and the job continues."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from tiresias.cli.errors import Stop
 
 @dataclass(slots=True, frozen=True)
 class Deadline:
-    seconds: float | None  # None: never
+    seconds: float | None  # None: no limit
     what: str
 
 
 @contextmanager
 def out_of_time(deadline: Deadline) -> Iterator[None]:
-    """Within it, waiting of any kind ends with exit code 124 when the time is up."""
+    """End the command with exit code 124 when the time is over, wherever it waits."""
     if deadline.seconds is None:
         yield
         return
 
     def give_up(*_: object) -> None:
-        raise Stop(f"{deadline.what} has not ended after {deadline.seconds:g} s; it goes on", errors.TIMEOUT)
+        raise Stop(
+            f"{deadline.what} has not ended after {deadline.seconds:g} s and continues", errors.TIMEOUT
+        )
 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline.seconds))

@@ -1,4 +1,4 @@
-"""Sizes as people write and read them."""
+"""Sizes in bytes as people write and read them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_size(text: str, what: str) -> int:
-    """`500M`, `2G`: bytes."""
+    """The bytes of `500M` or `2G`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
     if found is None:
-        raise Stop(f"{what} {text!r} is no size; write for example 500M or 2G")
+        raise Stop(f"{what} {text!r}: not a size; write for example 500M or 2G")
     return int(float(found[1]) * UNITS[found[2]])
 
 
 def written(size: int) -> str:
-    """Bytes for people."""
+    """A number of bytes as text."""
     unit = next((unit for unit in "TGMK" if size >= UNITS[unit]), "")
     return f"{size / UNITS[unit]:.1f} {unit}iB" if unit else f"{size} bytes"

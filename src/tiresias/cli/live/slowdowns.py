@@ -1,47 +1,48 @@
-"""`tir slowdowns`: what trainings have shown of the places they ran in, beside what was predicted."""
+"""`tir slowdowns`: how much allocations slowed models down, predicted and measured."""
 
 from __future__ import annotations
 
 from tiresias.cli.console import show
+from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import UNCUT
-from tiresias.cli.live.talking import print_json, talking
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import NOTHING, significant
 
 
 def slowdowns(output: AsOutput = Output.TABLE) -> None:
-    """Show how fast models ran in which places, predicted and measured.
+    """Show how fast models ran in which allocations.
 
-    Of runs on several GPUs whose jobs named a model and told their steps. A slowdown is how many times as
-    long as in the best place; three runs in each are needed to measure one. USED is what the placer goes by.
+    Counts runs on several GPUs whose jobs have a model and report their steps. A slowdown is the time per
+    step relative to that in the best shape; it is measured from three runs per shape on. USED is the value
+    that the placer uses.
     """
-    with talking() as client:
+    with connected() as client:
         rows = client.slowdowns()
     if output is Output.JSON:
         print_json(rows)
         return
     if not rows:
-        show("nothing was measured yet: no run on several GPUs of a job with a model has told its steps")
+        show("nothing has been measured yet: no run on several GPUs of a job with a model has reported steps")
         return
-    from tiresias.cli.live.grids import grid
+    from tiresias.cli.live.fitted_tables import grid
 
     figures = ("GPUS", "RUNS", "STEPS/S", "PREDICTED", "MEASURED", "USED")
     lines = [
         [
             plain(row["model"]),
             f"{row['gpus']:,}",
-            _place(row["shape"]),
+            _shape(row["shape"]),
             f"{row['runs']:,}",
             significant(row["steps_per_s"]),
             *(_times(row[name]) for name in ("predicted", "measured", "used")),
         ]
         for row in rows
     ]
-    show(grid(("MODEL", "GPUS", "PLACE", *figures[1:]), lines, right=figures, cut=("MODEL",)), UNCUT)
+    show(grid(("MODEL", "GPUS", "SHAPE", *figures[1:]), lines, right=figures, cut=("MODEL",)), UNCUT)
 
 
-def _place(shape: str) -> str:
+def _shape(shape: str) -> str:
     nodes, _, groups = shape.partition("x")
     if nodes != "1":
         return f"{nodes} nodes"

@@ -1,9 +1,10 @@
-"""`--snapshot`: a copy of the working tree as it is now, so that an edit between two runs changes nothing.
+"""`--snapshot`: a copy of the working tree as it is now, so that later edits do not change the job.
 
-Rules: in a git repository the copy holds what is tracked, as it is on the disk, and what is new and not
-ignored; elsewhere the whole directory. Links are copied as links. A copy above the limit is refused before
-anything is written, with the largest parts named. A copy that was not submitted is removed. The manager
-removes those in its own home with their jobs; a user's next submission those in the user's own.
+Rules: in a git repository the copy has all tracked files, as they are on the disk, and new files that are not
+ignored; elsewhere it has the whole directory. Links are copied as links. A copy above the limit is refused
+before anything is written, with the largest parts named. A copy that was not submitted is removed. The
+manager removes copies in its own home when their jobs have ended; copies in the user's home are removed by
+the user's next submission.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MOST_FILES = 100_000
 
 @dataclass(slots=True, frozen=True)
 class Snapshot:
-    """A copy: its directory, and the place in it that is the job's working directory."""
+    """A copy: its directory, and the directory in it that is the job's working directory."""
 
     root: Path
     cwd: Path
@@ -41,19 +42,19 @@ class Snapshot:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def note_jobs(self, home: Path, ids: Sequence[int]) -> None:
-        """Which jobs of which manager run in it."""
+        """Write into the copy which jobs of which manager run in it."""
         path = self.root / ABOUT
         about = json.loads(path.read_text(encoding="utf-8"))
         path.write_text(json.dumps({**about, "home": str(home), "jobs": list(ids)}, indent=2) + "\n")
 
 
 def own() -> Path:
-    """Where a user's copies are who may not write to the manager's home."""
+    """The directory for copies of users who may not write to the manager's home."""
     return Path("~/.tiresias").expanduser() / DIRECTORY
 
 
 def tidy(folder: Path, home: Path, has_ended: Callable[[int], bool]) -> None:
-    """Remove the copies that no job of this home's manager will run in again."""
+    """Remove the copies whose jobs have all ended."""
     for path in folder.glob(f"*/{ABOUT}"):
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
@@ -64,10 +65,10 @@ def tidy(folder: Path, home: Path, has_ended: Callable[[int], bool]) -> None:
 
 
 def take(cwd: Path, home: Path, limit_bytes: int) -> Snapshot:
-    """Copy the tree that `cwd` lies in."""
+    """Copy the tree that contains `cwd`."""
     top = git_top(cwd)
     source = top or cwd
-    ours = (home, own().parent)  # a copy has no copies in it, nor a manager's state
+    ours = (home, own().parent)  # a copy contains no other copies and no state of a manager
     names = sorted(set(_tracked(source) if top else _everything(source)))
     names = [name for name in names if not any((source / name).is_relative_to(each) for each in ours)]
     sizes = {name: size for name in names if (size := _size(source / name)) is not None}
@@ -88,7 +89,7 @@ def take(cwd: Path, home: Path, limit_bytes: int) -> Snapshot:
 
 
 def git_top(cwd: Path) -> Path | None:
-    """The top of the repository around this directory; None if there is none, or no git."""
+    """The top of the git repository that contains this directory; None without one, or without git."""
     found = _git(cwd, "rev-parse", "--show-toplevel").rstrip("\n")
     return Path(found) if found and cwd.is_relative_to(found) else None
 
@@ -104,7 +105,7 @@ def _git(where: Path, *words: str) -> str:
 
 
 def _tracked(top: Path) -> Iterator[str]:
-    """Files of the index and new ones that are not ignored; of submodules the same."""
+    """The tracked files and the new ones that are not ignored, also of submodules."""
     listed = _git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         path = top / name
@@ -123,7 +124,7 @@ def _everything(top: Path) -> Iterator[str]:
 
 
 def _size(path: Path) -> int | None:
-    """None for what is not there any more and for what is no file (sockets, pipes)."""
+    """The size of a file; None if it no longer exists or is a socket, a pipe or the like."""
     try:
         found = path.lstat()
     except OSError:
@@ -140,18 +141,18 @@ def _require_small(source: Path, sizes: dict[str, int], limit: int, is_git: bool
         part = Path(name).parts[0]
         parts[part] = parts.get(part, 0) + size
     largest = sorted(parts, key=lambda part: (-parts[part], part))[:3]
-    told = ", ".join(f"{part} ({written(parts[part])})" for part in largest)
+    listed = ", ".join(f"{part} ({written(parts[part])})" for part in largest)
     way = "name them in .gitignore" if is_git else "make it a git repository and name them in .gitignore"
     raise Stop(
         f"--snapshot: {source} has {len(sizes):,} files, {written(total)}; the limit is {written(limit)} and "
-        f"{MOST_FILES:,} files. The largest parts: {told}. Keep data and checkpoints out of the copy "
+        f"{MOST_FILES:,} files. The largest parts: {listed}. Keep data and checkpoints out of the copy "
         f"({way}), or raise --snapshot-limit.",
         REJECTED,
     )
 
 
 def _room(home: Path) -> Path:
-    """A new directory in the manager's home where that may be written, else in one's own."""
+    """A new directory in the manager's home if that is writable, else in the user's own."""
     name = secrets.token_hex(8)
     for folder in (home / DIRECTORY, own()):
         root = folder / name
@@ -171,4 +172,4 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
     except FileNotFoundError:
         if source.exists():
-            raise  # else it was removed while we copied: it is not part of the tree any more
+            raise  # else it was removed during the copy, and is no longer part of the tree

@@ -1,4 +1,4 @@
-"""`tir submit`: hand jobs over to the manager, once each."""
+"""`tir submit`: submit jobs to the manager, each exactly once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import typer
 from tiresias.cli import errors
 from tiresias.cli.console import notify
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import words
-from tiresias.cli.live.commands import split
+from tiresias.cli.live import job_text
+from tiresias.cli.live.connection import connected, home_of, print_json
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
-from tiresias.cli.live.talking import home_of, print_json, talking
+from tiresias.cli.live.trailing_command import split
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
-    from tiresias.cli.live.drafts import Draft
+    from tiresias.cli.live.preparation import Prepared
     from tiresias.cli.live.snapshot import Snapshot
 
 Words = Annotated[
@@ -28,9 +28,10 @@ Words = Annotated[
     typer.Argument(metavar="JOB.yaml | SCRIPT.sh | -- COMMAND", help="What to run.", show_default=False),
 ]
 Key = Annotated[
-    str | None, typer.Option("--key", metavar="TEXT", help="The same key never submits twice; for scripts.")
+    str | None,
+    typer.Option("--key", metavar="TEXT", help="Idempotency key: the same key never submits twice."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but ids.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the ids.")]
 
 
 @takes_job_options
@@ -39,28 +40,32 @@ def submit(
     job: JobOptions,
     parts: Words = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say where it would run now and whom it would displace.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print where the job would run now and which jobs it would displace; submit nothing.",
+        ),
     ] = False,
     key: Key = None,
     quiet: Quiet = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Submit a job; prints its id.
+    """Submit a job and print its id.
 
-    The job gets this directory and this environment. It runs when its turn comes, is stopped and resumed as
-    others come and go, and its output is kept: tir logs ID.
+    The job runs in this directory with this environment. It may be stopped and resumed to make room for
+    other jobs. Its output is kept: tir logs ID.
     """
-    from tiresias.cli.live import drafts
+    from tiresias.cli.live import preparation
 
-    asked = drafts.understand(*split(ctx, parts or []), job)
-    with talking() as client:
-        draft = drafts.make(asked, client, home_of(), is_trial=dry_run)
+    source = preparation.read_source(*split(ctx, parts or []), job)
+    with connected() as client:
+        prepared = preparation.prepare(source, client, home_of(), is_trial=dry_run)
         if not quiet:
-            notify(draft.notes)
+            notify(prepared.notes)
         if dry_run:
-            _tell_trials(draft, [client.dry_run(_single(each)) for each in draft.jobs], output)
+            _print_trials(prepared, [client.dry_run(_single(each)) for each in prepared.jobs], output)
             return
-        ids = send(client, draft, key)
+        ids = send(client, prepared, key)
     if output is Output.JSON:
         print_json({"id": ids[0], "ids": ids})
         return
@@ -70,34 +75,34 @@ def submit(
         typer.echo(_next_steps(ids), err=True)
 
 
-def send(client: Client, draft: Draft, key: str | None) -> list[int]:
-    """Submit, at most once whatever the connection does; a copy that nobody will use is removed."""
+def send(client: Client, prepared: Prepared, key: str | None) -> list[int]:
+    """Submit exactly once, even if the connection breaks. After a refusal the copy of the tree is removed."""
     import uuid
 
     from tiresias.api.client import ApiError
     from tiresias.api.transport import Broken
 
     key = key or uuid.uuid4().hex
-    body = draft.jobs[0] if len(draft.jobs) == 1 else draft.jobs
+    body = prepared.jobs[0] if len(prepared.jobs) == 1 else prepared.jobs
     try:
         ids = client.submit(body, key)
     except Broken as error:
         raise Stop(
-            f"{error.message}\nWhether the submission was taken is not known. The same command with "
-            f"--key {key} submits it at most once.",
+            f"{error.message}\nIt is not known whether the job was submitted. Repeat the command with "
+            f"--key {key}: that submits it at most once.",
             errors.UNREACHABLE,
         ) from None
     except ApiError:
-        if draft.snapshot is not None:
-            draft.snapshot.remove()
+        if prepared.snapshot is not None:
+            prepared.snapshot.remove()
         raise
-    if draft.snapshot is not None:
-        _tidy_up(client, draft.snapshot, ids)
+    if prepared.snapshot is not None:
+        _tidy_up(client, prepared.snapshot, ids)
     return ids
 
 
 def _tidy_up(client: Client, copy: Snapshot, ids: Sequence[int]) -> None:
-    """A manager removes the copies in its own home; those in a user's own home are that user's business."""
+    """Remove old copies in the user's home; a manager removes only those in its own home."""
     from tiresias.api.client import ApiError
     from tiresias.cli.live import snapshot
 
@@ -106,7 +111,7 @@ def _tidy_up(client: Client, copy: Snapshot, ids: Sequence[int]) -> None:
 
     def has_ended(id: int) -> bool:
         try:
-            return bool(client.job(id)["summary"]["phase"] in words.ENDED)
+            return bool(client.job(id)["summary"]["phase"] in job_text.ENDED)
         except ApiError as error:
             return error.code == "not-found"
 
@@ -115,7 +120,7 @@ def _tidy_up(client: Client, copy: Snapshot, ids: Sequence[int]) -> None:
 
 
 def _single(job: dict[str, Any]) -> dict[str, Any]:
-    """One job of an array: all are alike."""
+    """One job of an array, in place of all."""
     return {key: value for key, value in job.items() if key != "array"}
 
 
@@ -126,23 +131,23 @@ def _next_steps(ids: Sequence[int]) -> str:
     return f"submitted {len(ids):,} jobs, {ids[0]} to {ids[-1]}; see them: tir ls   follow one: {first}"
 
 
-def _tell_trials(draft: Draft, told: Sequence[dict[str, Any]], output: Output) -> None:
+def _print_trials(prepared: Prepared, trials: Sequence[dict[str, Any]], output: Output) -> None:
     if output is Output.JSON:
-        print_json(told[0] if len(told) == 1 else list(told))
+        print_json(trials[0] if len(trials) == 1 else list(trials))
         return
-    for job, each in zip(draft.jobs, told, strict=True):
+    for job, each in zip(prepared.jobs, trials, strict=True):
         of = f"each of {count(len(job['array']['indices']), 'job')}" if "array" in job else "it"
-        name = f"{job['name']}: " if len(draft.jobs) > 1 else ""
+        name = f"{job['name']}: " if len(prepared.jobs) > 1 else ""
         typer.echo(f"{name}{_trial(each, of)}")
 
 
-def _trial(told: dict[str, Any], of: str) -> str:
-    """What would happen, in a sentence or two."""
-    displaced = ", ".join(map(str, told["displaces"]))
-    if told["starts_now"]:
-        return f"{of} would start now on {', '.join(told['slots'])}"
+def _trial(trial: dict[str, Any], of: str) -> str:
+    """What would happen to the job, in a sentence or two."""
+    displaced = ", ".join(map(str, trial["displaces"]))
+    if trial["starts_now"]:
+        return f"{of} would start now on {', '.join(trial['slots'])}"
     if displaced:
-        where = f" on {', '.join(told['slots'])}" if told["slots"] else ""
-        return f"{of} would start{where} as soon as these have saved and stopped: {displaced}"
-    why = told["why"] or {"text": "no reason is known", "next_step": ""}
+        where = f" on {', '.join(trial['slots'])}" if trial["slots"] else ""
+        return f"{of} would start{where} as soon as these jobs have saved and stopped: {displaced}"
+    why = trial["why"] or {"text": "no reason is known", "next_step": ""}
     return f"{of} would wait: {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")

@@ -1,4 +1,4 @@
-"""`tir token create`, `ls`, `revoke`: who may come over TCP."""
+"""`tir token create`, `ls`, `revoke`: tokens for TCP."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 
 from tiresias.cli.console import show
+from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import UNCUT
-from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.live.times import when
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 
-app = typer.Typer(no_args_is_help=True, help="Tokens for TCP: create, list, revoke (admins).")
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke tokens for TCP (admins only).")
 
 
 class Role(StrEnum):
@@ -27,31 +27,33 @@ class Role(StrEnum):
 
 @app.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, e.g. alice-laptop.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example alice-laptop.")],
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="USER", help="Whose jobs (default: you).")
+        str | None, typer.Option("--user", "-u", metavar="USER", help="User of the token. Default: you.")
     ] = None,
     role: Annotated[
-        Role, typer.Option("--role", help="A user touches only its own jobs; an admin everything.")
+        Role, typer.Option("--role", help="A user may change its own jobs only, an admin all.")
     ] = Role.USER,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Create a token. It is shown this once only."""
+    """Create a token. It is shown only once."""
     whom = user or getpass.getuser()
-    with talking() as client:
+    with connected() as client:
         token = client.create_token(name, whom, str(role))
     if output is Output.JSON:
         print_json({"name": name, "user": whom, "role": str(role), "token": token})
         return
     typer.echo(token)
     if sys.stderr.isatty():
-        typer.echo(f"for {whom}: TIRESIAS_TOKEN, with TIRESIAS_URL. It is not shown again.", err=True)
+        typer.echo(
+            f"{whom} sets it as TIRESIAS_TOKEN, together with TIRESIAS_URL. It is not shown again.", err=True
+        )
 
 
 @app.command("ls")
 def list_tokens(output: AsOutput = Output.TABLE) -> None:
-    """List the tokens, without what they are."""
-    with talking() as client:
+    """List the tokens by name."""
+    with connected() as client:
         tokens = client.tokens()
     if output is Output.JSON:
         print_json(tokens)
@@ -59,7 +61,7 @@ def list_tokens(output: AsOutput = Output.TABLE) -> None:
     if not tokens:
         show("there are no tokens")
         return
-    from tiresias.cli.live.grids import grid
+    from tiresias.cli.live.fitted_tables import grid
 
     now = time.time()
     rows = [
@@ -70,8 +72,8 @@ def list_tokens(output: AsOutput = Output.TABLE) -> None:
 
 
 @app.command("revoke")
-def revoke_token(name: Annotated[str, typer.Argument(metavar="NAME", help="The token's name.")]) -> None:
+def revoke_token(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]) -> None:
     """Revoke a token at once."""
-    with talking() as client:
+    with connected() as client:
         client.revoke_token(name)
     typer.echo(f"token {name} is revoked")

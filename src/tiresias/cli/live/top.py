@@ -1,4 +1,4 @@
-"""`tir top`: nodes x GPUs x jobs, as they are now."""
+"""`tir top`: a live view of nodes, GPUs and jobs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiresias.cli.console import console, show
-from tiresias.cli.live import words
+from tiresias.cli.live import job_text
+from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.jobs import UNCUT, repeat
-from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 
@@ -30,15 +30,15 @@ LONGEST_NAME = 12
 
 def top(
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two looks.")
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates.")
     ] = 1.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Print it once; so it is where there is no terminal.")
+        bool, typer.Option("--once", help="Print it once and exit. This is the default without a terminal.")
     ] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Watch the GPUs: which job holds which, and who waits."""
-    with talking() as client:
+    """Watch which job holds which GPUs, and which jobs wait."""
+    with connected() as client:
         if output is Output.JSON:
             print_json({"status": client.status(), "nodes": client.nodes(), "jobs": list(client.jobs())})
         elif once or not console().is_terminal:
@@ -61,7 +61,7 @@ def _view(client: Client, height: int | None) -> RenderableType:
     )
     parts: list[RenderableType] = [Text(head), Text()]
     if status["problem"]:
-        parts.insert(1, Text(words.plain(status["problem"]), style="red"))
+        parts.insert(1, Text(job_text.plain(status["problem"]), style="red"))
     names = min(LONGEST_NAME, max((len(node["name"]) for node in nodes), default=0))
     lines = [line for node in nodes for line in _node(node, names, console().width)]
     parts += [*lines, Text()]
@@ -79,10 +79,10 @@ def _counted(jobs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _node(node: Mapping[str, Any], name_width: int, width: int) -> list[Text]:
-    """A node's GPUs in a row, each with the job that holds it; more rows where there are many."""
+    """The GPUs of a node in one or more rows, each with the job that holds it."""
     from rich.text import Text
 
-    name = words.plain(node["name"])
+    name = job_text.plain(node["name"])
     label = f"{name if len(name) <= name_width else name[: name_width - 1] + '…':<{name_width}} "
     per_row = max(1, (width - len(label)) // (CELL + 1))
     lines = []
@@ -97,7 +97,7 @@ def _node(node: Mapping[str, Any], name_width: int, width: int) -> list[Text]:
 
 
 def _cell(slot: Mapping[str, Any]) -> tuple[str, str]:
-    """What stands for one GPU: the job's number in the job's colour, or why it is free or out."""
+    """The cell of one GPU, with its style: the id of the job that holds it, or its state."""
     job, state = slot["job_id"], slot["state"]
     if job is None or state in STATES:
         return STATES.get(state, state)[:CELL], STYLES.get(state, "")

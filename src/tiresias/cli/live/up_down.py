@@ -1,4 +1,4 @@
-"""`tir up`, `tir down`, `tir status`: the manager's own life."""
+"""`tir up`, `tir down`, `tir status`: start, stop and inspect the manager."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import typer
 from tiresias.cli import errors
 from tiresias.cli.console import notify, show
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import process, settings
+from tiresias.cli.live import manager_options, manager_process
+from tiresias.cli.live.connection import HomeOption, connected, home_of, is_remote, print_json, refused
 from tiresias.cli.live.jobs import UNCUT
-from tiresias.cli.live.settings import Given, Settings
-from tiresias.cli.live.talking import HomeOption, home_of, is_remote, print_json, refused, talking
+from tiresias.cli.live.manager_options import Given, Settings
 from tiresias.cli.live.times import short
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
@@ -27,38 +27,44 @@ DOWN_S = 30.0
 
 FakeGpus = Annotated[
     int | None,
-    typer.Option("--fake-gpus", metavar="N", min=0, help="N slots without GPUs; 0: real GPUs again."),
+    typer.Option("--fake-gpus", metavar="N", min=0, help="Use N fake GPUs (0: real GPUs again)."),
 ]
 FakeGroups = Annotated[
     int | None,
-    typer.Option("--fake-groups", metavar="N", min=1, help="Fake GPUs in N groups of neighbours."),
+    typer.Option(
+        "--fake-groups", metavar="N", min=1, help="Put the fake GPUs in N groups of near neighbours."
+    ),
 ]
 Gpus = Annotated[
-    str | None, typer.Option("--gpus", metavar="0-3", help="Only these GPUs (all: every one).")
+    str | None, typer.Option("--gpus", metavar="0-3", help="Use only these GPUs (all: no restriction).")
 ]
 PolicyName = Annotated[
-    str | None, typer.Option("--policy", metavar="NAME", help="Who runs (default: tiresias-l).")
+    str | None, typer.Option("--policy", metavar="NAME", help="Policy. Default: tiresias-l.")
 ]
 PolicySet = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
 ]
-PlacerName = Annotated[
-    str | None, typer.Option("--placer", metavar="NAME", help="Where gangs run (default: profile).")
-]
+PlacerName = Annotated[str | None, typer.Option("--placer", metavar="NAME", help="Placer. Default: profile.")]
 PlacerSet = Annotated[
     list[str] | None,
-    typer.Option("--placer-set", metavar="KEY=VALUE", help="An option of the placer; may be repeated."),
+    typer.Option("--placer-set", metavar="KEY=VALUE", help="Option of the placer; may be repeated."),
 ]
 Listen = Annotated[
     str | None,
-    typer.Option("--listen", metavar="ADDRESS:PORT", help="Also over TCP, with tokens (none: no more)."),
+    typer.Option(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        help="Listen on TCP as well, for callers with a token (none: stop).",
+    ),
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", metavar="GROUP", help="Whose members may use the socket (none: only you)."),
+    typer.Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
 ]
-Foreground = Annotated[bool, typer.Option("--foreground", help="Stay, and log to the terminal.")]
+Foreground = Annotated[
+    bool, typer.Option("--foreground", help="Run in the foreground and log to the terminal.")
+]
 
 
 def up(
@@ -75,105 +81,108 @@ def up(
     home: HomeOption = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Start the manager, unless it runs.
+    """Start the manager, unless it is running.
 
-    Returns when it answers. Options are kept for the next time.
+    Returns when the manager answers. The options are kept for the next start.
     """
-    place = home_of(home)
-    before = settings.read(place) if place.exists() else None
+    home_dir = home_of(home)
+    before = manager_options.read(home_dir) if home_dir.exists() else None
     chosen = policy or (before or Settings()).policy
-    settings.use_plugins(before)
+    manager_options.use_plugins(before)
     given = Given(
         fake_gpus,
         fake_groups,
         gpus,
         policy,
-        settings.policy_options(options or [], chosen),
+        manager_options.policy_options(options or [], chosen),
         placer,
-        settings.placer_options(placer_set or [], placer or (before or Settings()).placer),
+        manager_options.placer_options(placer_set or [], placer or (before or Settings()).placer),
         listen,
         group,
-        settings.plugins(),
+        manager_options.plugins(),
     )
     if fake_gpus is not None and gpus is not None:
-        raise Stop("--fake-gpus and --gpus contradict each other; give one of them")
+        raise Stop("--fake-gpus and --gpus cannot be combined; give one of them")
     wanted = given.over(before or Settings())
-    settings.check(wanted)
-    status = _status(place)
+    manager_options.check(wanted)
+    status = _status(home_dir)
     if status is None:
-        status = _brought_up(place, before, wanted, foreground=foreground)
-    else:  # perhaps another up has started it just now, with options of its own
-        now = settings.read(place) or Settings()
+        status = _brought_up(home_dir, before, wanted, foreground=foreground)
+    else:  # another `up` may have started it just now, with other options
+        now = manager_options.read(home_dir) or Settings()
         wanted = given.over(now)
         _check_running(status, now, wanted)
     if given.asks_for_policy:
-        status = _use_policy(place, given, wanted)
+        status = _use_policy(home_dir, given, wanted)
     if output is Output.JSON:
         print_json(status)
         return
-    typer.echo(_sentence(status, place))
+    typer.echo(_sentence(status, home_dir))
     if home is not None and not os.environ.get("TIRESIAS_HOME"):
-        notify([f"other commands find it with: export TIRESIAS_HOME={place}"])
+        notify([f"for the other commands: export TIRESIAS_HOME={home_dir}"])
 
 
 def down(
     stop_jobs: Annotated[
-        bool, typer.Option("--stop-jobs", help="Stop the runs too; their jobs resume with the next up.")
+        bool, typer.Option("--stop-jobs", help="Stop the runs as well. Their jobs resume after the next up.")
     ] = False,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for its end.")
+        float | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="Longest time to wait until the manager has ended."
+        ),
     ] = None,
     home: HomeOption = None,
 ) -> None:
-    """Stop the manager; runs go on without it.
+    """Stop the manager; its runs continue.
 
-    Returns when the process is gone. The next up takes the runs over again.
+    Returns when the process has ended. The next up takes the runs over.
     """
-    place = home_of(home)
-    record = process.read_record(place)
-    running = _shut_down(place, stop_jobs)
+    home_dir = home_of(home)
+    record = manager_process.read_record(home_dir)
+    running = _shut_down(home_dir, stop_jobs)
     if record is None or not record.is_alive:
         if not running and stop_jobs:
             raise Stop(
-                f"no manager runs in {place}, so there is nobody to stop runs; start one with `tir up` first",
+                f"no manager runs in {home_dir}, so no runs can be stopped; start one with `tir up` first",
                 errors.UNREACHABLE,
             )
-        typer.echo("the manager is down" if running else f"no manager runs in {place}")
+        typer.echo("the manager is down" if running else f"no manager runs in {home_dir}")
         return
     patience_s = timeout if timeout is not None else None if stop_jobs else DOWN_S
-    if not process.wait_until_gone(record, patience_s):
+    if not manager_process.wait_until_gone(record, patience_s):
         raise Stop(
             f"the manager (pid {record.pid}) has not ended after {patience_s:g} s; see "
-            f"{place / process.LOG}. `kill -9 {record.pid}` loses nothing: the next up recovers.",
+            f"{home_dir / manager_process.LOG}. `kill -9 {record.pid}` loses nothing: the next up recovers.",
             errors.TIMEOUT,
         )
     if stop_jobs:
-        process.wait_until_runs_end(place, patience_s)
-    left = "; no run is left" if stop_jobs else "; runs go on, and the next up takes them over"
+        manager_process.wait_until_runs_end(home_dir, patience_s)
+    left = "; no run is left" if stop_jobs else "; runs continue, and the next up takes them over"
     typer.echo(f"the manager is down{left}")
 
 
 def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
-    """Show whether the manager runs, and what it has."""
-    with talking(home) as client:
-        told = client.status()
+    """Show whether the manager runs, with its GPUs and jobs."""
+    with connected(home) as client:
+        status = client.status()
     if output is Output.JSON:
-        print_json(told)
+        print_json(status)
         return
     from rich.table import Table
 
     lines = Table.grid(padding=(0, 2))
-    for what, value in _status_lines(told, home_of(home)):
+    for what, value in _status_lines(status, home_of(home)):
         lines.add_row(what, value)
     show(lines, UNCUT)
 
 
-def _status(place: Path) -> dict[str, Any] | None:
+def _status(home_dir: Path) -> dict[str, Any] | None:
     """The status of the manager of this home; None if none answers."""
     from tiresias.api.client import ApiError, Client, Unreachable
 
     try:
-        return dict(Client(place).status())
+        return dict(Client(home_dir).status())
     except Unreachable:
         return None
     except ApiError as error:
@@ -181,33 +190,33 @@ def _status(place: Path) -> dict[str, Any] | None:
 
 
 def _brought_up(
-    place: Path, before: Settings | None, wanted: Settings, *, foreground: bool
+    home_dir: Path, before: Settings | None, wanted: Settings, *, foreground: bool
 ) -> dict[str, Any]:
-    """The status of the manager of this home, which did not run."""
+    """Start the manager of this home, and return its status."""
     _require_gpus(wanted)
-    _make_home(place)
-    settings.write(place, wanted)
+    _make_home(home_dir)
+    manager_options.write(home_dir, wanted)
     if foreground:
-        os.execv(process.command(place)[0], process.command(place))
-    return _start(place, before)
+        os.execv(manager_process.command(home_dir)[0], manager_process.command(home_dir))
+    return _start(home_dir, before)
 
 
 def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -> None:
-    """A manager runs: what it cannot change while it runs must be what it has."""
-    fixed = [name for name in before.differences(wanted) if name not in settings.LIVE]
+    """Refuse changes that a running manager cannot make."""
+    fixed = [name for name in before.differences(wanted) if name not in manager_options.LIVE]
     if fixed:
         asked = " ".join(wanted.written(name) for name in fixed)
         has = " ".join(before.written(name) for name in fixed)
         raise Stop(
-            f"the manager (pid {status['pid']}) runs with {has} and cannot change that while it runs. Start "
-            f"it anew (runs go on meanwhile): tir down && tir up {asked}",
+            f"the manager (pid {status['pid']}) runs with {has} and cannot change that while it runs. "
+            f"Restart it (runs continue meanwhile): tir down && tir up {asked}",
             errors.REJECTED,
         )
 
 
-def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
-    """Give the manager the policy that was asked for, unless it has it; keep that for the next time."""
-    with talking(place) as client:
+def _use_policy(home_dir: Path, given: Given, wanted: Settings) -> dict[str, Any]:
+    """Change the policy of the running manager if it differs, and keep it for the next start."""
+    with connected(home_dir) as client:
         now = client.policy()
         name = given.policy or now["name"]
         options = {**(now["options"] if name == now["name"] else {}), **given.set}
@@ -216,14 +225,16 @@ def _use_policy(place: Path, given: Given, wanted: Settings) -> dict[str, Any]:
         has = (now["name"], now["options"], now["placer"], now["placer_options"])
         if (name, options, placer, there) != has:
             client.set_policy(name, options, placer=placer, placer_options=there)
-            notify([f"the manager goes on under {name}"])
-        told = dict(client.status())
-    settings.write(place, replace(wanted, policy=name, set=options, placer=placer, placer_set=there))
-    return told
+            notify([f"the manager now uses {name}"])
+        status = dict(client.status())
+    manager_options.write(
+        home_dir, replace(wanted, policy=name, set=options, placer=placer, placer_set=there)
+    )
+    return status
 
 
 def _require_gpus(wanted: Settings) -> None:
-    """Say before anything is started that there is nothing to hand out."""
+    """Refuse to start a manager that would have no GPUs."""
     if wanted.fake_gpus is not None:
         return
     from tiresias.executors.gpus import Nvml, find, parse_selection
@@ -233,27 +244,29 @@ def _require_gpus(wanted: Settings) -> None:
         raise Stop(f"{found.problem}\nOn a machine without GPUs: tir up --fake-gpus 4", errors.REJECTED)
 
 
-def _make_home(place: Path) -> None:
+def _make_home(home_dir: Path) -> None:
     try:
-        place.mkdir(mode=0o711, parents=True, exist_ok=True)  # jobs of other users pass through it
+        home_dir.mkdir(
+            mode=0o711, parents=True, exist_ok=True
+        )  # jobs of other users must be able to pass through it
     except FileExistsError:
-        raise Stop(f"{place} is a file; name a directory with --home or TIRESIAS_HOME") from None
+        raise Stop(f"{home_dir} is a file; name a directory with --home or TIRESIAS_HOME") from None
 
 
-def _start(place: Path, before: Settings | None) -> dict[str, Any]:
-    started = process.start(place)
+def _start(home_dir: Path, before: Settings | None) -> dict[str, Any]:
+    started = manager_process.start(home_dir)
     found: list[dict[str, Any]] = []
 
     def answers() -> bool:
-        told = _status(place)
-        if told is not None:
-            found.append(told)
-        return told is not None
+        status = _status(home_dir)
+        if status is not None:
+            found.append(status)
+        return status is not None
 
-    if not process.wait_until_up(started, answers, UP_S):
-        settings.put_back(place, before)
+    if not manager_process.wait_until_up(started, answers, UP_S):
+        manager_options.put_back(home_dir, before)
         code = started.process.returncode
-        said = started.last_lines() or f"it said nothing and ended with {code}"
+        said = started.last_lines() or f"it ended with exit code {code} and logged nothing"
         raise Stop(
             f"the manager did not start: {said}\n(its log: {started.log})",
             errors.FAILED if code < 1 else code,
@@ -261,16 +274,16 @@ def _start(place: Path, before: Settings | None) -> dict[str, Any]:
     return found[-1]
 
 
-def _shut_down(place: Path, stop_jobs: bool) -> bool:
-    """Ask it to end; by a signal if it does not answer. Whether there was one."""
+def _shut_down(home_dir: Path, stop_jobs: bool) -> bool:
+    """Ask the manager to end, by a signal if it does not answer. Returns whether there was one."""
     from tiresias.api.client import ApiError, Client, Unreachable
 
-    if is_remote() and not place.exists():
-        raise Stop(f"{place} is not here: `tir down` works on the manager's machine only")
+    if is_remote() and not home_dir.exists():
+        raise Stop(f"{home_dir} is not on this machine; run `tir down` on the machine of the manager")
     try:
-        Client(place).shutdown(stop_jobs=stop_jobs)
+        Client(home_dir).shutdown(stop_jobs=stop_jobs)
     except Unreachable:
-        record = process.read_record(place)
+        record = manager_process.read_record(home_dir)
         if record is None or not record.is_alive:
             return False
         if stop_jobs:
@@ -288,18 +301,18 @@ def _shut_down(place: Path, stop_jobs: bool) -> bool:
     return True
 
 
-def _sentence(told: dict[str, Any], place: Path) -> str:
-    record = process.read_record(place)
+def _sentence(status: dict[str, Any], home_dir: Path) -> str:
+    record = manager_process.read_record(home_dir)
     url = f", {record.url}" if record is not None and record.url else ""
     return (
-        f"the manager is up (pid {told['pid']}): {count(told['slots'], 'GPU')}, {_policy(told)}, "
-        f"home {place}{url}"
+        f"the manager is up (pid {status['pid']}): {count(status['slots'], 'GPU')}, {_policy(status)}, "
+        f"home {home_dir}{url}"
     )
 
 
-def _policy(told: dict[str, Any]) -> str:
-    options = " ".join(f"{key}={_brief(value)}" for key, value in told["policy_options"].items())
-    return f"{told['policy']} ({options})" if options else str(told["policy"])
+def _policy(status: dict[str, Any]) -> str:
+    options = " ".join(f"{key}={_brief(value)}" for key, value in status["policy_options"].items())
+    return f"{status['policy']} ({options})" if options else str(status["policy"])
 
 
 def _brief(value: Any) -> str:
@@ -307,17 +320,17 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def _status_lines(told: dict[str, Any], place: Path) -> list[tuple[str, str]]:
-    jobs = ", ".join(f"{number:,} {phase}" for phase, number in told["jobs"].items() if number)
+def _status_lines(status: dict[str, Any], home_dir: Path) -> list[tuple[str, str]]:
+    jobs = ", ".join(f"{number:,} {phase}" for phase, number in status["jobs"].items() if number)
     lines = [
-        ("manager", f"pid {told['pid']}, up {short(told['uptime_s'])}, version {told['version']}"),
-        ("policy", _policy(told)),
-        ("placer", str(told["placer"])),
-        ("GPUs", f"{told['free_slots']:,} of {told['slots']:,} free"),
+        ("manager", f"pid {status['pid']}, up {short(status['uptime_s'])}, version {status['version']}"),
+        ("policy", _policy(status)),
+        ("placer", str(status["placer"])),
+        ("GPUs", f"{status['free_slots']:,} of {status['slots']:,} free"),
         ("jobs", jobs or "none"),
     ]
     if not is_remote():
-        lines.append(("home", str(place)))
-    if told["problem"]:
-        lines.append(("problem", told["problem"]))
+        lines.append(("home", str(home_dir)))
+    if status["problem"]:
+        lines.append(("problem", status["problem"]))
     return lines

@@ -1,4 +1,4 @@
-"""`tir usage`: who got what."""
+"""`tir usage`: GPU time and jobs by user or tenant."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from tiresias.cli.console import show
+from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import UNCUT
-from tiresias.cli.live.talking import print_json, talking
 from tiresias.cli.live.times import duration_s, short
-from tiresias.cli.live.words import plain
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import significant
 
@@ -24,27 +24,27 @@ class By(StrEnum):
 
 
 def usage(
-    by: Annotated[By, typer.Option("--by", help="A line a user or a tenant.")] = By.USER,
+    by: Annotated[By, typer.Option("--by", help="One row per user, or per tenant.")] = By.USER,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted since then.")
+        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted within this time.")
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Show who got how much, who waits, and who splits or resubmits.
+    """Show the GPU time and the jobs of each user or tenant.
 
-    Policies that favour jobs with little service reward many small jobs: SHORT counts jobs that held GPUs
-    for less than five minutes, AGAIN those whose very command was submitted before.
+    Policies that favour jobs with little service reward users who split their work. SHORT counts jobs that
+    held GPUs for less than five minutes, AGAIN jobs whose command had been submitted before.
     """
     since_s = None if since is None else duration_s(since, "--since")
-    with talking() as client:
+    with connected() as client:
         rows = client.usage(str(by), since_s)
     if output is Output.JSON:
         print_json(rows)
         return
     if not rows:
-        show("nobody has submitted anything")
+        show("no jobs have been submitted")
         return
-    from tiresias.cli.live.grids import grid
+    from tiresias.cli.live.fitted_tables import grid
 
     figures = ("JOBS", "ACTIVE", "GPUS NOW", "GPU-HOURS", "MEAN WAIT", "SHORT", "AGAIN")
     lines = [

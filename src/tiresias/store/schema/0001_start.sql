@@ -1,21 +1,21 @@
--- Instants are epoch seconds; NULL is "not yet" or "never". JSON is text. A row of `jobs` is an active job; an ended
--- one has a row of `history` instead, for ever.
+-- The schema of version 1; later files change it. Instants are epoch seconds; NULL stands for "not yet" or "never".
+-- JSON is stored as text. An active job has a row in `jobs`, an ended job has a row in `history` instead, for ever.
 
 CREATE TABLE facts (
-    seq      INTEGER PRIMARY KEY,  -- 1, 2, ... without gaps until compaction takes some out; never used again
-    step     INTEGER NOT NULL,     -- the facts of one call of the Controller: what came in, then its decisions
-    decided  INTEGER NOT NULL,     -- 1: a decision of ours; 0: came from outside
+    seq      INTEGER PRIMARY KEY,  -- 1, 2, ... without gaps until compaction deletes some; never reused
+    step     INTEGER NOT NULL,     -- one call of the Controller: the facts that it handled, then its decisions
+    decided  INTEGER NOT NULL,     -- 1: a decision of the Controller; 0: a fact from outside
     at       REAL NOT NULL,
     kind     TEXT NOT NULL,
     version  INTEGER NOT NULL,
-    job      INTEGER,              -- whom it is about
+    job      INTEGER,              -- the job that the fact is about
     body     TEXT NOT NULL
 );
 CREATE INDEX facts_of_job ON facts (job, seq) WHERE job IS NOT NULL;
 
 CREATE TABLE jobs (
     id                INTEGER PRIMARY KEY,
-    place             INTEGER NOT NULL,  -- the order of submission
+    place             INTEGER NOT NULL,  -- the number of the JobSubmitted, which gives the order of submission
     job               TEXT NOT NULL,     -- core.model.Job
     phase             TEXT NOT NULL,
     cancelled         INTEGER NOT NULL,
@@ -31,28 +31,28 @@ CREATE TABLE jobs (
 
 CREATE TABLE submissions (
     job   INTEGER PRIMARY KEY,
-    body  TEXT NOT NULL  -- all that the user asked for: command, environment, directory; the manager's business
+    body  TEXT NOT NULL  -- the job specification: command, environment, directory; only the manager reads it
 );
 
 CREATE TABLE notes (
     job   INTEGER PRIMARY KEY,
-    body  TEXT NOT NULL  -- what the manager wants to know of the job after a restart, beyond the core's State
+    body  TEXT NOT NULL  -- what the manager must know of the job after a restart, beyond the State of the core
 );
 
 CREATE TABLE runs (
     id           INTEGER PRIMARY KEY,
     job          INTEGER NOT NULL,
-    number       INTEGER NOT NULL,  -- the job's first run is 1
+    number       INTEGER NOT NULL,  -- the first run of a job is 1
     allocation   TEXT NOT NULL,     -- [[node position, bit mask of slots], ...]
     granted_at   REAL NOT NULL,
     started_at   REAL,
-    revoked_at   REAL,              -- told to stop, by a plan or because its job was cancelled
+    revoked_at   REAL,              -- when it had to stop: by a decision, or because its job was cancelled, held or requeued
     exited_at    REAL,
     progress_s   REAL NOT NULL,
     progress_at  REAL NOT NULL,
     speed        REAL NOT NULL,
     cause        TEXT,              -- core.facts.ExitCause
-    exit         TEXT,              -- the manager's exit record
+    exit         TEXT,              -- the exit record, as the manager writes it
     UNIQUE (job, number)
 );
 CREATE INDEX open_runs ON runs (id) WHERE exited_at IS NULL;
@@ -69,7 +69,7 @@ CREATE TABLE nodes (
 );
 
 CREATE TABLE history (
-    ended_seq         INTEGER PRIMARY KEY,  -- the fact that ended it
+    ended_seq         INTEGER PRIMARY KEY,  -- the number of the last fact about the job
     id                INTEGER NOT NULL UNIQUE,
     job               TEXT NOT NULL,
     user              TEXT NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE history (
     held_s            REAL NOT NULL,
     service_gpu_s     REAL NOT NULL,
     progress_s        REAL NOT NULL,
-    record            TEXT  -- what the manager keeps of it: exit code, reason
+    record            TEXT  -- why and how it ended, as the manager writes it
 );
 CREATE INDEX history_by_end ON history (ended_at);
 CREATE INDEX history_by_user ON history (user, ended_at);
@@ -107,17 +107,17 @@ CREATE TABLE policy (
     options         TEXT NOT NULL,
     placer          TEXT NOT NULL,
     placer_options  TEXT NOT NULL,
-    memory          TEXT NOT NULL  -- as Policy.save gives it
+    memory          TEXT NOT NULL  -- what Policy.save returns
 );
 
--- The State after fact `seq`, whole: replay begins at the oldest.
+-- The whole State after fact `seq`. A replay starts from the oldest one.
 CREATE TABLE bases (
     seq   INTEGER PRIMARY KEY,
     at    REAL,
     body  TEXT NOT NULL
 );
 
--- After which fact a manager was started anew: its Controller worked out every rank from the State there.
+-- The last fact before each restart of the manager, after which its Controller computed every rank from the State.
 CREATE TABLE restarts (
     seq  INTEGER NOT NULL,
     at   REAL
@@ -126,7 +126,7 @@ CREATE TABLE restarts (
 CREATE TABLE submission_keys (
     key     TEXT PRIMARY KEY,
     jobs    TEXT NOT NULL,
-    digest  TEXT NOT NULL,  -- of the request, to tell a repetition from another use of the key
+    digest  TEXT NOT NULL,  -- of the request, to recognise the use of the key for another request
     at      REAL NOT NULL
 );
 CREATE INDEX submission_keys_by_age ON submission_keys (at);

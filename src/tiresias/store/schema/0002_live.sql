@@ -1,5 +1,5 @@
--- What a live manager needs beyond a simulation: holding a job that runs, waiting for something other than one's turn,
--- slots out of service one by one.
+-- What a live manager needs beyond a simulation: running jobs that are put on hold, deferred jobs, and single slots
+-- that are out of service.
 
 ALTER TABLE jobs ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN deferred TEXT NOT NULL DEFAULT '';

@@ -1,4 +1,4 @@
--- The latest job of a name, and how many jobs ended in which way, without reading all that ever ended.
+-- Indexes to find the latest job with a name, and to count ended jobs by phase, without reading the whole table.
 
 CREATE INDEX history_by_name ON history (name, ended_seq);
 CREATE INDEX history_by_phase ON history (phase);

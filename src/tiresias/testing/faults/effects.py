@@ -10,7 +10,7 @@ from typing import Any
 
 from tiresias.core.controller import Controller
 from tiresias.core.model import RunId
-from tiresias.executors.base import Adopted, Executor, Report, RunSpec
+from tiresias.executors.base import Adopted, Executor, RunSpec, RunUpdate
 from tiresias.store import Batch, Loaded, Store, StoreError
 from tiresias.testing.faults.witness import Witness
 
@@ -102,7 +102,7 @@ class MortalExecutor:
         self._effects.point("after adoption")
         return adopted
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[RunUpdate]:
         return self._executor.poll()
 
     def fileno(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tiresias.core.model import RunId
-from tiresias.executors.base import Adopted, Report, RunGone, RunSpec, RunUp
+from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
 from tiresias.testing.faults.world import Gang, World
 
 
@@ -23,7 +23,7 @@ class SimulatedExecutor:
         self._last_report_at: dict[RunId, float] = {}  # when the last report of each run arrives
         self._up: set[RunId] = set()
         self._over: set[RunId] = set()
-        self._inbox: list[Report] = []
+        self._inbox: list[RunUpdate] = []
         self._is_open = True
         world.listeners.append(self)
 
@@ -65,7 +65,7 @@ class SimulatedExecutor:
         if spec is not None:
             self._world.forget(spec)
 
-    def poll(self) -> list[Report]:
+    def poll(self) -> list[RunUpdate]:
         reports, self._inbox = self._inbox, []
         return reports
 
@@ -126,6 +126,6 @@ class SimulatedExecutor:
         if world.rng.random() < weather.duplicate:
             world.when(arrives_at + world.rng.random() * weather.report_s, self._arrive, report)
 
-    def _arrive(self, report: Report) -> None:
+    def _arrive(self, report: RunUpdate) -> None:
         if self._is_open:
             self._inbox.append(report)

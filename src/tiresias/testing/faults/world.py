@@ -220,14 +220,14 @@ class World:
                 program.is_finished = True
                 gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
                 (gang.spec.job_dir / "finished").write_text("0\n")
-            self._exit(gang, WorkerExit(code=training.ends_with, told=gang.was_signalled))
+            self._exit(gang, WorkerExit(code=training.ends_with, was_signalled=gang.was_signalled))
         elif self._meets_trouble(gang):
             assert training.trouble is not None
             gang.trouble = training.trouble
             program.troubles += 1
             if training.trouble is Trouble.ASKS:
                 program.saved = gang.step
-            self._exit(gang, WorkerExit(code=CODES[training.trouble], told=gang.was_signalled))
+            self._exit(gang, WorkerExit(code=CODES[training.trouble], was_signalled=gang.was_signalled))
         else:
             self._later(gang, training.step_s, self._stepped)
 
@@ -268,16 +268,16 @@ class World:
             gang.program.saved = max(gang.program.saved, gang.step)
         code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
         signal = SIGTERM if how is OnStop.DIE else None
-        self._exit(gang, WorkerExit(code=code, signal=signal, told=True))
+        self._exit(gang, WorkerExit(code=code, signal=signal, was_signalled=True))
 
     def _kill(self, gang: Gang) -> None:
         if gang.is_supervised and not gang.is_ending:
-            self._exit(gang, WorkerExit(signal=SIGKILL, told=True), killed=True)
+            self._exit(gang, WorkerExit(signal=SIGKILL, was_signalled=True), killed=True)
 
     # --- ends ------------------------------------------------------------------------------------------
 
     def _exit(self, gang: Gang, end: WorkerExit, *, killed: bool = False) -> None:
-        failed = 0 if end.status and not end.told else None
+        failed = 0 if end.status and not end.was_signalled else None
         tail = TAILS.get(gang.trouble, "") if gang.trouble is not None else ""
         gone = RunGone(
             gang.spec.run_id,

@@ -231,7 +231,7 @@ class Campaign:
         if record.phase is Phase.SUCCEEDED:
             assert len(steps) == wanted.steps, f"job {wanted.id} did {len(steps)} of {wanted.steps} steps"
         else:
-            assert record.phase is Phase.CANCELLED, (record.phase, record.record)
+            assert record.phase is Phase.CANCELLED, (record.phase, record.ending)
             assert wanted.is_cancel_asked, f"job {wanted.id} was cancelled by nobody"
         known = store.runs(record.id)
         assert set(runs) <= {run.id for run in known}

@@ -1,8 +1,9 @@
-"""`HOME/options.json`: what the manager of a home is started with.
+"""`HOME/options.json`: the options with which the manager of a home is started.
 
-Rules: `up` keeps what it is given, and a later `up` without options uses that. What is not given stays as it
-was; another policy begins with its own defaults. Once there is a journal, policy and placer are those that it
-says: they can be changed while the manager runs. The file is replaced as a whole, so that it is never half.
+Rules: `up` stores its options, and a later `up` without options uses them. Options that are not given keep
+their values; another policy begins with its own defaults. Once there is a journal, it has the policy and the
+placer, because they can be changed while the manager runs. The file is replaced as a whole, so that it is
+never incomplete.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from tiresias.cli.errors import Stop
 
 FILE = "options.json"
 NONE = "none"
-LIVE = frozenset({"policy", "set", "placer", "placer_set"})  # what a running manager takes over at once
+LIVE = frozenset({"policy", "set", "placer", "placer_set"})  # what can be changed while the manager runs
 
 
 @dataclass(slots=True, frozen=True)
 class Settings:
     fake_gpus: int | None = None
     fake_groups: int = 1
-    gpus: str | None = None  # None: all that there are
+    gpus: str | None = None  # None: all GPUs
     policy: str = "tiresias-l"
     set: dict[str, str] = field(default_factory=dict)
     placer: str = "profile"
@@ -32,14 +33,14 @@ class Settings:
     listen: str | None = None
     group: str | None = None
     plugins: list[str] = field(default_factory=list)
-    settings: dict[str, float] = field(default_factory=dict)  # written by operators, kept as they are
+    settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
 
     def differences(self, other: Settings) -> list[str]:
-        """The names of what differs."""
+        """The names of the settings that differ."""
         return [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
 
     def written(self, name: str) -> str:
-        """One of them as a person would give it."""
+        """A setting as it is written on the command line."""
         value = getattr(self, name)
         if name in ("set", "placer_set"):
             option = f"--{name.replace('_', '-')}"
@@ -53,7 +54,7 @@ class Settings:
 
 @dataclass(slots=True, frozen=True)
 class Given:
-    """What stands on the command line of `up`; None is "not given"."""
+    """The options of one `up`; None means "not given"."""
 
     fake_gpus: int | None = None
     fake_groups: int | None = None
@@ -71,7 +72,7 @@ class Given:
         return bool(self.policy or self.set or self.placer or self.placer_set)
 
     def over(self, stored: Settings) -> Settings:
-        """The stored settings with what is given in their place."""
+        """The stored settings, replaced by those that are given."""
         policy = self.policy or stored.policy
         kept = stored.set if policy == stored.policy else {}
         placer = self.placer or stored.placer
@@ -101,7 +102,7 @@ def _or_none(given: str | None, stored: str | None) -> str | None:
 
 
 def read(home: Path) -> Settings | None:
-    """What an earlier `up` kept; None if there was none."""
+    """The settings of an earlier `up`; None if there was none."""
     path = home / FILE
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
@@ -110,7 +111,7 @@ def read(home: Path) -> Settings | None:
     except FileNotFoundError:
         return None
     except (ValueError, AttributeError, TypeError):
-        raise Stop(f"{path} is damaged; remove it and give the options of `tir up` anew") from None
+        raise Stop(f"{path} is damaged; remove it and give the options of `tir up` again") from None
 
 
 def write(home: Path, settings: Settings) -> None:
@@ -121,7 +122,7 @@ def write(home: Path, settings: Settings) -> None:
 
 
 def put_back(home: Path, before: Settings | None) -> None:
-    """After an `up` that failed: the next one must not stumble over the same options."""
+    """Restore the settings after an `up` that failed, so that the next one does not fail on them."""
     if before is None:
         (home / FILE).unlink(missing_ok=True)
     else:
@@ -129,7 +130,7 @@ def put_back(home: Path, before: Settings | None) -> None:
 
 
 def use_plugins(stored: Settings | None) -> None:
-    """Policies and placers of the users' own, as an earlier `up` was given them."""
+    """Load the plug-ins that an earlier `up` was given."""
     if stored is not None and stored.plugins:
         from tiresias.sim.plugins import use_plugins
 
@@ -137,12 +138,12 @@ def use_plugins(stored: Settings | None) -> None:
 
 
 def plugins() -> list[str]:
-    """Those of this command, by --plugin or TIRESIAS_PLUGINS."""
+    """The plug-ins of this command, from --plugin or TIRESIAS_PLUGINS."""
     return [name for name in os.environ.get("TIRESIAS_PLUGINS", "").split(os.pathsep) if name]
 
 
 def policy_options(texts: Sequence[str], policy: str) -> dict[str, str]:
-    """`--set key=value` for one policy, checked here so that a mistake is found before anything happens."""
+    """`--set key=value` for one policy, checked before anything is started."""
     from tiresias.cli.settings import assign, parse_settings
 
     chosen = assign(parse_settings(texts), [policy]).single()[policy]
@@ -150,7 +151,7 @@ def policy_options(texts: Sequence[str], policy: str) -> dict[str, str]:
 
 
 def placer_options(texts: Sequence[str], placer: str) -> dict[str, str]:
-    """`--placer-set key=value`, checked here in the same way."""
+    """`--placer-set key=value`, checked in the same way."""
     import tiresias.placers  # noqa: F401  (for what it registers)
     from tiresias.core.plugins import parse_options, placers
 
@@ -165,7 +166,7 @@ def placer_options(texts: Sequence[str], placer: str) -> dict[str, str]:
 
 
 def _text(key: str, value: str) -> str:
-    """`@FILE` is the file's text: the manager has another working directory."""
+    """`@FILE` is replaced by the file's text, because the manager has another working directory."""
     if not value.startswith("@"):
         return value
     try:
@@ -175,7 +176,7 @@ def _text(key: str, value: str) -> str:
 
 
 def check(settings: Settings) -> None:
-    """A policy and a placer that are there; the options are their own."""
+    """Refuse unknown policies and placers, options that they do not have, and wrong GPUs."""
     import tiresias.placers
     import tiresias.policies  # noqa: F401  (both for what they register)
     from tiresias.core.plugins import parse_options, placers, policies
@@ -184,7 +185,9 @@ def check(settings: Settings) -> None:
     parse_options(policies.get(settings.policy), settings.set)
     parse_options(placers.get(settings.placer), settings.placer_set)
     if settings.fake_groups > max(1, settings.fake_gpus or 0):
-        raise Stop(f"--fake-groups {settings.fake_groups}: there are {settings.fake_gpus or 0} fake GPUs")
+        raise Stop(
+            f"--fake-groups {settings.fake_groups}: there are only {settings.fake_gpus or 0} fake GPUs"
+        )
     if settings.gpus is not None:
         try:
             parse_selection(settings.gpus)

@@ -1,8 +1,8 @@
-"""One submission that is many jobs: arrays, sweeps, and the parameters of a command. Pure.
+"""Arrays, sweeps and parameters: one submission that is many jobs. Pure.
 
-Rules: `{name}` stands for a parameter where there is one of that name and is left alone everywhere else, so
-that JSON in a command stays as it is. A sweep's parameter that the command does not mention is appended to it
-as `--name=value`. `{i}` belongs to arrays, and the manager fills it in.
+Rules: `{name}` is replaced if there is a parameter of that name, and only then, so that JSON in a command
+stays as it is. A parameter of a sweep that the command does not mention is appended to it as `--name=value`.
+`{i}` belongs to arrays and is replaced by the manager.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tiresias.cli.errors import Stop
+from tiresias.spec.kinds import MOST_JOBS
 
-MOST_JOBS = 10_000
 INDEX = "i"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
@@ -27,18 +27,22 @@ class Array:
 
 
 def parse_array(text: str) -> Array:
-    """`0-15`, `1,3,5-9:2`, `0-15%4`: indices in the order given, and how many may run at once."""
+    """The indices and the limit of `0-15`, `1,3,5-9:2` or `0-15%4`."""
     listed, percent, most = text.strip().partition("%")
     if percent and (not most.isdecimal() or int(most) < 1):
-        raise Stop(f"--array {text!r}: after % comes how many may run at once, for example 0-15%4")
+        raise Stop(
+            f"--array {text!r}: give the number of jobs that may run at once after %, for example 0-15%4"
+        )
     indices: list[int] = []
     for part in listed.split(","):
         found = _RANGE.fullmatch(part.strip())
         if found is None:
-            raise Stop(f"--array {text!r}: {part.strip()!r} is no index or range; write 0-15 or 1,3,5-9%4")
+            raise Stop(
+                f"--array {text!r}: {part.strip()!r} is not an index or a range; write 0-15 or 1,3,5-9%4"
+            )
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
         if last < first or step < 1:
-            raise Stop(f"--array {text!r}: {part.strip()!r} has nothing in it")
+            raise Stop(f"--array {text!r}: {part.strip()!r} is an empty range; write the smaller index first")
         if (last - first) // step >= MOST_JOBS:
             raise Stop(f"--array {text!r} has more than {MOST_JOBS:,} jobs; submit it in parts")
         indices += range(first, last + 1, step)
@@ -48,7 +52,7 @@ def parse_array(text: str) -> Array:
 
 
 def parse_sweep(texts: Sequence[str]) -> dict[str, list[str]]:
-    """`lr=1e-3,1e-4` and so on: the values of each parameter."""
+    """The values of each parameter in `lr=1e-3,1e-4` and so on."""
     sweep: dict[str, list[str]] = {}
     for text in texts:
         name, equals, listed = text.partition("=")
@@ -64,7 +68,7 @@ def parse_sweep(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def points(sweep: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Every combination, the last parameter changing fastest; one empty point if nothing is swept."""
+    """All combinations, with the last parameter changing fastest; one empty point if there is no sweep."""
     total = 1
     for values in sweep.values():
         total *= len(values)
@@ -74,7 +78,7 @@ def points(sweep: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
 
 
 def fill(text: str, parameters: Mapping[str, str]) -> str:
-    """The text with each `{name}` of a parameter replaced."""
+    """The text with the `{name}` of each parameter replaced."""
     for name, value in parameters.items():
         text = text.replace(f"{{{name}}}", value)
     return text
@@ -88,7 +92,7 @@ def filled_command(command: Sequence[str], fixed: Mapping[str, str], point: Mapp
 
 
 def named(name: str, point: Mapping[str, str]) -> str:
-    """A name for one point: what was asked for, then the values, without what a name may not have."""
+    """The name of the job at one point: the given name and the values, without slashes."""
     if any(f"{{{key}}}" in name for key in point):
         return fill(name, point)
     parts = [f"{key}={value}" for key, value in point.items()]
@@ -96,5 +100,5 @@ def named(name: str, point: Mapping[str, str]) -> str:
 
 
 def environment(point: Mapping[str, str]) -> dict[str, str]:
-    """The point as variables: TIRESIAS_SWEEP_LR and so on."""
+    """The point as environment variables: TIRESIAS_SWEEP_LR and so on."""
     return {f"TIRESIAS_SWEEP_{re.sub('[^A-Z0-9]', '_', key.upper())}": value for key, value in point.items()}

@@ -1,4 +1,4 @@
-"""Tables whose lines never wrap: in a narrow terminal columns give way, in a file or pipe none does."""
+"""Tables that fit the terminal without wrapping; in a file or a pipe they have their full width."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tiresias.cli.console import console
 from tiresias.cli.tables import plain_table
 
 GAP = 2
-LEAST = 8  # what is left of a column that gives way
-UNCUT = 10_000  # columns of a file or a pipe: nothing is cut off there
+LEAST = 8  # the least width of a column that is shortened
+UNCUT = 10_000  # the width in a file or a pipe, where nothing is cut off
 Cell = str | Text
 
 
@@ -25,7 +25,7 @@ def grid(
     cut: Sequence[str] = (),
     drop: Sequence[str] = (),
 ) -> RenderableType:
-    """A line a row. Columns in `cut` are shortened, the longest first; then those in `drop` are left out."""
+    """A table. Columns in `cut` may be shortened, the longest first; those in `drop` may be left out."""
     shown = list(headers)
     room = screen_width()
     columns = dict(zip(headers, zip(*rows, strict=True), strict=True)) if rows else {}

@@ -1,4 +1,4 @@
-"""Starting a supervisor process."""
+"""The start of a supervisor process by the executor."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import tiresias
 
 PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
 CODE = "import sys; sys.path.append(sys.argv[1]); from tiresias.executors.supervisor import main; main()"
-HEARD = (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
+BLOCKED = (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
 
 
 def command_line(run_dir: str) -> list[bytes]:
-    """How the command line of a supervisor ends, and of its children until they execute a program."""
+    """The last arguments of a supervisor, and of its children until they execute their program."""
     return [os.fsencode(PACKAGES), os.fsencode(run_dir)]
 
 
 def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
-    """The pid of a new supervisor, a leader of its own session, so that it outlives us and our terminal.
+    """Start a supervisor and return its pid. It leads a session of its own, so it outlives the manager.
 
-    The plan, secrets of the environment included, goes through memory, not through a file. Signals are
-    blocked from its first instant on, so that a stop that comes before Python is up waits for it.
-    `-I -S` keeps everything that a supervisor does not need from being loaded.
+    The plan is passed in anonymous memory and not in a file, because environments contain secrets. Signals
+    are blocked from the start, so that a stop that arrives before Python is up stays pending. `-I -S` keeps
+    the interpreter from loading what a supervisor does not need.
     """
     memory = os.memfd_create("plan", os.MFD_CLOEXEC)
     try:
@@ -34,7 +34,7 @@ def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
         with open(memory, "wb", closefd=False) as file:
             file.write(data)
         os.lseek(memory, 0, os.SEEK_SET)
-        names = [run_dir, "sweep"] if plan["sweeps"] else [run_dir]  # for `ps`, and to be known by
+        names = [run_dir, "sweep"] if plan["sweeps"] else [run_dir]  # for `ps`, and to find the process by
         log = os.path.join(run_dir, "supervisor.log")
         return os.posix_spawn(
             sys.executable,
@@ -46,7 +46,7 @@ def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=True,
-            setsigmask=HEARD,
+            setsigmask=BLOCKED,
             setsigdef=[number for number in signal.valid_signals() if number not in (9, 19)],
         )
     finally:

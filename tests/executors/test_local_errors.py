@@ -1,4 +1,4 @@
-"""Users, full disks and directories that cannot be written: each an exit with words."""
+"""Other users, full disks and directories that cannot be written: the exit of the run says what failed."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root, to become anoth
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that others may enter; pytest's own are its owner's alone."""
+def directory() -> Iterator[Path]:
+    """A directory that other users may enter; those of pytest are private."""
     with TemporaryDirectory(prefix="tiresias-test-") as name:
         os.chmod(name, 0o755)
         yield Path(name)
 
 
 @pytest.fixture
-def bench(place: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(place / "executor", linger_s=0.2)
-    bench = Bench(executor, place)
+def bench(directory: Path) -> Iterator[Bench]:
+    executor = LocalExecutor(directory / "executor", linger_s=0.2)
+    bench = Bench(executor, directory)
     yield bench
     for run_id in bench.specs:
         executor.stop(run_id, grace_s=0.0)
-    until(lambda: not processes_of(place), "nothing of any run is left")
+    until(lambda: not processes_of(directory), "no process of any run is left")
     executor.close()
 
 
@@ -108,11 +108,11 @@ print(bench.gone().error)
 """
 
 
-def test_without_root_nobody_else_can_be_become(place):
-    place.chmod(0o777)
+def test_a_manager_that_is_not_root_refuses_runs_of_other_users(directory):
+    directory.chmod(0o777)
     uid = NOBODY.pw_uid if IS_ROOT else os.geteuid()
     answer = subprocess.run(
-        [sys.executable, "-c", REFUSED, str(place), str(uid)],
+        [sys.executable, "-c", REFUSED, str(directory), str(uid)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -124,17 +124,17 @@ def test_without_root_nobody_else_can_be_become(place):
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 256 KiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tiresias-test", str(place)]
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tiresias-test", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def fill(place: Path) -> None:
-    with open(place / "filler", "wb", buffering=0) as file:
+def fill(disk: Path) -> None:
+    with open(disk / "filler", "wb", buffering=0) as file:
         try:
             while True:
                 file.write(b"x" * 4096)
@@ -143,7 +143,7 @@ def fill(place: Path) -> None:
 
 
 @needs_root
-def test_a_disk_that_is_full_from_the_beginning_is_an_exit_with_words(bench, small_disk):
+def test_a_disk_that_is_full_at_the_start_is_named_in_the_exit(bench, small_disk):
     fill(small_disk)
     bench.shell("exit 0", run_dir=small_disk / "runs" / "1")
     gone = bench.gone()
@@ -172,7 +172,7 @@ def test_a_run_can_be_stopped_when_the_disk_is_full(bench, small_disk):
     assert bench.gone().stopped
 
 
-def test_a_run_directory_that_cannot_be_made_is_an_exit_with_words(bench):
+def test_a_run_directory_that_cannot_be_made_is_named_in_the_exit(bench):
     (bench.top / "runs").write_text("a file in the way")
     bench.shell("exit 0")
     gone = bench.gone()
@@ -180,7 +180,7 @@ def test_a_run_directory_that_cannot_be_made_is_an_exit_with_words(bench):
     assert "runs" in gone.error
 
 
-def test_output_that_cannot_be_opened_is_an_exit_with_words(bench):
+def test_output_that_cannot_be_opened_is_named_in_the_exit(bench):
     spec = bench.spec("/bin/sh", "-c", "exit 0")
     spec.run_dir.mkdir(parents=True)
     spec.log(0).mkdir()

@@ -1,4 +1,4 @@
-"""From the record of a run's exit to the report that the manager hears."""
+"""From the exit record of a run (`exit.json`) to the `RunGone` that the manager gets."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from tiresias.executors.base import RunGone, RunSpec, WorkerExit
+from tiresias.executors.run_files import SIGNALLED
 
 TAIL_BYTES = 8192
 TAIL_LINES = 40
 
 
-def gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
-    """What `exit.json` says. A record damaged beyond reading counts as a lost run."""
+def run_gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
+    """The end of a run as its exit record states it. A damaged record counts as a lost run."""
     if "run_id" not in record:
-        return RunGone(spec.run_id, lost=True, error=f"the record of its exit in {spec.run_dir} is damaged")
-    exits = tuple(WorkerExit(**each) for each in record.get("exits", ()))
+        return RunGone(spec.run_id, lost=True, error=f"the exit record in {spec.run_dir} is damaged")
+    exits = tuple(_worker_exit(each) for each in record.get("exits", ()))
     failed = record.get("first_failed")
     error = record.get("error", "")
     if not error and failed is not None:
@@ -37,8 +38,17 @@ def gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
     )
 
 
+def _worker_exit(record: Mapping[str, Any]) -> WorkerExit:
+    return WorkerExit(
+        code=record.get("code"),
+        signal=record.get("signal"),
+        was_signalled=record.get(SIGNALLED, False),
+        error=record.get("error", ""),
+    )
+
+
 def tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a file, or nothing if there is none."""
+    """The last lines of a file; empty if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:

@@ -1,4 +1,4 @@
-"""What reading gives: values, none of them tied to the database."""
+"""What a Reader returns: plain values with no connection to the database."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tiresias.store.rows import Row
 
 @dataclass(slots=True)
 class StoredFact:
-    """A fact and its place in the journal; the facts of one step were handled together."""
+    """A fact and its number in the journal. The facts of one step were handled in one call."""
 
     seq: int
     step: int
     is_decision: bool
     fact: Fact
-    job_id: JobId | None = None  # whom it is about
+    job_id: JobId | None = None  # the job that the fact is about
 
 
 @dataclass(slots=True)
-class RunRecord:
-    """One run, for ever; None is "not yet"."""
+class StoredRun:
+    """One run; None stands for "not yet". `exit` is the exit record that the manager stored."""
 
     id: RunId
     job_id: JobId
@@ -43,7 +43,7 @@ class RunRecord:
 
 @dataclass(slots=True, frozen=True)
 class RunSpan:
-    """When a closed run held its slots, and what its training told: (instant, step) first and last."""
+    """When an exited run held its slots, and (instant, step) of its first and last progress report."""
 
     granted_at: float
     started_at: float | None
@@ -54,8 +54,8 @@ class RunSpan:
 
 
 @dataclass(slots=True)
-class JobRecord:
-    """A job, active or ended, as of the last commit. `service_gpu_s` is that of its closed runs."""
+class StoredJob:
+    """A job, active or ended, as of the last commit. The figures include only runs that have exited."""
 
     id: JobId
     job: Job
@@ -64,15 +64,15 @@ class JobRecord:
     ended_at: float | None
     runs: int
     preemptions: int
-    held_s: float
+    executed_s: float
     service_gpu_s: float
     progress_s: float
-    record: Any = None  # what the manager kept of it when it ended
+    ending: Any = None  # why and how it ended, as `Batch.endings` stored it; None while it is active
     ended_seq: int | None = None
 
     @classmethod
-    def ending(cls, job: JobState, record: Any) -> JobRecord:
-        """A job that has ended, before that is in the journal."""
+    def of_ended(cls, job: JobState, ending: Any) -> StoredJob:
+        """A job whose end is not committed yet."""
         started_at = None if job.first_started_at == INFINITY else job.first_started_at
         return cls(
             job.id,
@@ -82,15 +82,15 @@ class JobRecord:
             job.ended_at,
             job.runs,
             job.preemptions,
-            job.held_s,
+            job.executed_s,
             job.service_gpu_s,
             job.progress_s,
-            record,
+            ending,
         )
 
 
 @dataclass(slots=True)
-class TokenRecord:
+class StoredToken:
     name: str
     user: str
     role: str
@@ -99,9 +99,12 @@ class TokenRecord:
 
 FACT = "seq, step, decided, kind, version, body, job"
 RUN = "id, job, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, cause, exit"
-_FIGURES = "runs, preemptions, held_s, service_gpu_s, progress_s"
+# Exit records of earlier versions have the first and the last progress report under the name `told`.
+_REPORTED = "coalesce(json_extract(exit, '$.reported'), json_extract(exit, '$.told'))"
+SPAN = f"granted_at, started_at, revoked_at, exited_at, {_REPORTED}"
+_FIGURES = "runs, preemptions, executed_s, service_gpu_s, progress_s"
 ACTIVE = f"id, job, phase, first_started_at, NULL, {_FIGURES}, NULL, NULL"
-ENDED = f"id, job, phase, first_started_at, ended_at, {_FIGURES}, record, ended_seq"
+ENDED = f"id, job, phase, first_started_at, ended_at, {_FIGURES}, ending, ended_seq"
 
 
 def fact_of(row: Row) -> StoredFact:
@@ -110,11 +113,11 @@ def fact_of(row: Row) -> StoredFact:
     return StoredFact(seq, step, bool(decided), fact, None if job is None else JobId(job))
 
 
-def run_of(row: Row) -> RunRecord:
+def run_of(row: Row) -> StoredRun:
     id, job_id, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, cause, exit = (
         row
     )
-    return RunRecord(
+    return StoredRun(
         RunId(id),
         JobId(job_id),
         number,
@@ -130,16 +133,15 @@ def run_of(row: Row) -> RunRecord:
 
 
 def span_of(row: Row) -> RunSpan:
-    """Of a row that ends with what the training told, as the exit record has it."""
-    granted_at, started_at, revoked_at, exited_at, told = row
-    first, last = (None, None) if told is None else [(at, step) for at, step in json.loads(told)]
+    granted_at, started_at, revoked_at, exited_at, reported = row
+    first, last = (None, None) if reported is None else [(at, step) for at, step in json.loads(reported)]
     return RunSpan(granted_at, started_at, revoked_at, exited_at, first, last)
 
 
-def job_of(row: Row) -> JobRecord:
-    job = JobRecord(*row)
+def job_of(row: Row) -> StoredJob:
+    job = StoredJob(*row)
     job.job = codec.decode_job(row[1])
     job.phase = Phase(job.phase)
-    if job.record is not None:
-        job.record = json.loads(job.record)
+    if job.ending is not None:
+        job.ending = json.loads(job.ending)
     return job

@@ -1,31 +1,32 @@
-"""What a run's directory remembers. Standard library only: every supervisor imports this.
+"""The files in the directory of a run. Standard library only, because every supervisor imports this.
 
-    claim.json   who started the gang: made once, for ever; whoever makes it is the only one that may start it
+    claim.json   which process started the gang; only the process that creates it may start the gang
     up.json      every worker executes its program
-    stop.json    the run was told to stop
-    exit.json    how the run ended: made once, durable before anyone hears of it
+    stop.json    the run must stop, with this grace
+    exit.json    the exit record: how the run ended; durable before the manager gets to know of the end
 
-A file appears whole or not at all. `claim.json` and `exit.json` are linked, not renamed into place: a link
-never replaces what is there.
+A file appears whole or not at all. `claim.json` and `exit.json` are created once and never change: they are
+put in place with a hard link, which never replaces an existing file.
 """
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # so that a supervisor need not load typing
+TYPE_CHECKING = False  # so that a supervisor does not load typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
 CLAIM, UP, STOP, EXIT = "claim.json", "up.json", "stop.json", "exit.json"
 RESERVED = "exit.reserved"
-RESERVED_BYTES = 16384  # so that a disk that fills up during the run cannot keep its exit from being recorded
+RESERVED_BYTES = 16384  # allocated at the start, for the case that the disk is full at the end
+SIGNALLED = "told"  # WorkerExit.was_signalled in exit.json; managers of every version read this key
 
 
 def read(run_dir: str, name: str) -> dict[str, Any] | None:
-    """The record, None if there is none. A damaged one (power was lost) reads as an empty one."""
-    import json  # here, because most supervisors never read
+    """The content of a file; None if there is no file, empty if it is damaged (by a loss of power, say)."""
+    import json  # here, because most supervisors read no file
 
     try:
         with open(os.path.join(run_dir, name), encoding="utf-8") as file:
@@ -44,7 +45,7 @@ def exists(run_dir: str, name: str) -> bool:
 
 
 def claim(run_dir: str, *, boot: str, pid: int, start: int, port: int = 0) -> bool:
-    """Whether the run is ours to start: true for exactly one caller. `pid` 0: nobody shall ever start it."""
+    """Claim the run; True for exactly one caller, which may start it. `pid` 0: the run must never start."""
     text = f'{{"version": 1, "boot_id": "{boot}", "pid": {pid}, "start": {start}, "port": {port}}}\n'
     temporary = os.path.join(run_dir, f"claim.{os.getpid()}.{pid}")
     try:
@@ -58,7 +59,7 @@ def claim(run_dir: str, *, boot: str, pid: int, start: int, port: int = 0) -> bo
 
 
 def reserve_exit(run_dir: str) -> None:
-    """Room on the disk for the exit record."""
+    """Reserve disk space for the exit record."""
     fd = os.open(os.path.join(run_dir, RESERVED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(fd, 0, RESERVED_BYTES)
@@ -66,8 +67,8 @@ def reserve_exit(run_dir: str) -> None:
         os.close(fd)
 
 
-def record_exit(run_dir: str, record: Mapping[str, Any]) -> None:
-    """Durable on return. If there is a record already, that one stays."""
+def write_exit(run_dir: str, record: Mapping[str, Any]) -> None:
+    """Write the exit record, durable on return. An existing one stays as it is."""
     data = _encode(record)
     reserved = os.path.join(run_dir, RESERVED)
     fd = os.open(reserved, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -90,23 +91,23 @@ def record_exit(run_dir: str, record: Mapping[str, Any]) -> None:
         os.close(directory)
 
 
-def put(run_dir: str, name: str, record: Mapping[str, Any]) -> None:
-    """Write or replace; as lasting as the page cache."""
+def put(run_dir: str, name: str, content: Mapping[str, Any]) -> None:
+    """Write or replace a file. It is not synced, so a loss of power may lose it."""
     temporary = os.path.join(run_dir, f"{name}.{os.getpid()}")
     try:
-        _write(temporary, _encode(record))
+        _write(temporary, _encode(content))
         os.replace(temporary, os.path.join(run_dir, name))
     except OSError:
         _unlink(temporary)
         raise
 
 
-def _encode(record: Mapping[str, Any]) -> bytes:
-    return _json({"version": 1, **record}).encode(errors="replace") + b"\n"
+def _encode(content: Mapping[str, Any]) -> bytes:
+    return _json({"version": 1, **content}).encode(errors="replace") + b"\n"
 
 
 def _json(value: Any) -> str:
-    """As `json.dumps`, whose loading would be most of the work of a short run's supervisor."""
+    """Like `json.dumps`. To import json would take most of the time of a supervisor of a short run."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):

@@ -1,7 +1,7 @@
-"""From a supervisor to a running worker, and the words for what can go wrong on the way.
+"""The start of a worker process by its supervisor, and the messages for everything that can go wrong.
 
-Standard library only. The child tells through a pipe what kept it from executing its program; the pipe
-closes by itself when the program is executed.
+Standard library only. If the child cannot execute its program, it writes the reason into a pipe; otherwise
+the pipe is closed by the execution of the program.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 
-TYPE_CHECKING = False  # so that a supervisor need not load typing and enum: that halves its time to start
+TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
@@ -17,25 +17,25 @@ else:
     import _signal as signal
 
 Credentials = tuple[int, int, tuple[int, ...]]
-"""uid, gid, groups."""
+"""uid, gid and supplementary groups."""
 
 BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
-IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by us or by Python
+IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor or by Python
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> tuple[int, int, str]:
-    """(pid, pipe, error): the pipe reads as an error text, or ends without one when the program runs.
+    """Return (pid, pipe, error). The pipe yields an error message, or only its end if the program runs.
 
-    An error here means that there is no process and no pipe.
+    If `error` is not empty, there is no process and no pipe.
     """
     try:
         log = os.open(worker["log"], APPEND, 0o600)
     except OSError as error:
-        return 0, -1, f"cannot open the output file {worker['log']}: {_words(error)}"
-    os.set_blocking(log, True)  # it was opened so that nothing that is not a file can make us wait
+        return 0, -1, f"cannot open the output file {worker['log']}: {_reason(error)}"
+    os.set_blocking(log, True)  # opened non-blocking, so that a pipe with this name cannot block us
     reader, writer = os.pipe2(os.O_CLOEXEC)
-    # A stop that comes now must end the child, not be heard by our own handler in it.
+    # A stop that arrives now must end the child and not run the handler of the supervisor in it.
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     try:
         if credentials is not None:
@@ -45,7 +45,7 @@ def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> 
             _become(worker, cwd, credentials, log, writer)
     except OSError as error:
         os.close(reader)
-        return 0, -1, f"cannot start a process: {_words(error)}"
+        return 0, -1, f"cannot start a process: {_reason(error)}"
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
         os.close(log)
@@ -54,7 +54,7 @@ def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> 
 
 
 def _become(worker: dict[str, Any], cwd: str, credentials: Credentials | None, log: int, writer: int) -> None:
-    """In the child: never returns."""
+    """Execute the program of the worker. Runs in the child and never returns."""
     try:
         message = _execute(worker, cwd, credentials, log)
         os.write(1, f"tiresias: {message}\n".encode(errors="replace"))
@@ -64,7 +64,7 @@ def _become(worker: dict[str, Any], cwd: str, credentials: Credentials | None, l
 
 
 def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, log: int) -> str:
-    """Why it did not work out."""
+    """Return the reason for which the program could not be executed."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (*BLOCKED, *IGNORED):
@@ -77,15 +77,15 @@ def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, 
     try:
         if credentials is not None:
             uid, gid, groups = credentials
-            os.setgroups(groups)  # first, as only root may; the user last, as it gives root away
+            os.setgroups(groups)  # first, because only root may; the uid last, because it drops root
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
     except OSError as error:
-        return f"cannot become user {credentials}: {_words(error)}; the manager must run as root for this"
+        return f"cannot become user {credentials}: {_reason(error)}; the manager must run as root for this"
     try:
-        os.chdir(cwd)  # as the user, who may see what root may not
+        os.chdir(cwd)  # as the user, who may have rights that root lacks (NFS)
     except OSError as error:
-        return f"cannot enter the working directory {cwd!r}: {_words(error)}; submit from one that exists"
+        return f"cannot enter the working directory {cwd!r}: {_reason(error)}; submit from one that exists"
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return _exec(worker["argv"], worker["env"])
 
@@ -107,13 +107,13 @@ def _exec(argv: list[str], env: dict[str, str]) -> str:
             hint = "; a script needs a first line such as #!/bin/sh, or name its interpreter"
         elif error.errno == errno.E2BIG:
             hint = f"; the environment has {sum(len(k) + len(v) for k, v in env.items())} characters"
-        return f"cannot run {program!r}: {_words(error)}{hint}"
+        return f"cannot run {program!r}: {_reason(error)}{hint}"
     except ValueError as error:  # a NUL byte
         return f"cannot run {program!r}: {error}"
 
 
 def _search(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
-    """As os.execvpe, which imports a module: the user that we have become may not be able to read it."""
+    """Like os.execvpe, but without its import: the new user may not be able to read the module."""
     if "/" in program:
         os.execve(program, argv, env)
     refused: OSError | None = None
@@ -128,7 +128,7 @@ def _search(program: str, argv: list[str], env: dict[str, str]) -> NoReturn:
 
 
 def protect(score: int) -> None:
-    """How gladly the kernel takes this process when memory runs out (only root may lower it)."""
+    """Set oom_score_adj: the lower, the later the kernel kills this process (only root may lower it)."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(str(score))
@@ -136,8 +136,8 @@ def protect(score: int) -> None:
         pass
 
 
-def _words(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     text = (error.strerror or str(error)).lower()
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        text += " (make room on that disk, then requeue)"
+        text += " (free some space on that disk, then requeue the job)"
     return text

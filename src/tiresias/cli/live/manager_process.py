@@ -1,6 +1,6 @@
-"""The manager as a process: is it there, start it in the background, wait for its end.
+"""The process of the manager: find it, start it in the background, wait for its end.
 
-A process is known by its pid and start time, never by the pid alone.
+A process is identified by its pid and its start time, never by the pid alone.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ RECORD = "manager.json"
 LOG = "manager.log"
 LOOK_AGAIN_S = 0.05
 LAST_LINES = 15
-HOME_IS_TAKEN = 6  # the exit code of a manager that finds another one in its home
-_COMPLAINT = re.compile(r"\S+ \S+ ERROR [\w.]+: (.*)")  # as the manager's log has them
+HOME_IS_TAKEN = 6  # the exit code of a manager whose home has another one
+_COMPLAINT = re.compile(r"\S+ \S+ ERROR [\w.]+: (.*)")  # an error in the manager's log
 
 
 @dataclass(slots=True, frozen=True)
 class Record:
-    """What a manager that answers has written about itself."""
+    """The contents of manager.json, which a manager writes when it answers."""
 
     pid: int
     start: int
@@ -45,7 +45,7 @@ class Record:
 
 
 def read_record(home: Path) -> Record | None:
-    """The last manager of this home, dead or alive; None if there is no (readable) record."""
+    """The last manager of this home, running or not; None if there is no readable file."""
     try:
         body = json.loads((home / RECORD).read_text(encoding="utf-8"))
         return Record(int(body["pid"]), int(body["start"]), str(body.get("socket")), body.get("url"))
@@ -66,7 +66,7 @@ class Started:
     seen: int
 
     def last_lines(self) -> str:
-        """What it has said since it was started: its last complaint, or else the end of its log."""
+        """Its last logged error since it was started, or else the end of its log."""
         with self.log.open("rb") as file:
             file.seek(self.seen)
             lines = file.read().decode(errors="replace").strip().splitlines()
@@ -77,7 +77,7 @@ class Started:
 
 
 def start(home: Path) -> Started:
-    """In a session of its own, so that it outlives the terminal; its output goes to its log."""
+    """Start it in a session of its own, so that it outlives the terminal; its output goes to its log."""
     log = home / LOG
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -96,28 +96,28 @@ def start(home: Path) -> Started:
 
 
 def wait_until_up(started: Started, answers: Callable[[], bool], patience_s: float) -> bool:
-    """Until it answers; False if it ended first."""
+    """Wait until it answers; False if it ended first."""
     deadline = time.monotonic() + patience_s
     while not answers():
         code = started.process.poll()
         if code is not None and code != HOME_IS_TAKEN:
             return answers()
         if code is not None and time.monotonic() > deadline:
-            return False  # another `up` was faster, and its manager does not answer either
+            return False  # another `up` has started a manager, which does not answer either
         if time.monotonic() > deadline:
             raise Stop(
-                f"the manager (pid {started.process.pid}) does not answer after {patience_s:g} s; it goes on "
-                f"starting. See {started.log}, and `tir status`.\n{started.last_lines()}",
+                f"the manager (pid {started.process.pid}) does not answer after {patience_s:g} s; it is "
+                f"still starting. See {started.log}, and `tir status`.\n{started.last_lines()}",
                 errors.UNREACHABLE,
             )
         time.sleep(LOOK_AGAIN_S)
-    # It is meant to outlive us: without a code Popen would warn that nobody waited for it.
+    # It is meant to outlive this command; without a code, Popen would warn that it was not waited for.
     started.process.returncode = 0
     return True
 
 
 def wait_until_gone(record: Record, patience_s: float | None) -> bool:
-    """Until the process has ended; False when patience has."""
+    """Wait until the process has ended; False if it has not after `patience_s`."""
     from tiresias.executors import procfs
 
     pidfd = procfs.open_pidfd(record.pid, record.start)
@@ -132,7 +132,7 @@ def wait_until_gone(record: Record, patience_s: float | None) -> bool:
 
 
 def wait_until_runs_end(home: Path, patience_s: float | None) -> None:
-    """Until no process of a run of this home is left: their supervisors see to it without the manager."""
+    """Wait until no process of a run of this home is left; supervisors end them without the manager."""
     from tiresias.executors import procfs
 
     mark = f"TIRESIAS_RUN_DIR={home}/jobs/".encode()
@@ -140,7 +140,8 @@ def wait_until_runs_end(home: Path, patience_s: float | None) -> None:
     while left := [each.pid for each in procfs.all_processes() if _has_variable(each.pid, mark)]:
         if deadline is not None and time.monotonic() > deadline:
             raise Stop(
-                f"the manager is down; {len(left)} processes of runs still save their work", errors.TIMEOUT
+                f"the manager is down; {len(left)} processes of runs are still saving their work",
+                errors.TIMEOUT,
             )
         time.sleep(LOOK_AGAIN_S)
 

@@ -17,7 +17,7 @@ META = "tiresias.command"
 
 
 class Carrying(TyperCommand):
-    """Sets what follows `--` aside before options are looked for."""
+    """Sets the words after `--` aside before options are parsed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:

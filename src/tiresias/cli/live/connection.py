@@ -1,4 +1,4 @@
-"""A conversation with the manager: where it is, and what its refusals mean as exit codes."""
+"""The connection to the manager, and the exit codes of its refusals."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 HomeOption = Annotated[
     Path | None,
-    typer.Option("--home", metavar="DIR", help="Where all state is (default: TIRESIAS_HOME, ~/.tiresias)."),
+    typer.Option(
+        "--home", metavar="DIR", help="Home of the manager. Default: TIRESIAS_HOME, or ~/.tiresias."
+    ),
 ]
-Reference = Annotated[str, typer.Argument(metavar="JOB", help="A job's id or name.")]
+Reference = Annotated[str, typer.Argument(metavar="JOB", help="Id or name of a job.")]
 References = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids or names of jobs.")]
 
 EXIT_CODES = {
@@ -37,19 +39,19 @@ UNAUTHENTICATED = 401
 
 
 def home_of(given: Path | None = None) -> Path:
-    """The directory of all state, as an absolute path."""
+    """The home of the manager, as an absolute path."""
     chosen = given or Path(os.environ.get("TIRESIAS_HOME") or "~/.tiresias")
     return chosen.expanduser().absolute()
 
 
 def is_remote() -> bool:
-    """Whether the manager is spoken to over TCP, so that this machine's files may not be its own."""
+    """Whether the manager is reached over TCP and so may be on another machine."""
     return bool(os.environ.get("TIRESIAS_URL"))
 
 
 @contextmanager
-def talking(home: Path | None = None) -> Iterator[Client]:
-    """A client of the manager; what it refuses ends the command."""
+def connected(home: Path | None = None) -> Iterator[Client]:
+    """A client of the manager; a refusal ends the command."""
     from tiresias.api.client import ApiError, Client
 
     client = Client(home_of(home)) if home is not None or not is_remote() else Client()
@@ -60,17 +62,17 @@ def talking(home: Path | None = None) -> Iterator[Client]:
 
 
 def refused(error: ApiError) -> Stop:
-    """The end of a command whose request was refused or not heard."""
+    """The end of a command whose request was refused or not answered."""
     if error.status == UNAUTHENTICATED:
         return Stop(error.message, errors.DENIED)
     return Stop(error.message, EXIT_CODES.get(error.code, errors.FAILED))
 
 
 def print_json(value: Any) -> None:
-    """For programs, on stdout."""
+    """Print JSON on stdout, indented."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_json_line(value: Any) -> None:
-    """One of many, as they come."""
+    """Print JSON on stdout, in one line."""
     typer.echo(json.dumps(value, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Phases and reasons as people read them."""
+"""Phases, reasons and progress of jobs as text for people."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ COLOURS = {
     "CANCELLED": "dim",
 }
 REASONS = {
-    "ArrayLimit": "enough of its array run",
-    "BackoffAfterFailure": "pauses after a failure",
-    "BeginTime": "not before its time",
-    "BehindBlockedHead": "the job at the head waits",
-    "BehindHigherRank": "others are ahead",
+    "ArrayLimit": "limit of its array reached",
+    "BackoffAfterFailure": "waits after a failure",
+    "BeginTime": "begin time not reached",
+    "BehindBlockedHead": "behind a job that waits",
+    "BehindHigherRank": "other jobs are ahead",
     "Dependency": "waits for other jobs",
     "Finished": "",
-    "Fragmented": "enough are free, too scattered",
-    "Held": "held; tir release",
+    "Fragmented": "free GPUs are too fragmented",
+    "Held": "on hold; tir release",
     "Impossible": "larger than the cluster",
-    "KeptForJobsAhead": "kept for jobs ahead",
-    "Preflight": "is tried on one GPU first",
-    "Quota": "its user's limit is reached",
+    "KeptForJobsAhead": "GPUs kept for jobs ahead",
+    "Preflight": "waits for its preflight",
+    "Quota": "limit of its user reached",
     "Running": "",
-    "Stopping": "saves its work",
+    "Stopping": "saving its work",
     "WaitingForItsKind": "GPUs of its kind are taken",
-    "WaitingForVictimsToExit": "next; others save first",
+    "WaitingForVictimsToExit": "next, while others save",
 }
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def plain(text: object) -> str:
-    """Text that cannot play tricks on a terminal."""
+    """The text without control characters, which could change the terminal."""
     return _CONTROL.sub("?", str(text))
 
 
 def reason(job: Mapping[str, Any]) -> str:
-    """One line: what is expected of a job that runs, why one that does not is where it is."""
+    """When a running job will be done, or why another one does not run."""
     if job["phase"] == "RUNNING":
         eta_s = (job["progress"] or {}).get("eta_s")
         return "" if eta_s is None else f"done in {short(eta_s)}"
@@ -65,14 +65,14 @@ def reason(job: Mapping[str, Any]) -> str:
 
 
 def progress(job: Mapping[str, Any]) -> str:
-    """How far it is, as far as the training tells."""
-    told = job["progress"] or {}
-    if told.get("fraction") is not None:
-        return f"{told['fraction']:.0%}"
-    return NOTHING if told.get("step") is None else f"step {told['step']:,}"
+    """The progress that the training has reported."""
+    reported = job["progress"] or {}
+    if reported.get("fraction") is not None:
+        return f"{reported['fraction']:.0%}"
+    return NOTHING if reported.get("step") is None else f"step {reported['step']:,}"
 
 
 def priority_and_queue(job: Mapping[str, Any]) -> str:
-    """What its rank begins with."""
+    """The priority class and the queue, with which the rank begins."""
     queue = "" if job["queue"] is None else f"Q{job['queue']}"
     return queue if job["priority"] == "normal" else " ".join(filter(None, [job["priority"], queue]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.expand import environment, filled_command, named, parse_array, parse_sweep, points
+from tiresias.cli.live.arrays import environment, filled_command, named, parse_array, parse_sweep, points
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_fixed_parameter_is_filled_in_and_never_appended():
     assert filled_command(["t", "{data}"], {"data": "/d", "unused": "x"}, {}) == ["t", "/d"]
 
 
-def test_jobs_of_a_sweep_are_told_apart_by_name_and_variables():
+def test_jobs_of_a_sweep_differ_in_name_and_variables():
     point = {"lr": "1e-3", "data.set": "a/b"}
     assert named("bert", point) == "bert-lr=1e-3-data.set=a_b"
     assert named("bert-{lr}", point) == "bert-1e-3"

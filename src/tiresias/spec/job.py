@@ -1,0 +1,451 @@
+"""The specification of a job: one field per option, with all that is to be said about it.
+
+The command line, job.yaml, `#TIR` lines, the HTTP schema, what is stored and the tables of the reference
+follow from these fields. A new option is one new field here, and code where it takes effect.
+
+Rules: standard library only, because the command line imports it and must start fast. A field has the name
+and the unit that it has in HTTP and in storage. None means that the manager decides, or that there is no
+limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from tiresias.spec.kinds import (
+    Choice,
+    Command,
+    Directory,
+    Document,
+    Instant,
+    Jobs,
+    Seconds,
+    Switch,
+    Text,
+    Variables,
+    Whole,
+    check_name,
+)
+from tiresias.spec.options import OPTION, Form, Option, about
+
+DEFAULT_GRACE_S = 60.0
+DEFAULT_RETRIES = 3
+DEFAULT_PREFLIGHT_S = 60.0
+PRIORITIES = ("high", "normal", "low")
+SHOWN = 80  # characters of a wrong value in a message
+ONE_MACHINE = "this manager has one machine, and many machines are not supported yet; leave it out"
+
+
+class SpecError(ValueError):
+    """A value that no job may have. The message names the option, what is wrong, and the value."""
+
+
+@dataclass(slots=True, frozen=True)
+class JobSpec:
+    """Everything that a user may ask for in one job."""
+
+    command: tuple[str, ...] = field(
+        metadata=about(
+            Command(),
+            "The program and its arguments. They are not given to a shell.",
+            in_detail=True,
+        )
+    )
+    cwd: str = field(
+        metadata=about(
+            Directory(),
+            "The directory in which the job runs.",
+            flag="--workdir",
+            metavar="DIR",
+            default="the current one",
+            sbatch="chdir",
+            api_help="The directory in which it runs: an absolute path on the manager's machine.",
+            is_resolved=True,
+            in_detail=True,
+        )
+    )
+    env: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata=about(
+            Variables(),
+            "Environment variable NAME=VALUE, or NAME for this shell's value; may be repeated.",
+            flag="--env",
+            metavar="K[=V]",
+            form=Form.VALUES,
+            more="Values are never shown.",
+            api_help="The complete environment, `PATH` included. Only what a run needs is added to it.",
+            is_resolved=True,
+        ),
+    )
+    gpus: int = field(
+        default=1,
+        metadata=about(
+            Whole(1),
+            "Number of GPUs. The job gets all of them at once.",
+            flag="--gpus",
+            short="-g",
+            metavar="N",
+            default="1",
+            in_group="resources.gpus",
+        ),
+    )
+    name: str = field(
+        default="",
+        metadata=about(
+            Text(rule=check_name),
+            "Name of the job.",
+            flag="--name",
+            short="-n",
+            metavar="NAME",
+            default="the script's name",
+            sbatch="job-name",
+            more="Commands accept it in place of the id and mean the latest job of that name.",
+            api_help="A name by which the job can be found. It has no slash and is not made of digits alone.",
+            is_resolved=True,
+            can_change=True,
+        ),
+    )
+    nodes: int | None = field(
+        default=None,
+        metadata=about(
+            Whole(1, 1, ONE_MACHINE),
+            "Number of nodes. Only 1 is possible, because a manager has one machine.",
+            flag="--nodes",
+            metavar="N",
+            in_group="resources.nodes",
+        ),
+    )
+    workers: int = field(
+        default=1,
+        metadata=about(
+            Whole(1),
+            "Number of processes. The GPUs are divided among them.",
+            flag="--workers",
+            metavar="N",
+            default="1",
+            in_detail=True,
+        ),
+    )
+    launcher: str = field(
+        default="plain",
+        metadata=about(
+            Text(1),
+            "How processes are started: plain, or per-gpu for one process per GPU.",
+            flag="--launcher",
+            metavar="NAME",
+            default="`plain`",
+            more="`per-gpu` sets `RANK`, `LOCAL_RANK` and `WORLD_SIZE` as torchrun does.",
+            in_detail=True,
+        ),
+    )
+    checkpoint_dir: str = field(
+        default="",
+        metadata=about(
+            Directory(may_be_empty=True),
+            "The job's TIRESIAS_CHECKPOINT_DIR, the same for all its runs.",
+            flag="--ckpt-dir",
+            metavar="DIR",
+            default="one of its own in the manager's home",
+            in_group="checkpoint.dir",
+            api_help="Its `TIRESIAS_CHECKPOINT_DIR`; if empty, a directory of its own in the manager's home.",
+            is_resolved=True,
+            in_detail=True,
+        ),
+    )
+    grace_s: float = field(
+        default=DEFAULT_GRACE_S,
+        metadata=about(
+            Seconds(),
+            "Time to save between SIGTERM and SIGKILL.",
+            flag="--grace",
+            metavar="60s",
+            default="60s",
+            in_group="checkpoint.grace",
+            can_change=True,
+            in_detail=True,
+        ),
+    )
+    retries: int = field(
+        default=DEFAULT_RETRIES,
+        metadata=about(
+            Whole(0),
+            "How often to run the job again after failures that another run can cure.",
+            flag="--retries",
+            metavar="N",
+            default="3",
+            in_group="limits.retries",
+            can_change=True,
+            in_detail=True,
+        ),
+    )
+    time_limit_s: float | None = field(
+        default=None,
+        metadata=about(
+            Seconds(above_zero=True),
+            "How long the job may hold GPUs, all runs together.",
+            flag="--time",
+            metavar="8h",
+            default="no limit",
+            in_group="limits.time",
+            can_change=True,
+            in_detail=True,
+        ),
+    )
+    priority: str = field(
+        default="normal",
+        metadata=about(
+            Choice(PRIORITIES),
+            "Priority class: high (admins only), normal or low.",
+            flag="--priority",
+            metavar="CLASS",
+            default="`normal`",
+            can_change=True,
+        ),
+    )
+    preemptible: bool = field(
+        default=True,
+        metadata=about(
+            Switch(),
+            "Never stop the job to make room for another one.",
+            flag="--no-preempt",
+            flag_value=False,
+            api_help="Whether the job may be stopped to make room for another one.",
+            in_detail=True,
+        ),
+    )
+    after: tuple[int, ...] = field(
+        default=(),
+        metadata=about(
+            Jobs(),
+            "Start only when these jobs have succeeded (ids or names, separated by commas).",
+            flag="--after",
+            metavar="JOB,…",
+            api_help="Ids of jobs. It starts only when all of them have succeeded.",
+            is_resolved=True,
+            in_detail=True,
+        ),
+    )
+    begin_at: float | None = field(
+        default=None,
+        metadata=about(
+            Instant(),
+            "Earliest start: +2h, 22:00 or 2026-01-31T22:00 (local time).",
+            flag="--begin",
+            metavar="WHEN",
+            api_help="The earliest start, in epoch seconds.",
+        ),
+    )
+    hold: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Submit the job on hold. It starts only after tir release.",
+            flag="--hold",
+            sbatch="hold",
+            more="A preflight runs all the same.",
+            api_help="Submit the job on hold. It starts only after it has been released.",
+        ),
+    )
+    tenant: str = field(
+        default="",
+        metadata=about(
+            Text(),
+            "Team to which the job is accounted. It has no influence on scheduling.",
+            flag="--tenant",
+            metavar="TEAM",
+            sbatch="account",
+            more="`tir usage --by tenant` adds up what each team got.",
+            can_change=True,
+        ),
+    )
+    comment: str = field(
+        default="",
+        metadata=about(
+            Text(),
+            "Comment on the job, shown by tir show.",
+            flag="--comment",
+            metavar="TEXT",
+            sbatch="comment",
+            api_help="A comment on the job, part of what is answered about it.",
+            can_change=True,
+            in_detail=True,
+            label="comment",
+        ),
+    )
+    model: str = field(
+        default="",
+        metadata=about(
+            Text(),
+            "The model that the job trains, for example resnet50.",
+            flag="--model",
+            metavar="NAME",
+            in_group="placement.model",
+            api_help="The model: a name of the [zoo](profiles.md#the-zoo), or of a profile"
+            " that came with an earlier job. Other names are refused.",
+            more="A name of the [zoo](profiles.md#the-zoo), or of a profile that came with an earlier job"
+            " (`mine`, or `mine@3f2a9c1b04d7` as `show` prints it). Other names are refused.",
+            in_detail=True,
+        ),
+    )
+    profile: Mapping[str, Any] | None = field(  # once a job is accepted, only its name is left, in `model`
+        default=None,
+        metadata=about(
+            Document(),
+            "A profile of the model that the job trains (see: tiresias profile --save).",
+            flag="--profile",
+            metavar="FILE",
+            in_group="placement.profile",
+            more="The [profile](profiles.md#a-stored-profile) is stored with the job; the file is not needed"
+            " again.",
+            api_help="A [stored profile](profiles.md#a-stored-profile) of the model, instead of `model`. It"
+            " is kept in the journal, and `model` becomes its name with a digest of its contents.",
+            is_resolved=True,
+        ),
+    )
+    preflight: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Try the command on one GPU first, until its first progress report.",
+            flag="--preflight",
+            more="The trial has `TIRESIAS_PREFLIGHT=1` in its environment.",
+        ),
+    )
+    preflight_limit_s: float = field(
+        default=DEFAULT_PREFLIGHT_S,
+        metadata=about(
+            Seconds(),
+            "Longest duration of the preflight.",
+            flag="--preflight-limit",
+            metavar="60s",
+            default="60s",
+        ),
+    )
+    snapshot: str = field(
+        default="",
+        metadata=about(
+            Directory(may_be_empty=True),
+            "Run in a copy of the working tree that is made now.",
+            flag="--snapshot",
+            form=Form.SWITCH,
+            more="See [Snapshots](#snapshots).",
+            api_help="The copy of the working tree that `cwd` is in. It is removed when no job needs it.",
+            is_resolved=True,
+        ),
+    )
+    force: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Submit even if the program does not exist yet, or the command failed before.",
+            flag="--force",
+            api_help="Submit even if the same command failed in the same way before.",
+        ),
+    )
+
+    def for_preflight(self) -> Self:
+        """The job that tries the command on one GPU, once."""
+        return replace(
+            self,
+            gpus=1,
+            nodes=None,
+            workers=1,
+            retries=0,
+            hold=False,
+            preflight=False,
+            checkpoint_dir="",
+            snapshot="",
+        )
+
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Raise SpecError if an option, or one of those named, has a value that no job may have."""
+        for name in BY_NAME if names is None else names:
+            check_value(name, getattr(self, name))
+        if self.workers > self.gpus:
+            few = f"{self.workers} workers cannot share {self.gpus} GPUs"
+            raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")
+
+
+def _named(each: Any) -> Option:
+    found: Option = each.metadata[OPTION]
+    return replace(found, name=each.name)
+
+
+BY_NAME = {each.name: _named(each) for each in fields(JobSpec)}
+DEFAULTS = {each.name: each.default for each in fields(JobSpec)}
+OPTIONAL = frozenset(name for name, default in DEFAULTS.items() if default is None)  # may be None (null)
+CHANGEABLE = tuple(name for name, option in BY_NAME.items() if option.can_change)
+IN_DETAIL = tuple(name for name, option in BY_NAME.items() if option.in_detail)
+
+# Options of a submission that are not fields of a job: one submission may be many jobs, and some options only
+# say how the command line makes the fields.
+ARRAY = Option(
+    Text(),
+    "One job per index; {i} in the command is the index, and %4 lets 4 of them run at once.",
+    flag="--array",
+    metavar="0-15%4",
+    sbatch="array",
+    more="Indices are `0-15`, `1,3,5-9` or `0-100:10`. `{i}` also works in the name and in `--ckpt-dir`, and"
+    " `TIRESIAS_ARRAY_INDEX` has the index too.",
+    api_help='`{"indices": […], "limit": n}`: one job per index, with at most `limit` of them holding GPUs at'
+    " once. `{i}` in command, name and checkpoint directory is replaced by the index.",
+    is_resolved=True,
+    name="array",
+)
+CLIENT_OPTIONS = (
+    Option(
+        Text(),
+        "One job per value, with {K} in the command; repeat it for all combinations.",
+        flag="--sweep",
+        metavar="K=V,V",
+        form=Form.VALUES,
+        more="With `lr=1e-3,1e-4`, `{lr}` is the value; if the command does not contain it, `--lr=VALUE` is"
+        " appended. `TIRESIAS_SWEEP_LR` has the value too.",
+    ),
+    Option(
+        Text(),
+        "Change a key or a parameter of the job file.",
+        flag="--set",
+        metavar="KEY=VALUE",
+        form=Form.VALUES,
+    ),
+    Option(
+        Switch(),
+        "Use only the variables of --env, not this shell's environment.",
+        flag="--clean-env",
+        form=Form.SWITCH,
+    ),
+    Option(
+        Text(),
+        "Largest copy that --snapshot may make.",
+        flag="--snapshot-limit",
+        metavar="1G",
+        default="1G",
+    ),
+)
+SURROUNDINGS = ("cwd", "env")  # listed after what the job itself needs
+ALL_OPTIONS = (
+    *(option for option in BY_NAME.values() if option.name not in SURROUNDINGS),
+    *(BY_NAME[name] for name in SURROUNDINGS),
+    ARRAY,
+    *CLIENT_OPTIONS,
+)
+BY_KEY = {option.key: option for option in ALL_OPTIONS if option.flag}
+
+
+def check_value(name: str, value: Any) -> None:
+    """Raise SpecError if the option may not have this value."""
+    if value is None and name in OPTIONAL:
+        return
+    try:
+        BY_NAME[name].kind.check(value)
+    except ValueError as error:
+        raise SpecError(f"{name}: {error}{shown(name, value)}") from None
+
+
+def shown(name: str, value: object) -> str:
+    """A wrong value as a message repeats it; never one of an environment, which may be a secret."""
+    is_short = name != "env" and isinstance(value, str | int | float | bool)
+    return f" (is {repr(value)[:SHOWN]})" if is_short else ""

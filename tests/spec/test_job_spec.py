@@ -1,0 +1,103 @@
+"""The specification of a job: what is refused, and what follows from a field."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+
+import pytest
+
+from tiresias.live.submission import Submission
+from tiresias.spec.job import ALL_OPTIONS, BY_KEY, BY_NAME, CHANGEABLE, JobSpec, SpecError, check_value
+
+NOW = datetime(2026, 1, 30, 12, 0)
+
+
+def job(**values: object) -> JobSpec:
+    return JobSpec(("python", "train.py"), "/data", **values)  # type: ignore[arg-type]
+
+
+def test_the_defaults_are_a_job_that_may_be_submitted():
+    job().check()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gpus": 0}, "gpus: give a whole number from 1 up (is 0)"),
+        ({"gpus": True}, "gpus: give a whole number from 1 up (is True)"),
+        ({"nodes": 2}, "nodes: this manager has one machine, and many machines are not supported yet"),
+        ({"workers": 2}, "workers: 2 workers cannot share 1 GPUs"),
+        ({"grace_s": float("nan")}, "grace_s: give a number of seconds from 0 up, a year at most (is nan)"),
+        ({"time_limit_s": 0}, "time_limit_s: give a number of seconds above 0"),
+        ({"priority": "urgent"}, "priority: choose high, normal or low (is 'urgent')"),
+        ({"name": "a/b"}, "name: a name has no slash"),
+        ({"name": "x" * 201}, "name: give 0 to 200 characters, not 201"),
+        ({"checkpoint_dir": "runs"}, "checkpoint_dir: give an absolute path"),
+        ({"after": (0,)}, "after: give ids of jobs"),
+        ({"preemptible": "no"}, "preemptible: give true or false"),
+    ],
+)
+def test_a_value_that_no_job_may_have_is_named_with_its_option(values, message):
+    with pytest.raises(SpecError) as refused:
+        job(**values).check()
+    assert str(refused.value).startswith(message)
+
+
+def test_a_wrong_variable_is_not_repeated():
+    with pytest.raises(SpecError) as refused:
+        job(env={"SECRET=hunter2": "x"}).check()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_only_the_named_options_are_checked_when_a_job_is_changed():
+    stored = job(name="a/b", retries=5)
+    stored.check(["retries"])
+    with pytest.raises(SpecError):
+        stored.check(["name"])
+
+
+def test_a_submission_that_was_stored_before_an_option_existed_has_its_default():
+    body = json.loads(json.dumps(Submission(("true",), "/", gpus=2, user="ada").to_json()))
+    del body["hold"]
+    assert Submission.from_json(body) == Submission(("true",), "/", gpus=2, user="ada")
+
+
+def test_an_option_that_this_version_does_not_know_is_ignored_in_storage():
+    body = Submission(("true",), "/").to_json()
+    assert Submission.from_json({**body, "from_the_future": 1}) == Submission(("true",), "/")
+
+
+def test_a_preflight_is_the_same_command_on_one_gpu():
+    whole = job(gpus=8, workers=8, retries=3, checkpoint_dir="/runs", preflight=True, grace_s=5.0)
+    assert whole.for_preflight() == job(retries=0, grace_s=5.0)
+
+
+@pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: option.name or option.flag)
+def test_every_option_has_a_sentence_of_help(option):
+    assert option.help[0].isupper()
+    assert option.help.endswith((".", ")."))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_default_passes_its_own_check(name):
+    if name not in ("command", "cwd"):
+        check_value(name, getattr(job(), name))
+
+
+def test_what_may_be_changed_can_be_written_as_text():
+    texts = {"name": "a", "grace": "90s", "retries": "0", "time": "8h", "priority": "low", "tenant": "b"}
+    texts["comment"] = "c"
+    values = {BY_KEY[key].name: BY_KEY[key].kind.parse(text, NOW) for key, text in texts.items()}
+    assert list(values.values()) == ["a", 90, 0, 28800, "low", "b", "c"]
+    assert set(values) == set(CHANGEABLE)
+
+
+def test_the_specification_imports_the_standard_library_only():
+    code = "import sys, tiresias.spec.job; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
+    assert loaded - set(sys.stdlib_module_names) <= {"tiresias", "__main__"} | {
+        name for name in loaded if name.startswith(("_", "sitecustomize"))
+    }
