@@ -58,7 +58,7 @@ def test_a_node_that_does_not_say_what_it_has_suits_every_demand_for_cores_and_m
 def test_a_demand_for_one_core_is_not_taken_for_a_demand_for_none() -> None:
     poor = Cluster([Node("a", 4, gpu_type="K80", cpus=2), Node("b", 4, gpu_type="K80", cpus=8)])
     lab = Harness("fifo", cluster=poor)
-    lab.submit("any", demand=Demand(3, gpu_type="K80"))
-    assert lab.nodes_of("any") == {"a": 3}
+    lab.submit("any", demand=Demand(1, gpu_type="K80"))
+    assert lab.nodes_of("any") == {"a": 1}
     lab.submit("x", demand=Demand(1, gpu_type="K80", cpus=1))
     assert lab.nodes_of("x") == {"b": 1}, "the GPUs of the other node have half a core each"
