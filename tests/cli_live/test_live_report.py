@@ -8,7 +8,7 @@ import pytest
 from live_cli import Program
 
 from tiresias.cli.live.report import choices, sentences, unit_of
-from tiresias.sim.past import Fidelity, Figures, Replayed, Told
+from tiresias.sim.past import Fidelity, Figures, Replay, Replayed
 
 CLOSE = Fidelity(1.02, 0.01, 0.04, 0.05)
 
@@ -85,12 +85,12 @@ def test_the_policy_in_use_is_compared_with_the_plainest_the_oracle_and_ours():
     assert names("las", ["fifo", "las"]) == ["las", "fifo"]
 
 
-def replays(**averages: float) -> Told:
+def replays(**averages: float) -> Replay:
     lines = [
         Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, 0))
         for number, (name, value) in enumerate(averages.items())
     ]
-    return Told(lines[0].figures, lines, CLOSE, 0)
+    return Replay(lines[0].figures, lines, CLOSE, 0)
 
 
 def test_the_sentences_follow_the_figures():

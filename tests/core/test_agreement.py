@@ -23,17 +23,17 @@ ORDERS = ["first-start", "running-first", "last-preempted-first"]
 POWERS, ANY_SIZE = (1, 1, 2, 4, 8), (1, 2, 3, 5, 7, 8)
 
 
-def options_of(told: Settings) -> dict[str, Any]:
+def options_of(chosen: Settings) -> dict[str, Any]:
     """The same for the core."""
-    if told.policy == "tiresias-l":
-        queues = {"queues": list(told.thresholds), "order": told.order, "promote_knob": told.promote_knob}
-        return queues | {"min_run_s": told.min_run_s}
-    if told.policy == "las":
-        return {"quantum_s": told.quantum_s, "min_run_s": told.min_run_s}
-    return {"min_run_s": told.min_run_s} if told.preempts else {}
+    if chosen.policy == "tiresias-l":
+        queues = {"queues": list(chosen.thresholds), "order": chosen.order}
+        return queues | {"promote_knob": chosen.promote_knob, "min_run_s": chosen.min_run_s}
+    if chosen.policy == "las":
+        return {"quantum_s": chosen.quantum_s, "min_run_s": chosen.min_run_s}
+    return {"min_run_s": chosen.min_run_s} if chosen.preempts else {}
 
 
-def agree(rows: list[Row], told: Settings, cost_s: float, **columns: list[Any]) -> None:
+def agree(rows: list[Row], chosen: Settings, cost_s: float, **columns: list[Any]) -> None:
     """Both tell the same story."""
     more = {row: {key: values[row] for key, values in columns.items()} for row in range(len(rows))}
     levels = {"high": 0, "normal": 1, "low": 2}
@@ -43,10 +43,10 @@ def agree(rows: list[Row], told: Settings, cost_s: float, **columns: list[Any]) 
         if "preemption_cost_s" in fields:
             own_s = fields.pop("preemption_cost_s")
             fields["cost_s"] = own_s if cost_s and own_s is not None else cost_s
-    expected = reference(rows, GPUS, told, cost_s=cost_s, more=more)
+    expected = reference(rows, GPUS, chosen, cost_s=cost_s, more=more)
     trace = a_trace(rows, **columns)
     found = simulate(
-        trace, "1x8", told.policy, options=options_of(told), placer="count", preemption_cost_s=cost_s
+        trace, "1x8", chosen.policy, options=options_of(chosen), placer="count", preemption_cost_s=cost_s
     )
     assert found.jobs["preemptions"].to_list() == [job.preemptions for job in expected.jobs]
     assert found.jobs["runs"].to_list() == [job.runs for job in expected.jobs]
@@ -99,8 +99,8 @@ THRESHOLDS = st.lists(st.sampled_from([16, 50, 64, 128, 256, 512, 1000]), min_si
 @settings(max_examples=100, phases=NO_SHRINKING)
 @given(seed=SEEDS, cost_s=COSTS, min_run_s=st.sampled_from([0.0, 0.0, 64.0]), thresholds=THRESHOLDS)
 def test_tiresias_l(order: str, seed: int, cost_s: float, min_run_s: float, thresholds: list[float]) -> None:
-    told = Settings("tiresias-l", order, sorted(thresholds), min_run_s=min_run_s)
-    agree(trace_of(seed), told, cost_s)
+    chosen = Settings("tiresias-l", order, sorted(thresholds), min_run_s=min_run_s)
+    agree(trace_of(seed), chosen, cost_s)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -110,10 +110,10 @@ def test_tiresias_l_with_promotion(order: str, cost_s: float, within: Any) -> No
         rng = Random(seed)
         rows = random_trace(rng, 20, sizes=POWERS, longest_s=1500)
         thresholds = sorted(rng.sample([512, 1024, 2048], rng.randrange(1, 3)))
-        told = Settings("tiresias-l", order, thresholds, promote_knob=rng.choice([0.5, 1, 2, 8]))
-        told.min_run_s = rng.choice([0.0, 128.0])
+        chosen = Settings("tiresias-l", order, thresholds, promote_knob=rng.choice([0.5, 1, 2, 8]))
+        chosen.min_run_s = rng.choice([0.0, 128.0])
         with within(2):
-            agree(rows, told, cost_s)
+            agree(rows, chosen, cost_s)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fifo-skip", "srsf", "las", "tiresias-l"])
@@ -121,10 +121,10 @@ def test_tiresias_l_with_promotion(order: str, cost_s: float, within: Any) -> No
 @given(seed=SEEDS, cost_s=COSTS)
 def test_priorities_and_costs_of_single_jobs(policy: str, seed: int, cost_s: float) -> None:
     rows, rng = trace_of(2 * seed if policy == "las" else seed), Random(seed)
-    told = Settings(policy, "running-first", thresholds=(128, 512) if policy == "tiresias-l" else ())
+    chosen = Settings(policy, "running-first", thresholds=(128, 512) if policy == "tiresias-l" else ())
     agree(
         rows,
-        told,
+        chosen,
         cost_s,
         priority=[rng.choice(["high", "normal", "normal", "low"]) for _ in rows],
         preemption_cost_s=[rng.choice([None, 0.0, 12.0, 120.0]) for _ in rows],

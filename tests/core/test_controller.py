@@ -16,7 +16,15 @@ from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
-from tiresias.testing.fuzz import EVERYTHING, NODES, PEOPLE, QUIET, RandomDriver, check_anew, check_books
+from tiresias.testing.fuzz import (
+    EVERYTHING,
+    NODES,
+    PEOPLE,
+    QUIET,
+    RandomDriver,
+    check_consistent,
+    check_rebuilt,
+)
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "fifo": {},
@@ -45,9 +53,9 @@ def driver(name: str, seed: int, **more: Any) -> RandomDriver:
 def drive(driven: RandomDriver, instants: int, anew: float = 0.2) -> None:
     for _ in range(instants):
         driven.happen()
-        check_books(driven)
+        check_consistent(driven)
         if driven.rng.random() < anew:
-            check_anew(driven)
+            check_rebuilt(driven)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -85,7 +93,7 @@ def test_hundreds_of_jobs(name: str) -> None:
         for _ in range(2):
             driven.handle([fact for fact in [driven._submit(set())] if fact])
         if driven.rng.random() < 0.2:
-            check_books(driven)
+            check_consistent(driven)
     drive(driven, 150, anew=0.02)
 
 

@@ -15,7 +15,7 @@ LAB = [
 
 
 @pytest.mark.parametrize(
-    ("demand", "told"),
+    ("demand", "sentence"),
     [
         (Demand(17), "asks for 17 GPUs, and there are 16 in all; ask for fewer"),
         (
@@ -41,8 +41,8 @@ LAB = [
         ),
     ],
 )
-def test_what_nobody_has(demand: Demand, told: str) -> None:
-    assert unmet(demand, LAB) == told
+def test_a_demand_that_no_node_meets_is_explained(demand: Demand, sentence: str) -> None:
+    assert unmet(demand, LAB) == sentence
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_nobody_has(demand: Demand, told: str) -> None:
         Demand(8, gpu_type="P100"),
         Demand(2, cpus=10),
         Demand(16, cpus=32),
-        Demand(8, gpu_type="K80", memory_bytes=900 * GIB),  # how much it has is not told
+        Demand(8, gpu_type="K80", memory_bytes=900 * GIB),  # the memory of its node is not known
     ],
 )
 def test_what_can_be_met(demand: Demand) -> None:
@@ -60,5 +60,5 @@ def test_what_can_be_met(demand: Demand) -> None:
 
 
 def test_where_no_node_tells_its_type() -> None:
-    told = unmet(Demand(1, gpu_type="H100"), [Node("a", 4)])
-    assert told == "asks for GPUs of type H100, and no node states a type; ask for what there is"
+    sentence = unmet(Demand(1, gpu_type="H100"), [Node("a", 4)])
+    assert sentence == "asks for GPUs of type H100, and no node states a type; ask for what there is"

@@ -13,7 +13,7 @@ from tiresias.testing import Harness
 def test_a_running_job_that_is_held_stops_and_waits_until_it_is_released() -> None:
     lab = Harness("fifo", gpus=4).running("a", gpus=4).pending("b", gpus=4)
     lab.plan()
-    assert lab.hold("a").told_to_stop == ["a"]
+    assert lab.hold("a").stopped == ["a"]
     assert lab.job("a").phase is Phase.STOPPING
     assert lab.exit("a").started == ["b"]
     assert lab.job("a").phase is Phase.HELD
@@ -41,7 +41,7 @@ def test_a_held_job_that_finishes_all_the_same_has_succeeded() -> None:
 def test_a_requeued_job_stops_and_starts_again_in_its_turn() -> None:
     lab = Harness("fifo-skip", gpus=4).running("a", gpus=4).pending("b", gpus=2)
     lab.plan()
-    assert lab.requeue("a").told_to_stop == ["a"]
+    assert lab.requeue("a").stopped == ["a"]
     assert lab.exit("a").started == ["a"], "it was first in the queue and still is"
 
 
@@ -107,7 +107,7 @@ def test_a_slot_that_fails_under_a_run_leaves_with_it() -> None:
     lab.drain_slot("n0", 0)
     assert lab.job("a").phase is Phase.RUNNING
     assert lab.finish("a").started == ["c"]
-    assert lab.why("b").code == "Impossible"
+    assert lab.why("b").code == "OutOfService"
 
 
 @pytest.mark.parametrize("stop", [Harness.hold, Harness.requeue])

@@ -25,7 +25,7 @@ def test_what_runs_on_a_drained_node_goes_on_and_is_nobodys_victim() -> None:
     lab = Harness("tiresias-l", nodes=2, gpus=4, options=OPTIONS)
     lab.running("a", gpus=4, service_s=900).running("b", gpus=4, service_s=900).plan()
     lab.drain("n0")
-    assert lab.submit("c", gpus=4).preempted == ["b"], "a's slots would serve nobody"
+    assert lab.submit("c", gpus=4).preempted == ["b"], "a's slots would serve no other job"
 
 
 def test_when_a_drained_node_falls_empty_its_gpus_are_out_of_the_plan() -> None:
@@ -53,7 +53,7 @@ def test_a_job_larger_than_what_is_left_in_service_waits_for_the_node() -> None:
     assert lab.submit("a", gpus=8).started == []
     why = lab.why("a")
     assert why is not None
-    assert why.code == "Impossible"
+    assert why.code == "OutOfService"
     assert lab.restore("n1").started == ["a"]
 
 

@@ -1,4 +1,4 @@
-"""Jobs that run on CPUs while the GPUs are full, and move to GPUs when theirs are free."""
+"""Jobs that run on CPUs while the GPUs are full, and change to GPUs when theirs are free."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tiresias.core.overflow import place
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.testing import Harness
-from tiresias.testing.fuzz import RandomDriver, check_anew, check_books
+from tiresias.testing.fuzz import RandomDriver, check_consistent, check_rebuilt
 
 QUEUES = {"queues": "1000", "order": "first-start"}
 
@@ -80,7 +80,7 @@ def test_when_its_gpus_are_free_it_is_told_to_stop_and_goes_on_there() -> None:
     assert scene.submit("d", gpus=2).started == ["d"]
     assert scene.exit("b").started == ["b"]
     assert runs_on(scene, "b") == "GPUs"
-    assert scene.job("b").progress_s == 100  # the harness told of full speed
+    assert scene.job("b").progress_s == 100  # the harness reports full speed
 
 
 def test_its_very_gpus_are_kept_for_it_while_it_saves() -> None:
@@ -139,7 +139,7 @@ def test_it_may_fail_of_something_curable_and_is_tried_again() -> None:
 def test_people_stop_it_as_they_stop_any_run(what: str) -> None:
     scene = lab().running("a", gpus=4)
     scene.submit("b", demand=on_cpus(2))
-    assert getattr(scene, what)("b").told_to_stop == ["b"]
+    assert getattr(scene, what)("b").stopped == ["b"]
     plan = scene.exit("b")
     assert plan.started == (["b"] if what == "requeue" else [])
     assert plan.ended == (["b"] if what == "cancel" else [])
@@ -162,7 +162,7 @@ def test_a_policy_that_never_preempts_does_not_use_them_unless_told_to() -> None
     assert scene.submit("b", demand=on_cpus(1)).started == []
     scene.controller.policy.uses_cpus = True
     assert scene.submit("c", demand=on_cpus(1)).started == ["b", "c"]
-    assert scene.finish("a").told_to_stop == ["b", "c"]
+    assert scene.finish("a").stopped == ["b", "c"]
 
 
 def test_why_tells_where_it_runs_and_how_fast() -> None:
@@ -171,7 +171,7 @@ def test_why_tells_where_it_runs_and_how_fast() -> None:
     reason = scene.why("b")
     assert reason is not None
     assert reason.code == "RunningOnCPUs"
-    assert reason.text == "it runs on CPUs of node c at 0.25 of the speed until GPUs are free"
+    assert reason.text == "it runs on CPUs until GPUs are free: on node c, at 0.25 of the speed"
 
 
 def test_gangs_take_the_fewest_nodes_of_cpus() -> None:
@@ -232,7 +232,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
 @settings(max_examples=12)
 @given(seed=st.integers(0, 10**9))
 def test_whatever_happens_the_books_are_in_order(number: int, placer: str, seed: int) -> None:
-    """Slots are held once, who is admitted leaves CPUs as soon as it can, services are those of GPUs."""
+    """No slot is taken twice, admitted jobs leave the CPUs as soon as they can, only GPUs give service."""
     name, options = POLICIES[number]
     nodes = [Node("g0", 4), Node("c0", 0, cpus=30), Node("g1", 4), Node("c1", 0, cpus=16)]
     policy = policies.make(name, options)
@@ -241,9 +241,9 @@ def test_whatever_happens_the_books_are_in_order(number: int, placer: str, seed:
     driven = Mixed(controller, Random(seed), sizes=(1, 1, 2, 4, 8))
     for _ in range(50):
         driven.happen()
-        check_books(driven)
+        check_consistent(driven)
         if driven.rng.random() < 0.2:
-            check_anew(driven)
+            check_rebuilt(driven)
 
 
 def test_the_random_jobs_do_run_on_cpus() -> None:

@@ -1,4 +1,4 @@
-"""Who runs, who waits, who gives way: scenarios of one plan and what follows it."""
+"""Which jobs run, wait and give way: scenarios of one plan and what follows it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_ties_go_by_submission_then_by_number() -> None:
 
 def test_held_jobs_wait_until_released() -> None:
     lab = Harness("fifo", gpus=4).held("a", gpus=4).pending("b", gpus=2)
-    assert lab.plan().started == ["b"], "a held job blocks nobody"
+    assert lab.plan().started == ["b"], "a job on hold blocks no other"
     assert lab.finish("b").started == []
     assert lab.release("a").started == ["a"]
 
@@ -139,7 +139,7 @@ def test_cancelling_a_waiting_job_ends_it_at_once() -> None:
 def test_a_cancelled_run_is_told_to_stop_and_its_job_never_runs_again(policy: str) -> None:
     lab = Harness(policy, gpus=4).running("a", gpus=4, duration_s=9.0).pending("b", gpus=4, duration_s=9.0)
     lab.plan()
-    assert lab.cancel("a").told_to_stop == ["a"]
+    assert lab.cancel("a").stopped == ["a"]
     plan = lab.exit("a")
     assert (plan.ended, plan.started) == (["a"], ["b"])
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tiresias.core.entries import Entry, JobEntry, Key
 from tiresias.core.model import JobId
-from tiresias.core.plan import plain_target
 from tiresias.core.state import JobState
-from tiresias.core.target import CHUNK, Target
+from tiresias.core.target import CHUNK, Target, plain_target
 from tiresias.testing import Harness, a_job
 
 
@@ -54,11 +53,11 @@ def key(entry: Entry, rank: float) -> Key:
     return (1, (rank,), 0.0, entry.id)
 
 
-def flips_are_told(book: Book, before: dict[JobId, bool]) -> None:
-    """Whoever came in or fell out is in `flips` (who is there without having changed does no harm)."""
+def flips_are_complete(book: Book, before: dict[JobId, bool]) -> None:
+    """Every entry whose admission changed is in `flips`; others may be there too."""
     for id, entry in book.entries.items():
         if before.get(id, False) != entry.admitted:
-            assert id in book.target.flips, ("a change nobody is told of", id)
+            assert id in book.target.flips, ("a change that is not in flips", id)
     book.target.flips.clear()
 
 
@@ -90,7 +89,7 @@ def test_few_jobs(seed: int, capacity: int, most: int) -> None:
         before = {id: entry.admitted for id, entry in book.entries.items()}
         change_at_random(book, rng, most, (1, 1, 2, 3, 4, 8))
         book.check()
-        flips_are_told(book, before)
+        flips_are_complete(book, before)
 
 
 def test_many_jobs() -> None:
@@ -153,7 +152,7 @@ def demotion_into_a_full_chunk(extra: int, to: float) -> None:
         hungry = book.entries[ranked[CHUNK + extra - 1].id]
         book.drop(hungry)
         book.target.resize(CHUNK + extra)
-        waits = book.add(2, hungry_rank(ranked, CHUNK + extra - 2))  # one GPU too many, until somebody leaves
+        waits = book.add(2, hungry_rank(ranked, CHUNK + extra - 2))  # one GPU too many, until an entry leaves
         assert not waits.admitted
         falls = ranked[leaves]
         book.target.rerank(falls, key(falls, to * CHUNK))
@@ -177,7 +176,7 @@ def test_what_no_change_can_flip_is_not_touched() -> None:
     assert not book.target.flips
 
 
-def test_a_pin_leaves_everybody_where_he_was() -> None:
+def test_a_pin_changes_no_other_admission() -> None:
     book = Book(4)
     first, second, third = book.add(2, 0), book.add(2, 1), book.add(2, 2)
     book.target.flips.clear()

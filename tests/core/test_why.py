@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiresias.core.plan import Reason
+from tiresias.core.reasons import Reason
 from tiresias.testing import Harness
 
 TWO_QUEUES = {"queues": "1000", "order": "running-first"}

@@ -158,9 +158,9 @@ def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervi
 
 def test_a_manager_that_waits_is_woken_when_a_run_is_up(bench):
     bench.shell(FOREVER)
-    while not any(isinstance(report, RunUp) for report in bench.heard):
+    while not any(isinstance(report, RunUp) for report in bench.updates):
         assert select.select([bench.executor], [], [], 20)[0], "nothing woke it"
-        bench.heard += bench.executor.poll()
+        bench.updates += bench.executor.poll()
 
 
 def test_a_run_that_is_adopted_twice_is_watched_once_and_its_end_is_reported_once(bench):
@@ -172,8 +172,8 @@ def test_a_run_that_is_adopted_twice_is_watched_once_and_its_end_is_reported_onc
     (bench.top / "go").touch()
     bench.gone()
     assert bench.executor.adopt([spec]).gone == [R1]
-    bench.listen()
-    assert [type(report) for report in bench.heard].count(RunGone) == 1
+    bench.collect()
+    assert [type(report) for report in bench.updates].count(RunGone) == 1
 
 
 # --- the supervisor is killed ---------------------------------------------------------------------------

@@ -73,9 +73,9 @@ class TestSimulatedExecutor(ExecutorContract):
         bench.executor.start(spec)
         bench.gone()
         bench.executor.start(spec)
-        bench.listen(0.2)
+        bench.collect(0.2)
         assert len(self.world.gangs) == 1
-        assert len(bench.heard) == 2
+        assert len(bench.updates) == 2
 
 
 # The other tests of the contract need real programs, real files or a real descriptor.
@@ -99,8 +99,8 @@ for name in dir(ExecutorContract):
         setattr(TestSimulatedExecutor, name, None)
 
 
-def worlds_reports(weather_seed: int, **weather: float) -> list[RunUpdate]:
-    """What is heard of three runs that last a while."""
+def updates_of_a_world(weather_seed: int, **weather: float) -> list[RunUpdate]:
+    """The updates of three runs that last a while."""
     world = World(Random(weather_seed), {}, lambda *_: None)
     world.programs = Scripts()
     world.weather = replace(CALM, **weather)
@@ -108,19 +108,19 @@ def worlds_reports(weather_seed: int, **weather: float) -> list[RunUpdate]:
     for run in (1, 2, 3):
         bench.shell(f"until {run}; do sleep 1; done", run=run)
     for _ in range(1000):
-        bench.listen()
+        bench.collect()
     bench.executor.close()
-    return bench.heard
+    return bench.updates
 
 
-def test_reports_may_come_twice_and_overtake_each_other() -> None:
+def test_updates_may_come_twice_and_overtake_each_other() -> None:
     twice = overtaken = unannounced = False
     for seed in range(20):
-        heard = worlds_reports(seed, report_s=20.0, duplicate=0.3, lose_up=0.2)
-        runs = [each.run_id for each in heard]
-        twice |= len({(type(each), each.run_id) for each in heard}) < len(heard)
+        updates = updates_of_a_world(seed, update_s=20.0, duplicate=0.3, lose_up=0.2)
+        runs = [each.run_id for each in updates]
+        twice |= len({(type(each), each.run_id) for each in updates}) < len(updates)
         overtaken |= runs != sorted(runs)
-        unannounced |= sum(isinstance(each, RunUp) for each in heard) < 3
+        unannounced |= sum(isinstance(each, RunUp) for each in updates) < 3
         assert set(runs) == {1, 2, 3}
     assert twice
     assert overtaken

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.live.answers import Limits
 from tiresias.live.errors import Impossible, Invalid
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.live import ADMIN, LiveLab
 
@@ -31,7 +31,7 @@ def test_a_job_starts_after_those_it_depends_on_have_succeeded(tmp_path: Path) -
         second = lab.submit("true", after=(first,))
         lab.until_running(first)
         assert lab.of(second).reason == "Dependency"
-        assert f"it comes after job {first} (RUNNING)" in lab.manager.queries.why(ADMIN, second).text
+        assert f"waits for other jobs: job {first} (RUNNING)" in lab.manager.queries.why(ADMIN, second).text
         lab.restart()
         assert lab.of(second).reason == "Dependency"
         (tmp_path / "go").touch()

@@ -9,13 +9,13 @@ import pytest
 from tiresias.core.model import JobId
 from tiresias.live.placer_feedback import MEASURED
 from tiresias.live.speeds import ENOUGH, KEPT, MOST, Speeds, corrected, steps_per_s
-from tiresias.profiles.measured import Place
+from tiresias.profiles.measured import GangShape
 from tiresias.store import StoreError, redecide, replay
 from tiresias.testing.live import ADMIN, LiveLab
 
 QUICK = {"backoff_s": 0.1, "measure_s": 1.0, "correct_every_s": 0.0}
 TOLD = r"""printf '{"at":1000.0,"step":0}\n{"at":1100.0,"step":%d}\n' """
-ACROSS = Place("vgg16", 2, "1x2")
+ACROSS = GangShape("vgg16", 2, "1x2")
 
 
 def train(lab: LiveLab, steps: int, **asked: object) -> JobId:
@@ -187,9 +187,9 @@ def test_the_policy_forgets_nothing_when_the_placer_changes(tmp_path: Path) -> N
 def test_speeds_are_bounded_and_medians() -> None:
     speeds = Speeds()
     for nth in range(MOST + 50):
-        speeds.add(Place("m", nth + 1, "1x1"), 1.0)
+        speeds.add(GangShape("m", nth + 1, "1x1"), 1.0)
     assert len(speeds.save()) == MOST
-    near, far = Place("m", 4, "1x1"), Place("m", 4, "2x1")
+    near, far = GangShape("m", 4, "1x1"), GangShape("m", 4, "2x1")
     for value in (*range(1, 100), 1_000_000):
         speeds.add(near, float(value))
     for value in (10.0, 10.0, 0.001):

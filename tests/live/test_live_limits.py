@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tiresias.core import invariants
+from tiresias.live.answers import Limits
 from tiresias.live.errors import Unavailable
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Batch, StoreError
 from tiresias.testing.live import ADMIN, LiveLab

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.live.answers import Limits
 from tiresias.live.manager import Manager
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.still import NoProcesses, still_manager
 

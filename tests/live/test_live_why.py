@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tiresias.core.model import JobId, Phase
-from tiresias.live.reports import Limits, WhyReport
+from tiresias.live.answers import Explanation, Limits
 from tiresias.live.submission import Caller
 from tiresias.testing.live import ADMIN, LiveLab
 
@@ -14,11 +14,11 @@ BOB = Caller("bob")
 SAVES_LONG = "trap '' TERM; touch on; while :; do sleep 0.05; done"  # it ends only when it is killed
 
 
-def why(lab: LiveLab, job: JobId) -> WhyReport:
+def why(lab: LiveLab, job: JobId) -> Explanation:
     return lab.manager.queries.why(ADMIN, job)
 
 
-def seconds_left(report: WhyReport) -> int:
+def seconds_left(report: Explanation) -> int:
     found = re.search(r"in (\d+) s", report.text)
     assert found, report
     return int(found.group(1))

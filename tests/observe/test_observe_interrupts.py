@@ -33,7 +33,7 @@ def minding():
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_signal_raises_where_it_is_heard(minding):
+def test_a_signal_raises_where_it_is_handled(minding):
     before = signal.getsignal(signal.SIGTERM)  # of whoever runs the tests
     with pytest.raises(SystemExit, match="143"), exiting_on_signals():
         signal.raise_signal(signal.SIGTERM)
@@ -43,7 +43,7 @@ def test_a_signal_raises_where_it_is_heard(minding):
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
 )
-def test_a_signal_that_comes_at_a_bad_moment_is_heard_after_it(minding, number, error):
+def test_a_signal_at_a_bad_moment_is_handled_after_it(minding, number, error):
     done = []
 
     def work() -> None:

@@ -46,7 +46,7 @@ def test_many_equal_layers_and_much_noise_are_one_iteration():
 
 @pytest.mark.parametrize("compute_s", [0.0005, 0.03])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_chunks_of_one_size_are_told_apart_by_the_time_between_them(seed, compute_s):
+def test_chunks_of_one_size_are_distinguished_by_the_time_between_them(seed, compute_s):
     """Three nodes, two segments each: eight chunks of one size an iteration, even if it is mostly sending."""
     scene = ring(Scene(seed), buckets=(6_000_000,), compute_s=compute_s)
     found = gang(scene.processes())
@@ -100,7 +100,7 @@ def test_sizes_that_never_come_again_are_no_iterations():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_messages_are_cut_at_random_the_bytes_over_time_tell_the_period(seed):
+def test_if_messages_are_cut_at_random_the_period_is_found_from_bytes_over_time(seed):
     rng = np.random.default_rng(seed)
     at, sizes, now = [], [], 0.0
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Tensors are told where messages are tensors, and nowhere else."""
+"""Tensors are recognised if messages are tensors, and only then."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def largest_first(sizes) -> tuple[int, ...]:
 @pytest.mark.parametrize(("workers", "homes"), GANGS)
 @pytest.mark.parametrize("header", [0, HEADER])
 def test_with_parameter_servers_every_tensor_is_seen_once(workers, homes, header):
-    told = seen(servers(Scene(), workers=workers, servers=homes, header=header))
-    assert told.pattern is Pattern.SERVERS
-    assert (told.workers, told.servers) == (workers, homes)
-    assert told.tensor_bytes == largest_first(VGG)
-    assert told.model_bytes == sum(VGG)
+    found = seen(servers(Scene(), workers=workers, servers=homes, header=header))
+    assert found.pattern is Pattern.SERVERS
+    assert (found.workers, found.servers) == (workers, homes)
+    assert found.tensor_bytes == largest_first(VGG)
+    assert found.model_bytes == sum(VGG)
 
 
 @pytest.mark.parametrize("name", ["vgg16", "alexnet", "resnet50", "inception3", "googlenet"])
 def test_the_skew_of_the_papers_models_is_recovered(name):
     model = zoo.find(name)
     sizes = tuple(each.sent_bytes for each in model.tensors if each.sent_bytes)
-    told = seen(servers(Scene(), sizes, workers=2, servers=4, iterations=12))
-    assert told.tensor_bytes[0] / sum(told.tensor_bytes) == pytest.approx(model.skew, rel=0.05)
-    assert len(told.tensor_bytes) == len(sizes)
+    found = seen(servers(Scene(), sizes, workers=2, servers=4, iterations=12))
+    assert found.tensor_bytes[0] / sum(found.tensor_bytes) == pytest.approx(model.skew, rel=0.05)
+    assert len(found.tensor_bytes) == len(sizes)
 
 
 def test_equal_shards_are_added_up_and_equal_workers_are_not():
@@ -54,9 +54,9 @@ def test_equal_shards_are_added_up_and_equal_workers_are_not():
 
 
 def test_servers_that_were_not_observed_are_known_by_their_addresses():
-    told = seen(servers(Scene(), workers=2, servers=3), without=frozenset({2, 3, 4}))
-    assert told.tensor_bytes == largest_first(VGG)
-    assert (told.workers, told.servers) == (2, 3)
+    found = seen(servers(Scene(), workers=2, servers=3), without=frozenset({2, 3, 4}))
+    assert found.tensor_bytes == largest_first(VGG)
+    assert (found.workers, found.servers) == (2, 3)
 
 
 def test_requests_are_no_tensors():
@@ -72,12 +72,12 @@ def test_requests_are_no_tensors():
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_ring_shows_how_large_the_model_is_but_no_tensors(nodes, shuffled):
     buckets = (2_142_252, 714_084)
-    told = seen(ring(Scene(), buckets, nodes=nodes, shuffled=shuffled))
-    assert told.pattern is Pattern.RING
-    assert told.workers == nodes
-    assert told.tensor_bytes == ()
-    assert "chunks" in told.why
-    assert told.model_bytes == pytest.approx(sum(buckets), rel=0.01)
+    found = seen(ring(Scene(), buckets, nodes=nodes, shuffled=shuffled))
+    assert found.pattern is Pattern.RING
+    assert found.workers == nodes
+    assert found.tensor_bytes == ()
+    assert "chunks" in found.why
+    assert found.model_bytes == pytest.approx(sum(buckets), rel=0.01)
 
 
 def test_all_to_all_shows_nothing():
@@ -88,17 +88,17 @@ def test_all_to_all_shows_nothing():
             for other in {0, 1, 2} - {node}:
                 at = scene.send(at, node, other, 400_000 + 1000 * node)
                 at = scene.send(at, node, other, 100_000)
-    told = seen(scene)
-    assert told.pattern is Pattern.EXCHANGE
-    assert told.tensor_bytes == ()
+    found = seen(scene)
+    assert found.pattern is Pattern.EXCHANGE
+    assert found.tensor_bytes == ()
 
 
 def test_tensors_cut_into_pieces_by_the_program_are_not_taken_for_tensors():
     pieces = (65_536,) * 48 + (1_024, 333)
-    told = seen(servers(Scene(), pieces, workers=2, servers=1))
-    assert told.tensor_bytes == ()
-    assert "48 messages of an iteration have the largest size, 65,536 bytes" in told.why
-    assert told.model_bytes == sum(pieces)
+    found = seen(servers(Scene(), pieces, workers=2, servers=1))
+    assert found.tensor_bytes == ()
+    assert "48 messages of an iteration have the largest size, 65,536 bytes" in found.why
+    assert found.model_bytes == sum(pieces)
 
 
 def test_messages_of_a_pipeline_are_no_model():
@@ -113,9 +113,9 @@ def test_messages_of_a_pipeline_are_no_model():
 
 def test_what_was_observed_becomes_a_profile():
     processes = servers(Scene(), workers=2, servers=2).processes()
-    told = observed(gang(processes), ("python", "train.py"), 3.0, len(processes), ())
-    profile = told.profile("mine")
-    assert profile.skew == pytest.approx(VGG[0] / sum(VGG)) == told.skew
+    found = observed(gang(processes), ("python", "train.py"), 3.0, len(processes), ())
+    profile = found.profile("mine")
+    assert profile.skew == pytest.approx(VGG[0] / sum(VGG)) == found.skew
     assert profile.total_bytes == sum(VGG)
     assert profile.parallelism is Parallelism.PS
     assert profile.compute_s is None
@@ -124,10 +124,10 @@ def test_what_was_observed_becomes_a_profile():
 
 def test_a_ring_becomes_a_profile_without_skew():
     processes = ring(Scene()).processes()
-    told = observed(gang(processes), ("python", "train.py"), 3.0, len(processes), ())
-    profile = told.profile("mine")
-    assert told.skew is None
-    assert not told.is_skew_visible
+    found = observed(gang(processes), ("python", "train.py"), 3.0, len(processes), ())
+    profile = found.profile("mine")
+    assert found.skew is None
+    assert not found.is_skew_visible
     assert profile.skew is None
     assert profile.parallelism is Parallelism.ALLREDUCE
     assert profile.total_bytes == pytest.approx(2_142_252 + 714_084, rel=0.01)

@@ -73,7 +73,7 @@ def test_a_file_that_was_cut_is_named(tmp_path):
         read_all(tmp_path)
 
 
-def test_nothing_recorded_and_nothing_that_comes_again_are_told_apart(tmp_path):
+def test_nothing_recorded_and_nothing_repeated_are_different_errors(tmp_path):
     with pytest.raises(ObserveError, match="nothing was sent that could be seen"):
         analyse(tmp_path)
     write(tmp_path / "1.messages", [(1, 5000, 5000, 0), (2, 10, 10, 0)])

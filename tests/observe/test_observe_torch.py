@@ -32,11 +32,11 @@ def test_bytes_and_period_are_those_of_the_training(workers):
     from observe_ddp import PARAMETER_BYTES
 
     reading, writing = os.pipe()
-    with open(reading, encoding="utf-8") as told:
+    with open(reading, encoding="utf-8") as file:
         command = [sys.executable, str(HERE / "observe_ddp.py")]
         seen = observe(command, workers=workers, iterations=10**6, seconds=SECONDS, output=writing)
         os.close(writing)
-        step_s = typical_step_s(told)
+        step_s = typical_step_s(file)
     assert seen.bytes_per_iteration == pytest.approx(2 * (workers - 1) * PARAMETER_BYTES, rel=0.05)
     assert seen.model_bytes == pytest.approx(PARAMETER_BYTES, rel=0.05)
     assert seen.period_s == pytest.approx(step_s, rel=0.15)

@@ -98,10 +98,10 @@ def test_a_gang_is_started_and_its_workers_find_each_other():
 def test_the_period_is_that_of_the_trainings_own_clock():
     """The training is observed to its end, and prints the time at each of its steps."""
     reading, writing = os.pipe()
-    with open(reading, encoding="utf-8") as told:
+    with open(reading, encoding="utf-8") as file:
         seen = observe(python(GANG, "80"), workers=2, iterations=10**6, seconds=SECONDS, output=writing)
         os.close(writing)
-        step_s = typical_step_s(told)
+        step_s = typical_step_s(file)
     assert seen.period_s == pytest.approx(step_s, rel=0.15)
     assert 70 <= seen.iterations <= 80
     assert seen.notes == ()

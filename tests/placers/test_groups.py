@@ -1,4 +1,4 @@
-"""Groups of GPUs inside of a node: who waits for one, for how long, and by what figures."""
+"""Groups of GPUs inside a node: which gangs wait for one, for how long, and by what figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tiresias.placers  # noqa: F401  (for what it registers)
 from tiresias.core.model import Cluster, Node
 from tiresias.core.plugins import OptionError, placers
 from tiresias.placers.groups import touched
-from tiresias.profiles.measured import Place, parse, written
+from tiresias.profiles.measured import GangShape, parse, written
 from tiresias.testing import Harness
 
 VGG: dict[str, Any] = {"model": "vgg16"}
@@ -97,7 +97,7 @@ def test_what_was_measured_between_nodes_counts_there() -> None:
 
 def test_the_line_of_text() -> None:
     found = parse("vgg16:4:1x2=1.45,mine@0a1b:8:2x1=2")
-    assert found == {Place("vgg16", 4, "1x2"): 1.45, Place("mine@0a1b", 8, "2x1"): 2.0}
+    assert found == {GangShape("vgg16", 4, "1x2"): 1.45, GangShape("mine@0a1b", 8, "2x1"): 2.0}
     assert written(found) == "mine@0a1b:8:2x1=2.00,vgg16:4:1x2=1.45"
     assert parse("") == {}
     for wrong in ("vgg16", "vgg16:0:1x2=1.5", "vgg16:4:2=1.5", "vgg16:4:1x2=0.5", "vgg16:4:1x2=nan"):

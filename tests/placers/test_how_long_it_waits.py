@@ -63,7 +63,7 @@ def test_all_ways_to_split_a_gang() -> None:
 
 
 def test_moves_are_considered_when_somebody_leaves_not_when_somebody_comes() -> None:
-    """It pays to move a only once it has run for long enough; only an exit makes us look again."""
+    """A migration of a pays only once it has run for long enough; it is considered again at an exit only."""
     lab = Harness("tiresias-l", nodes=4, gpus=4, placer="consolidated", placer_options={"migrations": 1})
     lab.running("a", on={"n0": 1}, service_s=3600.0, preemption_cost_s=14_500.0)
     lab.running("b", on={"n1": 1}, service_s=7200.0).running("c", gpus=4, on={"n2": 4}, service_s=100.0)

@@ -126,8 +126,8 @@ def test_buddy_waits_for_an_aligned_block() -> None:
     take(ledger, 0, 0b00010001)
     assert place("buddy", 4, ledger) is None
     job = JobState(a_job(1, 4))
-    told = placers.make("buddy").refusal(job, ledger, 0.0, 0.0)
-    assert told == "6 free, best hole 6, needs 4 in a free block of 4"
+    sentence = placers.make("buddy").refusal(job, ledger, 0.0, 0.0)
+    assert sentence == "6 free, best hole 6, needs 4 in a free block of 4"
     assert placers.make("buddy").claim(job, ledger, 0.0, 0.0) == ((0, 0b00001110),)
 
 
@@ -163,7 +163,7 @@ def test_a_choosy_gang_sees_only_nodes_that_suit_it() -> None:
     assert open_nodes(cpus=32) == [0, 1], "half of a node's GPUs come with half of its cores"
     assert open_nodes(gpu_type="V100", cpus=9) == [1]
     assert open_nodes(gpu_type="H100") == []
-    assert open_nodes(memory_bytes=1 << 40) == [0, 1, 2], "where memory is not known, nobody is refused"
+    assert open_nodes(memory_bytes=1 << 40) == [0, 1, 2], "where memory is not known, no job is refused"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Jobs that are refused though enough GPUs are free: what they keep, how long they wait, what is told."""
+"""Jobs that are refused though enough GPUs are free: what they keep, how long they wait, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiresias.testing import Harness
 VGG, RESNET = {"model": "vgg16"}, {"model": "resnet50"}
 
 
-def scattered(policy: str = "fifo-skip", placer: str = "consolidated", **more: object) -> Harness:
+def fragmented(policy: str = "fifo-skip", placer: str = "consolidated", **more: object) -> Harness:
     """Three nodes of four GPUs with three free each."""
     lab = Harness(policy, nodes=3, gpus=4, placer=placer, **more)  # type: ignore[arg-type]
     for node, name in enumerate("abc"):
@@ -20,18 +20,18 @@ def scattered(policy: str = "fifo-skip", placer: str = "consolidated", **more: o
 
 
 def test_the_reason_names_the_rule() -> None:
-    lab = scattered()
+    lab = fragmented()
     assert lab.submit("d", gpus=4).started == []
     reason = lab.why("d")
     assert reason is not None
     assert reason.code == "Fragmented"
-    assert reason.text == "9 free, best hole 3, needs 4 on one node"
+    assert reason.text == "free GPUs are too fragmented: 9 free, best hole 3, needs 4 on one node"
     assert (reason.free_gpus, reason.best_hole) == (9, 3)
 
 
 def test_its_place_is_built() -> None:
     """Single-GPU jobs go on coming, and none of them gets the slots that it waits for."""
-    lab = scattered()
+    lab = fragmented()
     lab.submit("d", gpus=4)
     for number in range(5):
         assert lab.submit(f"small{number}").started == [f"small{number}"]
@@ -56,15 +56,15 @@ def test_who_may_not_use_what_is_kept_is_told_so() -> None:
 
 
 def test_two_gangs_build_two_places() -> None:
-    lab = scattered()
+    lab = fragmented()
     lab.submit("d", gpus=4)
     lab.submit("e", gpus=4)
-    assert lab.finish("b").started == ["d"], "the emptiest node, whoever waits first"
+    assert lab.finish("b").started == ["d"], "the emptiest node, whichever waits first"
     assert lab.finish("a").started == ["e"]
 
 
 def test_nobody_passes_a_refused_head_in_strict_order() -> None:
-    lab = scattered("fifo")
+    lab = fragmented("fifo")
     lab.submit("d", gpus=4)
     assert lab.submit("e").started == []
     assert lab.finish("a").started == ["d", "e"]
@@ -83,7 +83,7 @@ def test_a_job_behind_takes_no_slot_of_a_place_whose_victims_are_saving() -> Non
 
 
 def test_how_long_it_waited_is_counted() -> None:
-    lab = scattered()
+    lab = fragmented()
     lab.submit("d", gpus=4)
     lab.wait(100)
     lab.hold("d")
@@ -134,18 +134,18 @@ def test_a_gang_whose_kind_is_taken_gets_it_before_those_behind() -> None:
 
 
 def test_profile_spreads_at_once_what_does_not_suffer() -> None:
-    lab = scattered(placer="profile")
+    lab = fragmented(placer="profile")
     assert lab.submit("d", gpus=4, **RESNET).started == ["d"]
     assert len(lab.nodes_of("d")) == 2
     reason = lab.why("d")
     assert reason is not None
-    assert reason.text.startswith("it is running on 2 nodes: resnet50 may be spread: ")
+    assert reason.text.startswith("it is running: on 2 nodes, because resnet50 may be spread: ")
     assert lab.submit("e", gpus=4).started == ["e"], "of a model that is not known"
 
 
 @pytest.mark.parametrize("rule", ["network", "skew"])
 def test_profile_lets_who_suffers_wait_no_longer_than_it_pays(rule: str) -> None:
-    lab = scattered(placer="profile", placer_options={"floor_s": 90, "expected_s": 0, "rule": rule})
+    lab = fragmented(placer="profile", placer_options={"floor_s": 90, "expected_s": 0, "rule": rule})
     assert lab.submit("d", gpus=4, **VGG).started == []
     reason = lab.why("d")
     assert reason is not None
@@ -183,7 +183,8 @@ def test_relaxing_waits_backs_off_and_relaxes() -> None:
     lab.wait(100)
     reason = lab.why("d")
     assert reason is not None
-    assert reason.text == "8 free, best hole 2, needs 4 on the fewest nodes; backs off for another 50 s"
+    rule = "8 free, best hole 2, needs 4 on the fewest nodes; backs off for another 50 s"
+    assert reason.text == f"free GPUs are too fragmented: {rule}"
     assert lab.submit("f", gpus=2).started == ["f"]
     assert lab.nodes_of("f") == {"n0": 2}, "what it had gathered is released"
     assert lab.wait(49).started == []
@@ -213,7 +214,7 @@ def test_profile_would_rather_have_one_rack_than_fewer_nodes() -> None:
     assert lab.nodes_of("f") == {"n0": 2, "n1": 2, "n2": 2}, "not four and two across racks"
 
 
-def moving(placer: str = "consolidated", migrations: int = 1, **first: object) -> Harness:
+def migrating(placer: str = "consolidated", migrations: int = 1, **first: object) -> Harness:
     """Three free on n0 and n1; a has run for an hour."""
     options = {"migrations": migrations}
     lab = Harness("tiresias-l", nodes=3, gpus=4, placer=placer, placer_options=options)
@@ -224,26 +225,26 @@ def moving(placer: str = "consolidated", migrations: int = 1, **first: object) -
 
 
 def test_a_run_moves_to_make_a_hole() -> None:
-    lab = moving()
+    lab = migrating()
     plan = lab.submit("d", gpus=4)
-    assert (plan.preempted, plan.told_to_stop, plan.started) == (["a"], ["a"], [])
+    assert (plan.preempted, plan.stopped, plan.started) == (["a"], ["a"], [])
     assert lab.controller.migrations == 1
-    assert lab.wait(5).preempted == [], "one move is enough"
+    assert lab.wait(5).preempted == [], "one migration is enough"
     assert set(lab.exit("a").started) == {"d", "a"}
     assert lab.nodes_of("d") == {"n0": 4}
     assert lab.nodes_of("a") == {"n1": 1}
 
 
 def test_nobody_moves_unless_it_is_allowed() -> None:
-    assert moving(migrations=0).submit("d", gpus=4).preempted == []
-    assert moving(preemptible=False).submit("d", gpus=4).preempted == []
+    assert migrating(migrations=0).submit("d", gpus=4).preempted == []
+    assert migrating(preemptible=False).submit("d", gpus=4).preempted == []
     with pytest.raises(ValueError, match="migrations must be 0 or more"):
-        moving(migrations=-1)
+        migrating(migrations=-1)
 
 
 def test_nobody_moves_unless_it_pays() -> None:
-    assert moving(preemption_cost_s=14_300.0).submit("d", gpus=4).preempted == ["a"]
-    assert moving(preemption_cost_s=14_500.0).submit("d", gpus=4).preempted == [], "more than 4 x 3600"
+    assert migrating(preemption_cost_s=14_300.0).submit("d", gpus=4).preempted == ["a"]
+    assert migrating(preemption_cost_s=14_500.0).submit("d", gpus=4).preempted == [], "more than 4 x 3600"
 
 
 def test_nobody_moves_who_has_no_place_to_go() -> None:

@@ -12,7 +12,7 @@ from tiresias.testing.builders import Row
 OPTIONS = {"queues": "500,5000", "learn_after": "5"}
 
 
-def told(rows: list[Row], until: float) -> list[f.Fact]:
+def decided(rows: list[Row], until: float) -> list[f.Fact]:
     """All that is known up to an instant, durations aside."""
     facts = []
     for fact in story(rows).facts:
@@ -43,7 +43,7 @@ def test_it_does_not_look_at_what_has_not_ended_yet() -> None:
             for row, (at, gpus, duration_s) in enumerate(rows)
         ]
         assert other != rows
-        assert told(other, until) == told(rows, until)
+        assert decided(other, until) == decided(rows, until)
 
 
 def test_what_it_has_learned_matters() -> None:

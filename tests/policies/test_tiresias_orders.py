@@ -1,4 +1,4 @@
-"""The three orders inside a queue, told apart by scenarios. All are in one queue, or fall into it."""
+"""The three orders inside a queue, distinguished by scenarios. All jobs are in one queue, or fall into it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_new_go_by_submission(order: str) -> None:
 def test_falling_into_a_queue_where_another_waits(order: str, preempted: list[str]) -> None:
     scene = lab(order, "1000").running("falls", gpus=4, service_s=249, submitted_at=-9999.0)
     scene.suspended("waits", gpus=4, service_s=300, waited_s=249)
-    if order == "first-start":  # who started first goes on: here that is who falls
+    if order == "first-start":  # the job that started first goes on: here that is the one that falls
         scene = (
             lab(order, "1000")
             .suspended("falls", gpus=4, service_s=10)

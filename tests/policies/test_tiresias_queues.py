@@ -1,4 +1,4 @@
-"""Tiresias' queues: demotion at the exact instant, promotion of who starves, the shortest run."""
+"""Tiresias' queues: demotion at the exact instant, promotion of starving jobs, the shortest run."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def exposed(profile: ModelProfile, shape, software=EXACT, sharing=Sharing(), lin
 
 @pytest.mark.parametrize("how", list(Parallelism))
 def test_one_gpu_only_computes(how):
-    told = Network(LINKS).iteration(model(500, how=how), ((1,),))
-    assert told == (0.3, 0.3, 0.0, 0.0)
+    found = Network(LINKS).iteration(model(500, how=how), ((1,),))
+    assert found == (0.3, 0.3, 0.0, 0.0)
 
 
 def test_a_ring_sends_everything_nearly_twice_over_the_slowest_link():
@@ -116,14 +116,14 @@ def test_a_hot_server_serves_the_workers_of_its_own_node_for_free():
 
 def test_servers_in_another_rack_are_reached_over_the_link_between_racks():
     balanced = model(*[50] * 4, how=PS)
-    told = Network(LINKS, EXACT).iteration(balanced, ((1, 1), (1, 1)))
-    assert told.busy_s == pytest.approx(2 * 2 * 0.05 / 0.5)  # 50 MB for two workers there, each way
+    found = Network(LINKS, EXACT).iteration(balanced, ((1, 1), (1, 1)))
+    assert found.busy_s == pytest.approx(2 * 2 * 0.05 / 0.5)  # 50 MB for two workers there, each way
 
 
 def test_many_workers_on_a_node_fill_its_link_though_no_server_there_is_hot():
     # Four workers on a node whose servers hold nothing, 100 MB on each of two others: 800 MB each way.
-    told = Network(LINKS, EXACT).iteration(model(*[0.1] * 4, 100, 100, how=PS), ((4, 1, 1),))
-    assert told.busy_s == pytest.approx(2 * 0.8)
+    found = Network(LINKS, EXACT).iteration(model(*[0.1] * 4, 100, 100, how=PS), ((4, 1, 1),))
+    assert found.busy_s == pytest.approx(2 * 0.8)
 
 
 def test_small_tensors_are_dealt_out_evenly_too():
@@ -143,9 +143,9 @@ def test_four_tensors_a_layer_do_not_all_meet_on_the_same_servers():
 
 def test_shards_are_gathered_twice_and_scattered_once():
     # 2 workers, 1 GB, 0.5 s each of the three times; nothing to hide behind
-    told = Network(LINKS, EXACT).iteration(model(1000, how=SHARDED, compute_s=1e-6), ((1, 1),))
-    assert told.busy_s == pytest.approx(1.5)
-    assert told.exposed_s == pytest.approx(1.5, rel=1e-3)
+    found = Network(LINKS, EXACT).iteration(model(1000, how=SHARDED, compute_s=1e-6), ((1, 1),))
+    assert found.busy_s == pytest.approx(1.5)
+    assert found.exposed_s == pytest.approx(1.5, rel=1e-3)
     # 1 s of gathering and scattering during a backward pass of 0.8 s, 0.5 s during a forward pass of 0.4 s
     pieces = model(*[25] * 40, how=SHARDED, compute_s=1.2)
     assert exposed(pieces, ((1, 1),), EXACT._replace(bucket_bytes=1)) == pytest.approx(0.3)
@@ -199,11 +199,11 @@ def test_jobs_that_send_little_hardly_feel_each_other():
 def test_a_hybrid_job_sends_activations_and_waits_for_one_worker():
     whole = zoo.find("vgg16")
     hybrid = ralp.hybrid_of(whole, 13)
-    told = Network(PRESETS["tiresias-testbed"]).iteration(hybrid, ((4, 4),))
-    assert told.compute_s == pytest.approx(whole.compute_s * (1 + 7 * hybrid.cut.tail_share))
+    found = Network(PRESETS["tiresias-testbed"]).iteration(hybrid, ((4, 4),))
+    assert found.compute_s == pytest.approx(whole.compute_s * (1 + 7 * hybrid.cut.tail_share))
     activations_s = 2 * 4 * 25088 * 4 * 32 / (12.5e9 * 0.8)  # four workers elsewhere, there and back
-    assert told.exposed_s >= activations_s
-    assert told.busy_s < Network(PRESETS["tiresias-testbed"]).iteration(whole, ((4, 4),)).busy_s / 4
+    assert found.exposed_s >= activations_s
+    assert found.busy_s < Network(PRESETS["tiresias-testbed"]).iteration(whole, ((4, 4),)).busy_s / 4
 
 
 def test_activations_inside_a_node_take_its_own_links():

@@ -33,7 +33,7 @@ def test_what_is_not_sent_does_not_count_in_the_skew():
     assert made.skew == pytest.approx(0.6)
 
 
-def test_a_skew_that_nobody_has_seen_is_not_known():
+def test_the_skew_of_unseen_tensors_is_not_known():
     observed = ModelProfile("observed", unseen_bytes=1000)
     assert observed.total_bytes == 1000
     assert observed.skew is None
@@ -97,18 +97,18 @@ def test_a_hybrid_profile_and_an_observed_one_are_stored_too():
         assert from_json(to_json(before), "file.json") == before
 
 
-def test_what_is_stored_tells_the_skew_and_leaves_out_what_is_not_known():
-    told = json.loads(to_json(model(25, 75)))
-    assert told["skew"] == 0.75
-    assert told["total_bytes"] == 100
-    assert "compute_s" not in told
-    assert told["tensors"][1] == {"name": "t1", "bytes": 75}
+def test_a_stored_profile_has_the_skew_and_leaves_out_what_is_not_known():
+    stored = json.loads(to_json(model(25, 75)))
+    assert stored["skew"] == 0.75
+    assert stored["total_bytes"] == 100
+    assert "compute_s" not in stored
+    assert stored["tensors"][1] == {"name": "t1", "bytes": 75}
 
 
 def stored(**changes) -> str:
-    told = json.loads(to_json(model(25, 75, compute_s=0.1, parallelism=Parallelism.PS)))
-    told |= changes
-    return json.dumps({key: value for key, value in told.items() if value is not ...})
+    stored = json.loads(to_json(model(25, 75, compute_s=0.1, parallelism=Parallelism.PS)))
+    stored |= changes
+    return json.dumps({key: value for key, value in stored.items() if value is not ...})
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ def stored(**changes) -> str:
         ),
     ],
 )
-def test_a_stored_profile_that_is_wrong_is_told_by_file_and_key(text, message):
+def test_an_error_in_a_stored_profile_names_file_and_key(text, message):
     with pytest.raises(ProfileError, match=message):
         from_json(text, "p.json")

@@ -70,8 +70,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_torch
 def test_a_model_is_built_and_its_buffers_are_not_sent(here):
-    told = readers.load("my_models:small")
-    assert {each.name: each.sent_bytes for each in told.tensors} == {
+    profile = readers.load("my_models:small")
+    assert {each.name: each.sent_bytes for each in profile.tensors} == {
         "0.weight": 800,
         "0.bias": 80,
         "1.weight": 80,
@@ -80,7 +80,7 @@ def test_a_model_is_built_and_its_buffers_are_not_sent(here):
         "1.running_var": 0,
         "1.num_batches_tracked": 0,
     }
-    assert told.total_bytes == 1208
+    assert profile.total_bytes == 1208
 
 
 @needs_torch
@@ -105,7 +105,7 @@ WRONG = {
 
 @needs_torch
 @pytest.mark.parametrize("source", WRONG)
-def test_what_goes_wrong_inside_is_told(source, here):
+def test_an_exception_of_the_function_is_reported(source, here):
     with pytest.raises(ProfileError, match=f"{source}: {WRONG[source]}"):
         readers.load(source)
 
@@ -141,7 +141,7 @@ def test_what_does_not(source):
         ("my_models.py", "my_models.py: its name does not say what it is; known endings: .safe"),
     ],
 )
-def test_what_is_not_there_is_told(source, message, here):
+def test_a_missing_module_or_function_is_reported(source, message, here):
     with pytest.raises(ProfileError, match=message):
         readers.load(source)
 

@@ -1,4 +1,4 @@
-"""ONNX files: initialisers from the wire format, and damaged ones told."""
+"""ONNX files: initialisers from the wire format, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def field(number: int, value: int | bytes) -> bytes:
 
 
 def tensor(name: str, dims: list[int], dtype: int, *, packed: bool = False) -> bytes:
-    told = field(1, b"".join(map(varint, dims))) if packed else b"".join(field(1, each) for each in dims)
-    return told + field(2, dtype) + field(8, name.encode())
+    shape = field(1, b"".join(map(varint, dims))) if packed else b"".join(field(1, each) for each in dims)
+    return shape + field(2, dtype) + field(8, name.encode())
 
 
 def model(*tensors: bytes) -> bytes:
@@ -43,20 +43,20 @@ def load(path: Path, data: bytes):
 
 
 def test_a_real_file_has_its_initialisers():
-    told = readers.load(str(REAL))
-    assert {each.name: each.bytes for each in told.tensors} == {
+    profile = readers.load(str(REAL))
+    assert {each.name: each.bytes for each in profile.tensors} == {
         "fc.weight": 2400,
         "fc.bias": 40,
         "shape": 16,
         "plain": 24,
     }
-    assert told.sent_bytes == 2464
+    assert profile.sent_bytes == 2464
 
 
 def test_dimensions_may_be_packed_or_not_and_weights_elsewhere(tmp_path):
     data = model(tensor("a", [300, 7], 1), tensor("b", [300, 7], 16, packed=True), tensor("s", [9], 8))
-    told = load(tmp_path / "m.onnx", data)
-    assert [(each.name, each.bytes) for each in told.tensors] == [("a", 8400), ("b", 4200)]
+    profile = load(tmp_path / "m.onnx", data)
+    assert [(each.name, each.bytes) for each in profile.tensors] == [("a", 8400), ("b", 4200)]
 
 
 def test_any_part_of_a_file_is_an_error_or_a_whole_model(tmp_path):
@@ -86,6 +86,6 @@ def test_any_part_of_a_file_is_an_error_or_a_whole_model(tmp_path):
         (model(), "no tensors in it"),
     ],
 )
-def test_a_wrong_file_is_told(data, message, tmp_path):
+def test_a_wrong_file_is_an_error(data, message, tmp_path):
     with pytest.raises(ProfileError, match=f"m.onnx: {message}"):
         load(tmp_path / "m.onnx", data)

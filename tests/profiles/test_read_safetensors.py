@@ -1,4 +1,4 @@
-"""Safetensors files and folders: sizes from the header, and damaged ones told by file and key."""
+"""Safetensors files and folders: sizes from the header, and errors that name file and key."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def write(path: Path, header: object, data: int = 0, length: int | None = None) 
 
 
 def test_a_real_file_is_read_without_its_weights():
-    told = readers.load(str(REAL))
-    assert {each.name: each.bytes for each in told.tensors} == {"b": 24, "a": 10, "i": 16}
-    assert told.sent_bytes == 34  # integers have no gradient
-    assert told.skew == pytest.approx(24 / 34)
-    assert told.name == "small"
-    assert told.compute_s is None
+    profile = readers.load(str(REAL))
+    assert {each.name: each.bytes for each in profile.tensors} == {"b": 24, "a": 10, "i": 16}
+    assert profile.sent_bytes == 34  # integers have no gradient
+    assert profile.skew == pytest.approx(24 / 34)
+    assert profile.name == "small"
+    assert profile.compute_s is None
 
 
 def test_the_weights_need_not_even_be_readable_memory(tmp_path):
@@ -81,7 +81,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", DAMAGED)
-def test_a_damaged_file_is_told_by_name(what, tmp_path):
+def test_a_damaged_file_is_an_error_that_names_it(what, tmp_path):
     data, message = DAMAGED[what]
     path = tmp_path / "broken.safetensors"
     path.write_bytes(data)
@@ -90,7 +90,7 @@ def test_a_damaged_file_is_told_by_name(what, tmp_path):
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_header_is_told_by_file_and_key(what, tmp_path):
+def test_an_error_in_a_header_names_file_and_key(what, tmp_path):
     header, message = WRONG[what]
     path = write(tmp_path / "wrong.safetensors", header, 16)
     with pytest.raises(ProfileError, match=f"wrong.safetensors: .*{message}"):
@@ -106,7 +106,7 @@ def test_any_part_of_a_file_is_an_error_and_not_a_crash(tmp_path):
             readers.load(str(path))
 
 
-def test_a_folder_that_holds_a_tensor_twice_or_nothing_is_told(tmp_path):
+def test_a_folder_with_a_tensor_twice_or_without_any_is_an_error(tmp_path):
     with pytest.raises(ProfileError, match=r"no \.safetensors file in this folder"):
         readers.load(str(tmp_path))
     for name in ("one", "two"):
@@ -125,7 +125,7 @@ def test_a_folder_that_holds_a_tensor_twice_or_nothing_is_told(tmp_path):
         ('{"weight_map": {"w": 3}}', "3 is not the name of a file"),
     ],
 )
-def test_a_wrong_index_is_told_by_key(index, message, tmp_path):
+def test_an_error_in_an_index_names_the_key(index, message, tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(ProfileError, match=f"index.json: .*{message}"):
         readers.load(str(tmp_path))

@@ -47,7 +47,7 @@ def test_a_whole_module_is_read_without_its_classes():
     assert sorted(sizes("whole.pt").values()) == sorted(MODEL.values())
 
 
-def test_the_format_of_old_is_told_with_what_to_do():
+def test_the_old_format_is_an_error_that_says_what_to_do():
     with pytest.raises(ProfileError, match=r"before_1_6.pt: saved by PyTorch before 1.6; load it and"):
         readers.load(str(DATA / "before_1_6.pt"))
 
@@ -83,17 +83,17 @@ def pickled(value: object) -> bytes:
 
 def test_nothing_in_a_checkpoint_is_ever_run(tmp_path):
     trap = tmp_path / "sprung"
-    told = readers.load(archive(tmp_path / "trap.pt", with_extra(pickled([Trap(trap)]))))
-    assert told.total_bytes == 80
+    profile = readers.load(archive(tmp_path / "trap.pt", with_extra(pickled([Trap(trap)]))))
+    assert profile.total_bytes == 80
     assert not trap.exists()
     pickle.loads(pickle.dumps(Trap(trap)))  # the trap works where it is let
     assert trap.exists()
 
 
 def endless() -> list:
-    told: list = []
-    told += [told, told]
-    return told
+    nested: list = []
+    nested += [nested, nested]
+    return nested
 
 
 SHADOWED = b"ccollections\nOrderedDict\n)R(S'a'\nI1\nu}(S'items'\nI1\nub"
@@ -111,7 +111,7 @@ def test_whatever_else_is_in_a_checkpoint_does_no_harm(extra, tmp_path, within):
 
 
 @pytest.mark.parametrize("step", range(0, 1812, 97))
-def test_a_checkpoint_that_breaks_off_is_told(step, tmp_path):
+def test_a_truncated_checkpoint_is_an_error(step, tmp_path):
     path = tmp_path / "part.pt"
     path.write_bytes((DATA / "tied.pt").read_bytes()[:step])
     with pytest.raises(ProfileError, match=r"part\.pt: truncated, or no PyTorch checkpoint"):
@@ -138,11 +138,11 @@ def bad_tensor(storage: object, shape: object) -> bytes:
         (pickle.dumps({"epoch": 3}), "no tensors in it"),
     ],
 )
-def test_a_pickle_without_tensors_is_told(text, message, tmp_path):
+def test_a_pickle_without_tensors_is_an_error(text, message, tmp_path):
     with pytest.raises(ProfileError, match=f"x.pt: {message}"):
         readers.load(archive(tmp_path / "x.pt", text))
 
 
-def test_a_zip_that_is_something_else_is_told(tmp_path):
+def test_another_zip_file_is_an_error(tmp_path):
     with pytest.raises(ProfileError, match=r"a zip file, but no PyTorch checkpoint: it has no data\.pkl"):
         readers.load(archive(tmp_path / "x.pt", b"", member="word/document.xml"))

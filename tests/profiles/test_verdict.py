@@ -29,10 +29,10 @@ def test_a_usual_choice_is_between_the_fewest_nodes_and_the_most():
 
 
 def test_the_papers_rule_names_the_tensor_that_decides():
-    told = SkewRule().verdict(zoo.find("vgg16"), choice())
-    assert told == (True, "fc0.weight is 74.3% of what is sent, above the limit of 37.8%")
-    told = SkewRule().verdict(zoo.find("resnet50"), choice())
-    assert told == (False, "no tensor is more than 9.2% of what is sent; the limit is 37.8%")
+    verdict = SkewRule().verdict(zoo.find("vgg16"), choice())
+    assert verdict == (True, "fc0.weight is 74.3% of what is sent, above the limit of 37.8%")
+    verdict = SkewRule().verdict(zoo.find("resnet50"), choice())
+    assert verdict == (False, "no tensor is more than 9.2% of what is sent; the limit is 37.8%")
 
 
 def test_the_limit_is_an_argument():
@@ -40,16 +40,16 @@ def test_the_limit_is_an_argument():
     assert not SkewRule(limit=0.8).verdict(zoo.find("vgg16")).consolidate
 
 
-def test_a_model_whose_tensors_nobody_saw_is_not_consolidated():
-    told = SkewRule().verdict(ModelProfile("ring", unseen_bytes=10**9))
-    assert not told.consolidate
-    assert "tensors of ring are not known" in told.reason
+def test_a_model_with_unknown_tensors_is_not_consolidated():
+    verdict = SkewRule().verdict(ModelProfile("ring", unseen_bytes=10**9))
+    assert not verdict.consolidate
+    assert "tensors of ring are not known" in verdict.reason
 
 
 @pytest.mark.parametrize("rule", [SkewRule(), SlowdownRule(TESTBED)])
 def test_one_gpu_needs_no_locality(rule):
-    told = rule.verdict(zoo.find("vgg16"), choice(gpus=1))
-    assert told == (False, "one GPU: there is nothing to consolidate")
+    verdict = rule.verdict(zoo.find("vgg16"), choice(gpus=1))
+    assert verdict == (False, "one GPU: there is nothing to consolidate")
 
 
 def test_our_rule_weighs_the_loss_against_the_wait():
@@ -58,10 +58,10 @@ def test_our_rule_weighs_the_loss_against_the_wait():
     worth_s = (slowdown - 1) * 1000
     assert worth_s > 200
     assert rule.verdict(vgg, choice(wait_s=worth_s - 1)).consolidate
-    told = rule.verdict(vgg, choice(wait_s=worth_s + 1))
-    assert not told.consolidate
-    assert f"{slowdown:.2f}x as long" in told.reason
-    assert f"no more than the wait of {worth_s + 1:,.0f} s" in told.reason
+    verdict = rule.verdict(vgg, choice(wait_s=worth_s + 1))
+    assert not verdict.consolidate
+    assert f"{slowdown:.2f}x as long" in verdict.reason
+    assert f"no more than the wait of {worth_s + 1:,.0f} s" in verdict.reason
 
 
 def test_our_rule_lets_a_short_run_be_spread_and_a_harmless_one_too():
@@ -79,9 +79,9 @@ def test_our_rule_counts_the_jobs_that_would_share_the_links():
 
 def test_without_a_compute_time_our_rule_goes_by_the_skew():
     untimed = replace(zoo.find("vgg16"), compute_s=None)
-    told = SlowdownRule(TESTBED).verdict(untimed, choice())
-    assert told.consolidate
-    assert told.reason.startswith("its compute time is not known; fc0.weight is 74.3%")
+    verdict = SlowdownRule(TESTBED).verdict(untimed, choice())
+    assert verdict.consolidate
+    assert verdict.reason.startswith("its compute time is not known; fc0.weight is 74.3%")
 
 
 def test_the_ten_models_give_the_default_limit():

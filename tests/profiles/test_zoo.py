@@ -161,6 +161,6 @@ def test_a_model_is_found_by_any_usual_spelling(spelling, name):
     assert zoo.find(spelling) is zoo.find(name)
 
 
-def test_an_unknown_name_is_told_with_what_is_near():
+def test_an_unknown_name_is_an_error_that_names_a_similar_one():
     with pytest.raises(ProfileError, match=r"'resnet51'; did you mean 'resnet50'\? \(known: vgg19, "):
         zoo.find("resnet51")

@@ -45,7 +45,7 @@ def test_names_are_stable():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("0x8", "0 must be from 1 to 1,000,000"),
         ("8x0", "0 must be from 1 to 1,000,000"),
@@ -64,11 +64,11 @@ def test_names_are_stable():
         ("none.yaml", "none.yaml: no such file"),
     ],
 )
-def test_what_is_no_cluster(text, told):
+def test_what_is_no_cluster(text, expected):
     with pytest.raises(ClusterError) as caught:
         parse(text)
     message = str(caught.value)
-    assert told in message
+    assert expected in message
     assert len(message) < 300
     assert "NODESxGPUS (64x8)" in message or "GPUs in all" in message
 
@@ -102,7 +102,7 @@ def test_yaml_with_nodes_is_one_rack(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("nodes:\n  - gpu: 8\n", "nodes[0]: unknown key 'gpu'; known keys: gpus, count, gpu_type"),
         ("nodes:\n  - gpus: 8\nspeed: 1\n", "unknown key 'speed'"),
@@ -125,13 +125,13 @@ def test_yaml_with_nodes_is_one_rack(tmp_path):
         ("racks:\n  - {count: 1000000, nodes: [{gpus: 1000000, count: 1000000}]}\n", "GPUs in all"),
     ],
 )
-def test_yaml_that_is_wrong_names_file_and_place(tmp_path, text, told):
+def test_yaml_that_is_wrong_names_file_and_place(tmp_path, text, expected):
     path = tmp_path / "lab.yaml"
     path.write_text(text)
     with pytest.raises(ClusterError) as caught:
         parse(str(path))
     assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_the_tiresias_simulators_cluster_file(tmp_path):
@@ -141,7 +141,7 @@ def test_the_tiresias_simulators_cluster_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "missing column num_switch, num_node_p_switch, num_gpu_p_node"),
         ("num_switch,num_gpu_p_node\n1,8\n", "missing column num_node_p_switch"),
@@ -153,13 +153,13 @@ def test_the_tiresias_simulators_cluster_file(tmp_path):
         (HEADER + '"' + "x" * 200_000 + '",1,1,1,1\n', "not CSV"),
     ],
 )
-def test_a_cluster_file_that_is_wrong(tmp_path, text, told):
+def test_a_cluster_file_that_is_wrong(tmp_path, text, expected):
     path = tmp_path / "cluster.csv"
     path.write_text(text)
     with pytest.raises(ClusterError) as caught:
         parse(str(path))
     assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
@@ -209,7 +209,7 @@ def test_yaml_with_a_network_like_another(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("network: {like: philly, cross: {gbps: -10}}", "network.cross.gbps: -10 is not a number of Gb/s"),
         ("network: {like: philly, cross: {gbps: 0}}", "network.cross.gbps: 0 must be above 0"),
@@ -227,17 +227,17 @@ def test_yaml_with_a_network_like_another(tmp_path):
         ("placer: 3", "placer: 3 is not a name"),
     ],
 )
-def test_a_network_that_is_wrong_names_file_and_key(tmp_path, text, told):
+def test_a_network_that_is_wrong_names_file_and_key(tmp_path, text, expected):
     path = tmp_path / "lab.yaml"
     path.write_text(f"nodes: [{{gpus: 4}}]\n{text}\n")
     with pytest.raises(ClusterError) as caught:
         read(str(path))
     assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("node", "told"),
+    ("node", "expected"),
     [
         ("sockets: 3", "nodes[0].sockets: 4 GPUs are not 3 equal groups"),
         ("sockets: [[0, 1], [2]]", "must name each slot from 0 to 3 once"),
@@ -247,13 +247,13 @@ def test_a_network_that_is_wrong_names_file_and_key(tmp_path, text, told):
         ("gpu_type: 3", "nodes[0].gpu_type: 3 is not a name"),
     ],
 )
-def test_a_node_that_is_wrong_names_file_and_key(tmp_path, node, told):
+def test_a_node_that_is_wrong_names_file_and_key(tmp_path, node, expected):
     path = tmp_path / "lab.yaml"
     path.write_text(f"nodes:\n  - gpus: 4\n    {node}\n")
     with pytest.raises(ClusterError) as caught:
         read(str(path))
     assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

@@ -65,7 +65,7 @@ def test_any_trace(name: str, seed: int, cost_s: float, placer: str) -> None:
     check_story(story, replans_without_events=name == "las" and cost_s > 0)
 
 
-def test_las_may_preempt_somebody_for_a_run_that_ranks_behind_him_once_it_has_saved() -> None:
+def test_las_may_preempt_a_job_for_one_that_ranks_behind_it_once_it_has_saved() -> None:
     """A run counts its service from quantum to quantum, and all of it once it is gone: las has no queues."""
     story = story_of(
         busy_trace(0), "2x4", "las", options=CASES["las"], preemption_cost_s=60.0, placer="packed"
@@ -74,7 +74,7 @@ def test_las_may_preempt_somebody_for_a_run_that_ranks_behind_him_once_it_has_sa
         no_job_is_preempted_back(story)
 
 
-def test_a_promotion_without_consequences_is_decided_once() -> None:
+def test_a_promotion_without_consequences_is_one_fact() -> None:
     options = CASES["tiresias-l promoting"]
     story = story_of(
         busy_trace(5014), "2x4", "tiresias-l", options=options, preemption_cost_s=60.0, placer="count"

@@ -17,13 +17,13 @@ from tiresias.testing import a_job, a_trace, published
 
 
 class Still:
-    """Everybody goes at full speed, but for those told otherwise."""
+    """All runs go at full speed, except those in `slower`."""
 
     def __init__(self):
-        self.told = {}
+        self.slower = {}
 
     def speeds(self, changed, ledger):
-        return {run_id: self.told[run_id] for run_id in changed if run_id in self.told}
+        return {run_id: self.slower[run_id] for run_id in changed if run_id in self.slower}
 
 
 class Scene:
@@ -63,14 +63,14 @@ def test_two_gangs_on_a_node_slow_each_other_down_until_one_ends():
 def test_the_worst_node_counts_and_what_the_links_do_comes_on_top():
     scene = Scene(Cluster.of(3, 4))
     scene.start(1, (0, 0b111))
-    scene.others.told[RunId(2)] = 0.8
+    scene.others.slower[RunId(2)] = 0.8
     assert scene.start(2, (0, 0b1000), (1, 0b1)) == {1: 1 / 1.5, 2: 0.8 / 1.5}
     assert scene.start(3, (1, 0b1110)) == {2: 0.8 / 1.5, 3: 1 / 1.5}
     assert scene.end(1) == {2: 0.8 / 1.5}
     assert scene.end(3) == {2: 0.8}
 
 
-def test_whatever_comes_and_goes_speeds_are_those_a_fresh_model_gives_who_is_left():
+def test_after_any_starts_and_exits_speeds_are_those_of_a_new_model():
     rng = Random(5)
     scene, speeds, held = Scene(Cluster.of(4, 4)), {}, {}
     for id in range(1, 200):

@@ -47,44 +47,44 @@ def past(*rows: dict[str, Any], **asked: Any) -> Past:
 
 def test_under_the_policy_in_use_the_replay_gives_what_was_measured():
     """First in first out on four GPUs: the short job waited for the long one."""
-    told = replay(
+    found = replay(
         past(ended(2, 10.0, 1, 20.0, 120.0), ended(1, 0.0, 4, 100.0, 100.0)),
         Cluster.of(1, 4),
         FIFO,
         [SRSF],
         placer=Packed(),
     )
-    in_use, oracle = told.replayed
+    in_use, oracle = found.replayed
     assert in_use.is_in_use
-    assert in_use.figures == told.measured
-    assert told.measured.avg_jct_s == (100 + 110) / 2
-    assert told.measured.makespan_s == 120
-    assert (told.fidelity.avg_jct_ratio, told.fidelity.error_max) == (1.0, 0.0)
+    assert in_use.figures == found.measured
+    assert found.measured.avg_jct_s == (100 + 110) / 2
+    assert found.measured.makespan_s == 120
+    assert (found.fidelity.avg_jct_ratio, found.fidelity.error_max) == (1.0, 0.0)
     assert oracle.policy == "srsf"
     assert not oracle.is_in_use
     assert oracle.figures.preemptions == 1
-    assert oracle.figures.avg_jct_s < told.measured.avg_jct_s
+    assert oracle.figures.avg_jct_s < found.measured.avg_jct_s
 
 
-def test_the_distance_to_what_was_measured_is_told_job_by_job():
+def test_the_error_of_a_replay_is_measured_per_job():
     """Both would have taken 10 s; one took twice as long, for reasons that no simulator knows."""
-    told = replay(
+    found = replay(
         past(ended(1, 0.0, 1, 10.0, 10.0), ended(2, 0.0, 1, 10.0, 20.0)),
         Cluster.of(1, 2),
         FIFO,
         [],
         placer=Packed(),
     )
-    assert told.fidelity.avg_jct_ratio == 20 / 30
-    assert told.fidelity.error_p50 == 0.25
-    assert told.fidelity.error_max == 0.5
+    assert found.fidelity.avg_jct_ratio == 20 / 30
+    assert found.fidelity.error_p50 == 0.25
+    assert found.fidelity.error_max == 0.5
 
 
 def test_a_job_is_replayed_from_when_it_could_first_have_run():
     waited = past(ended(1, 0.0, 1, 10.0, 10.0), ended(2, 0.0, 1, 10.0, 110.0, ready_at=100.0))
-    told = replay(waited, Cluster.of(1, 1), FIFO, [], placer=Packed())
-    assert told.measured.avg_jct_s == 10
-    assert told.replayed[0].figures.makespan_s == 110
+    found = replay(waited, Cluster.of(1, 1), FIFO, [], placer=Packed())
+    assert found.measured.avg_jct_s == 10
+    assert found.replayed[0].figures.makespan_s == 110
 
 
 def test_jobs_that_never_ran_or_came_too_early_are_counted_and_left_out():
@@ -134,26 +134,26 @@ def test_a_measured_cost_is_paid_for_each_preemption_of_the_replay():
         ended(1, 0.0, 1, 106.0, 116.0, duration_s=100.0, preemptions=1, **stopped_once),
         ended(2, 10.0, 1, 10.0, 21.0),
     ]
-    told = replay(past(*rows), Cluster.of(1, 1), SRSF, [], placer=Packed())
-    assert told.replayed[0].figures == told.measured
-    assert told.fidelity.error_max == pytest.approx(0.0)
+    found = replay(past(*rows), Cluster.of(1, 1), SRSF, [], placer=Packed())
+    assert found.replayed[0].figures == found.measured
+    assert found.fidelity.error_max == pytest.approx(0.0)
 
 
 def test_a_job_that_may_not_be_preempted_is_not_preempted_in_the_replay():
     rows = [ended(1, 0.0, 1, 100.0, 100.0, preemptible=False), ended(2, 10.0, 1, 10.0, 110.0)]
-    told = replay(past(*rows), Cluster.of(1, 1), SRSF, [], placer=Packed())
-    assert told.replayed[0].figures == told.measured
+    found = replay(past(*rows), Cluster.of(1, 1), SRSF, [], placer=Packed())
+    assert found.replayed[0].figures == found.measured
 
 
 def test_jobs_larger_than_the_cluster_is_now_are_left_out_of_all_figures():
     rows = [ended(1, 0.0, 8, 100.0, 100.0), ended(2, 0.0, 1, 10.0, 10.0)]
-    told = replay(past(*rows), Cluster.of(1, 4), FIFO, [SRSF], placer=Packed())
-    assert told.rejected == 1
-    assert told.measured.avg_jct_s == 10
-    assert told.fidelity.avg_jct_ratio == 1
+    found = replay(past(*rows), Cluster.of(1, 4), FIFO, [SRSF], placer=Packed())
+    assert found.rejected == 1
+    assert found.measured.avg_jct_s == 10
+    assert found.fidelity.avg_jct_ratio == 1
 
 
-def test_progress_is_told_policy_by_policy(monkeypatch: pytest.MonkeyPatch):
+def test_progress_is_reported_per_policy(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tiresias.sim.engine.WATCH_EVERY", 1)
     monkeypatch.setattr(sys.modules["tiresias.sim.simulate"], "PROGRESS_EVERY_S", -1.0)
     seen: list[int] = []

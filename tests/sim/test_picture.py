@@ -34,7 +34,7 @@ def test_what_happens_at_the_moment_itself_is_seen():
     assert at(100.0).label(2) == "2: 4 GPUs on 2 nodes"
 
 
-def test_after_the_end_nobody_is_there():
+def test_after_the_end_all_slots_are_free():
     assert (at(1e9).holders, at(1e9).free) == ({}, 6)
 
 

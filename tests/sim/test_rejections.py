@@ -16,7 +16,7 @@ MIXED = Cluster([Node("n0", 4, gpu_type="P100", cpus=20), Node("n1", 4, gpu_type
 ROWS = [(0.0, 4, 10.0)] * 5
 
 
-def test_jobs_that_ask_for_a_type_that_nobody_has_do_not_wait_for_ever() -> None:
+def test_jobs_that_ask_for_a_type_that_no_node_has_are_rejected() -> None:
     kinds = ["P100", "H100", "", "H100", "V100"]
     result = simulate(a_trace(ROWS, id=list("abcde"), gpu_type=kinds), MIXED, "tiresias-l")
     assert result.jobs["id"].to_list() == ["a", "c"]
@@ -41,7 +41,7 @@ def test_cores_and_memory_are_those_of_the_whole_gang() -> None:
     assert "asks for GPUs with 5.25 cores each, and no node has more than 5" in result.rejections[0]
 
 
-def test_larger_than_the_cluster_and_of_no_kind_are_told_apart() -> None:
+def test_jobs_that_are_too_large_and_those_of_an_unknown_type_have_different_reasons() -> None:
     rows = [(0.0, 9, 10.0), (0.0, 1, 10.0)]
     result = simulate(a_trace(rows, gpu_type=["H100", "H100"]), MIXED, "fifo")
     assert result.rejections[0] == "1 job rejected: larger than the cluster's 8 GPUs"
@@ -67,12 +67,12 @@ def test_the_columns_of_our_own_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "cell", "told"),
+    ("column", "cell", "expected"),
     [("cpus", "1.5", "is not a whole number"), ("cpus", "0", "is below 1"), ("memory_gib", "0", "above 0")],
 )
-def test_a_wish_that_cannot_be(tmp_path: Path, column: str, cell: str, told: str) -> None:
+def test_an_impossible_demand(tmp_path: Path, column: str, cell: str, expected: str) -> None:
     (tmp_path / "bad.csv").write_text(f"submitted_at,gpus,duration_s,{column}\n0,1,10,{cell}\n")
-    with pytest.raises(traces.TraceError, match=f"line 2, column {column}: '{cell}' .*{told}"):
+    with pytest.raises(traces.TraceError, match=f"line 2, column {column}: '{cell}' .*{expected}"):
         traces.load(tmp_path / "bad.csv")
 
 

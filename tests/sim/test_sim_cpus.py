@@ -65,7 +65,7 @@ def test_a_default_speed_is_for_jobs_that_do_not_tell() -> None:
         ("fifo", {"use_cpus": True}, True),
     ],
 )
-def test_who_uses_cpus(policy: str, settings: dict[str, Any], runs: bool) -> None:
+def test_which_policies_use_cpus(policy: str, settings: dict[str, Any], runs: bool) -> None:
     result = simulate(a_trace(TWO), LAB, policy, cpu_speed=0.1, **settings)
     assert bool(result.summary()["cpu_runs"]) is runs
 
@@ -120,7 +120,7 @@ def test_nodes_of_cpus_in_a_cluster_file(tmp_path: Path) -> None:
     cluster = parse(str(path))
     assert cluster.gpus == 4
     assert [node.cpu_slots for node in cluster.nodes] == [0, 8, 8, 4]
-    for text, told in (
+    for text, expected in (
         ("{gpus: 0}", "must be from 1 to 1,000,000. A node with CPUs only has gpus: 0 and a number of cpus"),
         ("{gpus: 0, cpus: 7}", "cpus: 7 cores are not one slot of 8"),
         ("{gpus: 0, cpus: 64, gpu_type: P100}", "a node without GPUs has neither gpu_type nor sockets"),
@@ -130,7 +130,7 @@ def test_nodes_of_cpus_in_a_cluster_file(tmp_path: Path) -> None:
         path.write_text(f"nodes: [{{gpus: 4}}, {text}]")
         with pytest.raises(ClusterError) as caught:
             parse(str(path))
-        assert told in str(caught.value)
+        assert expected in str(caught.value)
     path.write_text("nodes: [{gpus: 0, cpus: 64}]")
     with pytest.raises(ClusterError, match="0 GPUs in all"):
         parse(str(path))

@@ -12,27 +12,27 @@ from tiresias.testing import a_trace
 ROWS = [(float(n), 2, 10.0) for n in range(200)]
 
 
-def test_a_trace_that_tells_all_models_keeps_them():
-    trace, told = with_models(a_trace(ROWS[:2], model=["VGG-16", "ResNet50"]), Mix())
+def test_a_trace_with_models_for_all_jobs_keeps_them():
+    trace, models_from = with_models(a_trace(ROWS[:2], model=["VGG-16", "ResNet50"]), Mix())
     assert trace.jobs["model"].to_list() == ["vgg16", "resnet50"]
-    assert told == "trace"
+    assert models_from == "trace"
 
 
 def test_others_are_drawn_by_a_seed():
-    trace, told = with_models(a_trace(ROWS), Mix(7))
+    trace, models_from = with_models(a_trace(ROWS), Mix(7))
     again, _ = with_models(a_trace(ROWS), Mix(7))
     other, _ = with_models(a_trace(ROWS), Mix(8))
     assert trace.jobs.equals(again.jobs)
     assert not trace.jobs.equals(other.jobs)
     assert set(trace.jobs["model"]) == set(zoo.CNNS)
-    assert told == "drawn (the paper's ten, seed 7)"
+    assert models_from == "drawn (the paper's ten, seed 7)"
 
 
 def test_a_draw_does_not_depend_on_what_others_tell():
     models = ["vgg16" if n % 3 else "something else" for n in range(200)]
-    some, told = with_models(a_trace(ROWS, model=models), Mix(7))
+    some, models_from = with_models(a_trace(ROWS, model=models), Mix(7))
     every, _ = with_models(a_trace(ROWS), Mix(7))
-    assert told == "drawn for 67 of 200 jobs (the paper's ten, seed 7)"
+    assert models_from == "drawn for 67 of 200 jobs (the paper's ten, seed 7)"
     for n in range(200):
         assert some.jobs["model"][n] == ("vgg16" if n % 3 else every.jobs["model"][n])
 
@@ -47,7 +47,7 @@ def test_a_mix_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("models: {}\n", "needs the key models"),
         ("- 1\n", "needs the key models"),
@@ -60,13 +60,13 @@ def test_a_mix_from_a_file(tmp_path):
         ("models: [\n", "cannot be read"),
     ],
 )
-def test_a_mix_that_is_wrong_names_file_and_key(tmp_path, text, told):
+def test_a_mix_that_is_wrong_names_file_and_key(tmp_path, text, expected):
     path = tmp_path / "mix.yaml"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
         mix_of(str(path))
     assert str(caught.value).startswith(str(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_mix_that_is_not_there():

@@ -54,7 +54,7 @@ class Scene:
         return round(STEPS * self.network.iteration(zoo.find(model), shape).busy_share) / STEPS
 
 
-def test_on_one_node_nobody_is_slow():
+def test_on_one_node_every_run_goes_at_full_speed():
     scene = Scene(Cluster.of(2, 4))
     assert scene.start(1, "vgg16", (0, 0b1111)) == {}
     assert scene.end(1) == {}
@@ -79,7 +79,7 @@ def test_two_on_a_link_slow_each_other_down_until_one_ends():
     assert scene.end(2) == first
 
 
-def test_who_shares_no_link_is_not_worked_out_anew():
+def test_speeds_of_runs_that_share_no_link_are_not_computed_again():
     scene = Scene(Cluster.of(6, 4))
     scene.start(1, "vgg16", (0, 0b11), (1, 0b11))
     assert set(scene.start(2, "vgg16", (2, 0b11), (3, 0b11))) == {2}
@@ -112,7 +112,7 @@ def test_an_uplink_is_shared_by_all_nodes_of_a_rack():
     assert speeds[1][RunId(2)] == scene.alone("vgg16", (2,), (2,), far=1 + other)
 
 
-def test_whatever_comes_and_goes_speeds_are_those_a_fresh_model_gives_who_is_left():
+def test_after_any_starts_and_exits_speeds_are_those_of_a_new_model():
     rng = Random(3)
     cluster = Cluster.of(3, 4, racks=2)
     scene = Scene(cluster, Fabric("narrow", PRESETS["philly"], 2e9))
@@ -145,7 +145,7 @@ def spread_out(model: str = "vgg16", **more: object) -> Result:
     return simulate(trace, "2x2", "fifo", placer="spread", **more)  # type: ignore[arg-type]
 
 
-def test_the_result_tells_what_spreading_cost():
+def test_the_result_has_the_slowdown_of_spread_jobs():
     result = spread_out(network="consumer-10g")
     assert SLOW is not None
     slowdown = Network(SLOW.links._replace(node_gpus=2)).slowdown(zoo.find("vgg16"), ((1, 1),))
@@ -160,7 +160,7 @@ def test_the_result_tells_what_spreading_cost():
 
 
 @pytest.mark.parametrize(("first_s", "moved"), [(300.0, 2), (50.0, 0)])
-def test_a_job_that_goes_on_elsewhere_is_told_apart_from_one_that_is_moved(first_s, moved):
+def test_a_resume_on_other_nodes_is_not_a_migration(first_s, moved):
     """Two are preempted for a third; the shorter one then takes the first node."""
     trace = a_trace([(0.0, 1, first_s), (1.0, 1, 100.0), (10.0, 2, 5.0)])
     result = simulate(trace, "2x1", "srsf", preemption_cost_s=6.0)
@@ -169,7 +169,7 @@ def test_a_job_that_goes_on_elsewhere_is_told_apart_from_one_that_is_moved(first
     assert result.summary()["migrations"] == 0, "the policy preempted them; nobody made them move"
 
 
-def test_runs_that_are_told_to_move_are_counted():
+def test_migrations_are_counted():
     """The second one leaves the first and the third alone on a node each; one moves away for the gang."""
     rows = [(0.0, 1, 9000.0), (0.0, 1, 900.0), (0.0, 1, 9000.0), (2000.0, 2, 500.0)]
     placer = placers.make("consolidated", {"migrations": 1})
@@ -195,7 +195,7 @@ def test_every_network_can_be_simulated(name):
     assert figures["avg_slowdown"] >= 1.0
 
 
-def test_a_placer_is_told_the_links_exactly():
+def test_a_placer_gets_the_exact_links():
     """VGG-16 on two nodes of one rack suffers at 1 Gb/s and not at 3,200: neither is a preset's figure."""
     rows = [(0.0, 1, 900.0), (0.0, 1, 50.0), (0.0, 1, 900.0), (60.0, 2, 100.0)]
     trace = a_trace(rows, model=["vgg16"] * 4)

@@ -77,7 +77,7 @@ def test_the_figures_of_a_summary() -> None:
     assert summary["lost_gpu_s"] == 0
 
 
-def test_the_timeline_tells_the_use_of_the_cluster() -> None:
+def test_the_timeline_has_the_use_of_the_cluster() -> None:
     rows = simulate(a_trace(ROWS), "1x4", "fifo").timeline.rows()
     assert rows == [(0, 4, 1, 0), (1, 4, 1, 1), (2, 4, 1, 2), (10, 4, 2, 0), (14, 2, 1, 0), (20, 0, 0, 0)]
 
@@ -143,10 +143,10 @@ def test_interrupted_before_anything_finished() -> None:
 
 def test_interrupted_from_the_progress_display(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[simulate.__module__], "PROGRESS_EVERY_S", 0.0)
-    told: list[tuple[int, int, float]] = []
+    calls: list[tuple[int, int, float]] = []
 
     def progress(done: int, total: int, at: float) -> None:
-        told.append((done, total, at))
+        calls.append((done, total, at))
         raise KeyboardInterrupt
 
     jobs = 2 * WATCH_EVERY
@@ -154,8 +154,8 @@ def test_interrupted_from_the_progress_display(monkeypatch: pytest.MonkeyPatch) 
         a_trace([(float(nth), 1, 0.5) for nth in range(jobs)]), "1x1", "fifo", progress=progress
     )
     assert result.interrupted
-    assert len(told) == 1
-    done, total, at = told[0]
+    assert len(calls) == 1
+    done, total, at = calls[0]
     assert total == jobs
     assert result.jobs.height == done
     assert 0 < done < jobs
@@ -200,7 +200,7 @@ def test_a_frame_that_lacks_a_column_says_which() -> None:
         simulate(frame().drop("duration_s"), "1x1", "fifo")
 
 
-def test_an_oracle_without_durations_is_told_so_by_name() -> None:
+def test_an_oracle_without_durations_is_an_error_that_names_it() -> None:
     with pytest.raises(OptionError, match="no policy 'srft'; did you mean"):
         simulate(frame(), "1x1", "srft")
 

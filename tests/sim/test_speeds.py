@@ -98,7 +98,7 @@ def test_the_key_of_the_cluster_file(tmp_path):
     path = tmp_path / "lab.yaml"
     path.write_text("nodes: [{gpus: 4, speed: 2.5}, {gpus: 2}]\n")
     assert [node.speed for node in parse(str(path)).nodes] == [2.5, 1.0]
-    for value, told in (("0", "must be above 0"), ("-1", "is not a number"), ("fast", "is not a number")):
+    for value, expected in (("0", "must be above 0"), ("-1", "is not a number"), ("fast", "is not a number")):
         path.write_text(f"nodes: [{{gpus: 4, speed: {value}}}]\n")
-        with pytest.raises(ClusterError, match=r"nodes\[0\].speed: .*" + told):
+        with pytest.raises(ClusterError, match=r"nodes\[0\].speed: .*" + expected):
             parse(str(path))

@@ -45,13 +45,13 @@ def test_service_counts_saving_and_loading() -> None:
 
 
 def test_the_facts_of_a_preemption() -> None:
-    told = [
+    facts = [
         fact
         for fact in preempted(60.0).facts
         if isinstance(fact, f.RunGranted | f.RunStarted | f.RunRevoked | f.RunExited)
     ]
     all_four = ((0, 0b1111),)
-    assert told == [
+    assert facts == [
         f.RunGranted(0.0, RunId(1), JobId(0), all_four),
         f.RunStarted(0.0, RunId(1)),
         f.RunRevoked(50.0, RunId(1)),
@@ -133,15 +133,15 @@ def shared(rows: list[tuple[float, int, float]], policy: str, cost_s: float = 0.
 def test_ends_are_timed_anew_when_runs_come_and_go() -> None:
     story = shared([(0.0, 2, 100.0), (50.0, 2, 100.0)], "fifo")
     assert story.result.jobs["finished_at"].to_list() == [150, 200]
-    told = [fact for fact in story.facts if isinstance(fact, f.RunProgressed)]
-    assert told == [
+    facts = [fact for fact in story.facts if isinstance(fact, f.RunProgressed)]
+    assert facts == [
         f.RunProgressed(50.0, RunId(1), 50.0, 0.5),
         f.RunProgressed(50.0, RunId(2), 0.0, 0.5),
         f.RunProgressed(150.0, RunId(2), 50.0, 1.0),
     ]
 
 
-def test_who_is_alone_on_its_node_goes_at_full_speed() -> None:
+def test_a_run_that_is_alone_on_its_node_goes_at_full_speed() -> None:
     story = shared([(0.0, 2, 100.0), (50.0, 4, 100.0)], "fifo", nodes=2)
     assert story.result.jobs["finished_at"].to_list() == [100, 150]
 
@@ -174,7 +174,7 @@ def test_the_world_answers_commands() -> None:
         0.0, RunId(1)
     )
     world.stop(StopRun(RunId(1)), 40.0)
-    told = [fact for due in sorted(world.heap, key=lambda due: due[:3]) if (fact := world.happen(due))]
-    assert told == [f.RunExited(50.0, RunId(1), ExitCause.PREEMPTED, 40.0)]
+    facts = [fact for due in sorted(world.heap, key=lambda due: due[:3]) if (fact := world.happen(due))]
+    assert facts == [f.RunExited(50.0, RunId(1), ExitCause.PREEMPTED, 40.0)]
     assert world.start(StartRun(RunId(2), job.id, ((0, 3),), resumes=True), 50.0) is None, "it loads first"
     assert world.lost_gpu_s == 20

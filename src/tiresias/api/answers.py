@@ -11,12 +11,12 @@ from typing import Any
 from fastapi import Response
 from pydantic import TypeAdapter
 
-from tiresias.live.reports import (
-    EventReport,
+from tiresias.live.answers import (
+    EventInfo,
     JobSummary,
     Limits,
-    NodeReport,
-    RunReport,
+    NodeInfo,
+    RunInfo,
     SlowdownRow,
     UsageRow,
 )
@@ -46,18 +46,18 @@ class Jobs:
 
 @dataclass(slots=True)
 class Runs:
-    runs: list[RunReport]
+    runs: list[RunInfo]
 
 
 @dataclass(slots=True)
 class Events:
-    events: list[EventReport]
+    events: list[EventInfo]
     next: int | None  # `since` of the next page; null if there is no more yet
 
 
 @dataclass(slots=True)
 class Nodes:
-    nodes: list[NodeReport]
+    nodes: list[NodeInfo]
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from tiresias.api.callers import AnyCaller, must_have_account
 from tiresias.api.models import ChangeBody, JobBody, SubmitBody, submissions
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
+from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
 from tiresias.live.errors import Invalid
-from tiresias.live.reports import DryRun, JobDetail, JobSummary, WhyReport
 from tiresias.live.submission import Caller, Submission
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
@@ -85,7 +85,7 @@ async def job(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     return answer(shared.manager.queries.detail(caller, shared.manager.queries.find(caller, ref)))
 
 
-@router.get("/jobs/{ref}/why", response_model=WhyReport)
+@router.get("/jobs/{ref}/why", response_model=Explanation)
 async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """The reason why a job waits, runs or has ended, with evidence and the next step."""
     return answer(shared.manager.queries.why(caller, shared.manager.queries.find(caller, ref)))

@@ -15,9 +15,9 @@ from tiresias.api.logtext import Piece, as_json, read_piece, read_text
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.core.model import JobId
+from tiresias.live.answers import JobSummary
 from tiresias.live.errors import Invalid, NotFound
 from tiresias.live.queries import LogFile
-from tiresias.live.reports import JobSummary
 from tiresias.live.submission import Caller
 from tiresias.spec.kinds import LARGEST_ID
 

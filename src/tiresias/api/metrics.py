@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiresias import __version__
 from tiresias.api.callers import AnyCaller
+from tiresias.live.answers import ManagerStatus, NodeInfo
 from tiresias.live.manager import Manager
-from tiresias.live.reports import NodeReport, StatusReport
 
 router = APIRouter()
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -59,7 +59,7 @@ class _OfManager(Collector):
         yield from _of_slots(self._manager.queries.nodes())
 
 
-def _of_status(status: StatusReport) -> Iterator[GaugeMetricFamily]:
+def _of_status(status: ManagerStatus) -> Iterator[GaugeMetricFamily]:
     info = GaugeMetricFamily("tiresias_info", "Always 1; see the labels.", labels=["version", "policy"])
     info.add_metric([__version__, status.policy], 1)
     yield info
@@ -71,7 +71,7 @@ def _of_status(status: StatusReport) -> Iterator[GaugeMetricFamily]:
     yield jobs
 
 
-def _of_slots(nodes: list[NodeReport]) -> Iterator[GaugeMetricFamily]:
+def _of_slots(nodes: list[NodeInfo]) -> Iterator[GaugeMetricFamily]:
     slots = GaugeMetricFamily("tiresias_slots", "GPUs by node and state.", labels=["node", "state"])
     for node in nodes:
         states = [slot.state for slot in node.slots]

@@ -10,7 +10,7 @@ from tiresias.api.answers import AllLimits, answer
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import LimitsBody, PolicyBody
 from tiresias.api.state import PREFIX, Shared
-from tiresias.live.reports import Limits
+from tiresias.live.answers import Limits
 
 router = APIRouter(prefix=PREFIX)
 User = Annotated[str, Path(description="a user, or `*` for all without limits of their own", max_length=200)]

@@ -10,8 +10,8 @@ from tiresias.api.callers import ADMIN, Admin, AnyCaller
 from tiresias.api.errors import error
 from tiresias.api.models import ShutdownBody
 from tiresias.api.state import PREFIX, Shared
+from tiresias.live.answers import ManagerStatus
 from tiresias.live.errors import Unavailable
-from tiresias.live.reports import StatusReport
 
 probes = APIRouter()
 router = APIRouter(prefix=PREFIX)
@@ -36,7 +36,7 @@ async def version() -> Response:
     return answer(Version(__version__, "v1"))
 
 
-@router.get("/status", response_model=StatusReport)
+@router.get("/status", response_model=ManagerStatus)
 async def status(caller: AnyCaller, shared: Shared) -> Response:
     """The state of the manager in short."""
     return answer(shared.manager.queries.status())

@@ -48,8 +48,8 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
-from tiresias.core.plan import Reason, explain
 from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.reasons import Reason, blocked_head, code_of, explain
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
@@ -57,6 +57,7 @@ from tiresias.core.view import View
 
 STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
+DRIFTING = 4  # elements of a key whose rank is one number
 PASSED = 1e300  # wakes_at of a job whose rank held for one plan only: later than any instant
 BY_KEY = attrgetter("key")
 RunExited = f.RunExited
@@ -114,24 +115,28 @@ class Controller:
             return None
         return explain(entry, self.pinned(), self.target, self.state, self.placer, strict=self.policy.strict)
 
+    def reason_codes(self, job_ids: Iterable[JobId]) -> list[str]:
+        """Why these active jobs are where they are: the codes alone, of many jobs at once."""
+        head = blocked_head(self.target) if self.policy.strict else None
+        return [code_of(self.entries[id], self.state, self.placer, head) for id in job_ids]
+
     def pinned(self) -> list[JobEntry]:
         """The jobs whose runs may not be preempted at present."""
         return [entry for entry in self.entries.values() if entry.pinned]
 
     def key_of(self, job: JobState, rank: Rank) -> Key:
         """The rank key of a job to which the policy gave this rank; OptionError if it is no rank."""
-        try:
-            if self._drifts and len(rank) != 1:
-                raise OptionError(
-                    f"{self.policy.name} ranks job {job.id} {rank!r}, but a rank that drifts is one number;"
-                    f" return (number,), or set drifts = False in {type(self.policy).__name__} and say in"
-                    " `standing` until when a rank holds"
-                )
-            return (job.priority, *rank, job.submitted_at, job.id)
-        except TypeError:
+        name = self.policy.name
+        if not isinstance(rank, Iterable):
+            raise OptionError(f"{name} ranks job {job.id} {rank!r}; a rank is a tuple of numbers")
+        key = (job.priority, *rank, job.submitted_at, job.id)
+        if self._drifts and len(key) != DRIFTING:
             raise OptionError(
-                f"{self.policy.name} ranks job {job.id} {rank!r}; a rank is a tuple of numbers"
-            ) from None
+                f"{name} ranks job {job.id} {rank!r}, but a rank that drifts is one number; return (number,),"
+                f" or set drifts = False in {type(self.policy).__name__} and say in `standing` until when a"
+                " rank holds"
+            )
+        return key
 
     # --- facts -----------------------------------------------------------------------------------------
 
@@ -251,7 +256,10 @@ class Controller:
         if entry.pinned:
             self._unpin(entry)
         rank, until = self.policy.standing(job, self.state.memory, at, entry.wakes_at <= at)
-        key = self.key_of(job, rank)
+        if type(rank) is tuple and not self._drifts:  # as in key_of, without the call
+            key: Key = (job.priority, *rank, job.submitted_at, job.id)
+        else:
+            key = self.key_of(job, rank)
         if entry.key is None:
             entry.gpus = job.gpus
             self.target.add(entry, key)
@@ -417,7 +425,9 @@ class Controller:
         if self._refused:
             self._refused.clear()
         refused = waiting = behind = False  # behind: a job started behind one that waits
-        entries = [entry for entry in ready.values() if entry.job.gpu_run is None]  # the others still save
+        entries = [  # the others are still saving
+            entry for entry in ready.values() if (run := entry.job.run) is None or run.pool is CPUS
+        ]
         if len(entries) > 1:
             entries.sort(key=BY_KEY)
         if len(entries) < len(ready):

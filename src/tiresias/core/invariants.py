@@ -8,9 +8,8 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
 from tiresias.core.model import Phase, Pool, RunId
 from tiresias.core.overflow import overflow
-from tiresias.core.plan import plain_target
 from tiresias.core.state import State, is_schedulable
-from tiresias.core.target import Target
+from tiresias.core.target import Target, plain_target
 
 
 def check(state: State) -> None:

@@ -58,4 +58,4 @@ def where(job: JobState, state: State) -> str:
     assert job.run is not None
     names = [state.ledger.nodes[node].name for node, _ in job.run.allocation]
     nodes = f"node {names[0]}" if len(names) == 1 else f"nodes {', '.join(names)}"
-    return f"it runs on CPUs of {nodes} at {job.job.demand.cpu_speed:g} of the speed until GPUs are free"
+    return f"on {nodes}, at {job.job.demand.cpu_speed:g} of the speed"

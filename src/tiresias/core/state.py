@@ -283,7 +283,7 @@ def _promoted(state: State, fact: f.JobPromoted) -> JobState:
 def _granted(state: State, fact: f.RunGranted) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "RunGranted")
-    pool = state.pool_of(fact.allocation)
+    pool = GPUS if state.cpus is None else state.pool_of(fact.allocation)
     state.hold(job, Run(fact.run_id, job.id, fact.allocation, pool, fact.at, job.progress_s))
     job.runs += 1
     if pool is GPUS and job.first_started_at == INFINITY:

@@ -18,7 +18,7 @@ that chunk corrects. Ranking an admitted entry further ahead, or a refused one f
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from tiresias.core.entries import Entry, Key
@@ -328,12 +328,26 @@ class Target(Generic[E]):
         """Rerank an entry where that changes no admission."""
         assert entry.key is not None
         chunk, _ = self._remove(entry.key)
-        if entry.admitted and chunk >= 0:
+        if not entry.admitted:
+            to_chunk, _ = self._insert(entry, key)
+            if self._needs[to_chunk] > 1:
+                self._needs[to_chunk] = 1
+            return
+        if chunk >= 0:
             self._sums[chunk] -= entry.gpus
-        admitted, entry.admitted = entry.admitted, False  # not yet in any chunk's sum, should one split
+        entry.admitted = False  # not yet in any chunk's sum, should one split
         to_chunk, _ = self._insert(entry, key)
-        entry.admitted = admitted
-        if admitted:
-            self._sums[to_chunk] += entry.gpus
-        else:
-            self._needs[to_chunk] = min(self._needs[to_chunk], 1)
+        entry.admitted = True
+        self._sums[to_chunk] += entry.gpus
+
+
+def plain_target(ranked: Iterable[Entry], room: int, *, strict: bool = False) -> set[JobId]:
+    """The definition that the incremental target must equal: the ids that a walk in rank order admits."""
+    chosen: set[JobId] = set()
+    for entry in ranked:
+        if entry.gpus <= room:
+            room -= entry.gpus
+            chosen.add(entry.id)
+        elif strict:
+            break
+    return chosen

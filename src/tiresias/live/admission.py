@@ -14,16 +14,22 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState
+from tiresias.live.answers import Limits
 from tiresias.live.journal import Ended, Input, Journal, Taken
-from tiresias.live.lines import Line
+from tiresias.live.limit_queue import LimitQueue
 from tiresias.live.managed_jobs import ManagedJob
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Submission
 
-UNDECIDED = "NotYetEvaluated"  # until `due` is called, in the same commit
-BACKOFF = "BackoffAfterFailure"  # ends at an instant that the core knows
-DEPENDENCY, BEGIN, PREFLIGHT, QUOTA, ARRAY = "Dependency", "BeginTime", "Preflight", "Quota", "ArrayLimit"
+UNDECIDED = ReasonCode.NOT_YET_EVALUATED.value  # until `due` is called, in the same commit
+BACKOFF = ReasonCode.BACKOFF.value  # ends at an instant that the core knows
+DEPENDENCY, BEGIN, PREFLIGHT = (
+    ReasonCode.DEPENDENCY.value,
+    ReasonCode.BEGIN_TIME.value,
+    ReasonCode.PREFLIGHT.value,
+)
+QUOTA, ARRAY = ReasonCode.QUOTA.value, ReasonCode.ARRAY_LIMIT.value
 EVERYBODY = "*"
 LIMITS = "limits"  # the setting that holds them
 
@@ -36,8 +42,8 @@ class Admission:
         stored: Mapping[str, Any] = journal.store.setting(LIMITS, {})
         self.limits = {user: Limits(**limits) for user, limits in stored.items()}
         self._by_user: dict[str, dict[JobId, None]] = {}
-        self._of_user: dict[str, Line] = {}  # users with a limit
-        self._of_array: dict[str, Line] = {}
+        self._of_user: dict[str, LimitQueue] = {}  # users with a limit
+        self._of_array: dict[str, LimitQueue] = {}
         self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must succeed before it may queue
         self._needed_by: dict[JobId, dict[JobId, None]] = {}
         self._begins: list[tuple[float, JobId]] = []
@@ -126,12 +132,12 @@ class Admission:
             else:
                 self._doomed[child] = id
 
-    def _leave(self, queues: dict[str, Line], name: str, id: JobId) -> None:
+    def _leave(self, queues: dict[str, LimitQueue], name: str, id: JobId) -> None:
         queue = queues.get(name)
         if queue is None:
             return
         queue.leave(id)
-        self._marked.update(dict.fromkeys(queue.turned()))
+        self._marked.update(dict.fromkeys(queue.changed()))
         if not len(queue):
             del queues[name]
 
@@ -187,11 +193,12 @@ class Admission:
         """What is kept of a job that fails because another one did."""
         if self._journal.managed[id].preflight_job != other:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
-            return {"reason": "DependencyFailed", "sentence": text}
+            return {"reason": ReasonCode.DEPENDENCY_FAILED.value, "sentence": text}
         record = self._journal.job_record(other)
         cause = (record and record.ending) or {}
         text = f"Its preflight (job {other}) failed: {cause.get('sentence', '')}"
-        return {"reason": "PreflightFailed", "sentence": text, "evidence": cause.get("evidence", "")}
+        evidence = cause.get("evidence", "")
+        return {"reason": ReasonCode.PREFLIGHT_FAILED.value, "sentence": text, "evidence": evidence}
 
     def _deferrals(self, at: float) -> list[f.Fact]:
         while self.next_due_at <= at:
@@ -210,15 +217,15 @@ class Admission:
         for id in list(seen):
             if (queue := self._array_queue(id)) is not None:
                 self._update_queue(queue, id, 1, may_queue=self._may_queue(id, at))
-                seen.update(dict.fromkeys(queue.turned()))
+                seen.update(dict.fromkeys(queue.changed()))
         for id in list(seen):
             if (queue := self._user_queue(id)) is not None:
                 may_queue = self._may_queue(id, at, in_array=True)
                 self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
-                seen.update(dict.fromkeys(queue.turned()))
+                seen.update(dict.fromkeys(queue.changed()))
         return list(seen)
 
-    def _update_queue(self, queue: Line, id: JobId, size: int, *, may_queue: bool) -> None:
+    def _update_queue(self, queue: LimitQueue, id: JobId, size: int, *, may_queue: bool) -> None:
         job = self._jobs[id]
         if job.run is not None or may_queue:
             queue.put(job, size, holds=job.run is not None)
@@ -242,16 +249,16 @@ class Admission:
         queue = self._of_user.get(self._journal.managed[id].spec.user)
         return QUOTA if queue is not None and queue.is_over(id) else ""
 
-    def _array_queue(self, id: JobId) -> Line | None:
+    def _array_queue(self, id: JobId) -> LimitQueue | None:
         spec = self._journal.managed[id].spec
         queue = self._of_array.get(spec.array)
         if spec.array_limit is not None:
             if queue is None:
-                queue = self._of_array[spec.array] = Line(spec.array_limit)
+                queue = self._of_array[spec.array] = LimitQueue(spec.array_limit)
             queue.set_limit(min(queue.limit, spec.array_limit))
         return queue
 
-    def _user_queue(self, id: JobId) -> Line | None:
+    def _user_queue(self, id: JobId) -> LimitQueue | None:
         """Made when the first of the user's jobs is looked at: then all of them are."""
         user = self._journal.managed[id].spec.user
         limit = self.gpu_limit_of(user)
@@ -260,7 +267,7 @@ class Admission:
             return None
         queue = self._of_user.get(user)
         if queue is None:
-            queue = self._of_user[user] = Line(limit)
+            queue = self._of_user[user] = LimitQueue(limit)
         queue.set_limit(limit)
         return queue
 

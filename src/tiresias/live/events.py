@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tiresias.core import facts as f
-from tiresias.live.reports import EventReport
+from tiresias.live.answers import EventInfo
 from tiresias.store import StoredFact
 
 
-def event_of(stored: StoredFact) -> EventReport:
+def event_of(stored: StoredFact) -> EventInfo:
     fact = stored.fact
-    return EventReport(stored.seq, fact.at, type(fact).__name__, stored.job_id, _text(fact))
+    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, _text(fact))
 
 
 def _text(fact: f.Fact) -> str:

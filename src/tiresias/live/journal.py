@@ -21,6 +21,7 @@ from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.plugins import Placer, Policy
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run, State
 from tiresias.live.clock import Clock
 from tiresias.live.errors import Unavailable
@@ -146,7 +147,7 @@ class Journal:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
         if job.phase is Phase.CANCELLED:
-            ending = {**ending, "reason": "Cancelled", "sentence": "It was cancelled."}
+            ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": "It was cancelled."}
         kept = {
             **ending,
             "fingerprint": managed.fingerprint,

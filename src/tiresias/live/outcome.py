@@ -6,25 +6,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiresias.core.facts import ExitCause
+from tiresias.core.reasons import ReasonCode
 from tiresias.executors.base import RunGone
 from tiresias.executors.causes import Cause, Kind, classify
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.settings import Settings
 
-CODES = {  # what `ls` shows as the reason of a job that has ended
-    Kind.FINISHED: "Finished",
-    Kind.PREEMPTED: "Stopped",
-    Kind.NOT_STARTED: "NotStarted",
-    Kind.LOST: "Lost",
-    Kind.GPU_MEMORY: "OutOfGpuMemory",
-    Kind.HOST_MEMORY: "OutOfHostMemory",
-    Kind.DISK: "DiskFull",
-    Kind.CODE: "CodeError",
-    Kind.IMPORT: "ImportError",
-    Kind.FILE: "FileError",
-    Kind.NETWORK: "Network",
-    Kind.GPU: "GpuOrDriver",
-    Kind.UNKNOWN: "UnknownFailure",
+CODES = {  # by the kind of the cause
+    Kind.FINISHED: ReasonCode.FINISHED,
+    Kind.PREEMPTED: ReasonCode.STOPPED,
+    Kind.NOT_STARTED: ReasonCode.NOT_STARTED,
+    Kind.LOST: ReasonCode.LOST,
+    Kind.GPU_MEMORY: ReasonCode.GPU_MEMORY,
+    Kind.HOST_MEMORY: ReasonCode.HOST_MEMORY,
+    Kind.DISK: ReasonCode.DISK_FULL,
+    Kind.CODE: ReasonCode.CODE_ERROR,
+    Kind.IMPORT: ReasonCode.IMPORT_ERROR,
+    Kind.FILE: ReasonCode.FILE_ERROR,
+    Kind.NETWORK: ReasonCode.NETWORK,
+    Kind.GPU: ReasonCode.GPU_OR_DRIVER,
+    Kind.UNKNOWN: ReasonCode.UNKNOWN_FAILURE,
 }
 
 
@@ -33,7 +34,7 @@ class Outcome:
     """What to do with the job: its exit's cause, the pause before the next run, and why in words."""
 
     exit: ExitCause
-    code: str
+    code: ReasonCode
     sentence: str
     evidence: str = ""
     backoff_s: float = 0.0
@@ -51,13 +52,13 @@ def decide(
     """
     was_untouched = bool(gone.exits) and all(each.code == 0 and not each.was_signalled for each in gone.exits)
     if said_finished or was_untouched:
-        return Outcome(ExitCause.FINISHED, "Finished", "It finished.", counts={"quick_requeues": 0})
+        return Outcome(ExitCause.FINISHED, ReasonCode.FINISHED, "It finished.", counts={"quick_requeues": 0})
     if gone.stopped and job.is_tried:
-        return Outcome(ExitCause.FINISHED, "Finished", "It ran well for long enough.")
+        return Outcome(ExitCause.FINISHED, ReasonCode.FINISHED, "It ran well for long enough.")
     if gone.stopped and job.is_expired:
         limit = job.spec.time_limit_s or 0.0
         sentence = f"It reached its time limit of {limit:g} s; `tir set ID time=…` gives it more."
-        return Outcome(ExitCause.FAILED, "TimeLimit", sentence)
+        return Outcome(ExitCause.FAILED, ReasonCode.TIME_LIMIT, sentence)
     cause = classify(gone)
     if cause.kind is Kind.PREEMPTED:
         return _again(gone, job, lasted_s, cause, settings)
@@ -66,14 +67,14 @@ def decide(
 
 def _again(gone: RunGone, job: ManagedJob, lasted_s: float, cause: Cause, settings: Settings) -> Outcome:
     """The run was stopped, or asked to be run again."""
-    again = Outcome(ExitCause.PREEMPTED, "Stopped", cause.sentence)
+    again = Outcome(ExitCause.PREEMPTED, ReasonCode.STOPPED, cause.sentence)
     if gone.stopped or lasted_s > settings.quick_s:
         return replace(again, counts={"quick_requeues": 0})
     times = job.quick_requeues + 1
     counts = {"quick_requeues": times}
     if times > settings.most_quick_requeues:
         sentence = f"It asked to be run again {times} times in a row within {settings.quick_s:g} s."
-        return Outcome(ExitCause.FAILED, "RequeueLoop", sentence, counts=counts)
+        return Outcome(ExitCause.FAILED, ReasonCode.REQUEUE_LOOP, sentence, counts=counts)
     return replace(again, backoff_s=backoff_s(times, settings) if times > 1 else 0.0, counts=counts)
 
 
@@ -119,7 +120,7 @@ def exit_record(gone: RunGone, outcome: Outcome) -> dict[str, Any]:
     """What is kept of a run's exit, for ever."""
     return {
         "code": gone.status,
-        "reason": outcome.code,
+        "reason": outcome.code.value,
         "sentence": outcome.sentence,
         "evidence": outcome.evidence,
         "workers": [[each.code, each.signal, each.was_signalled] for each in gone.exits],

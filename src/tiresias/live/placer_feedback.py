@@ -17,13 +17,13 @@ from typing import Any
 
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import placers
+from tiresias.live.answers import SlowdownRow
 from tiresias.live.journal import Exit, Input, Journal, Taken
 from tiresias.live.machine import Machine
-from tiresias.live.reports import SlowdownRow
 from tiresias.live.settings import Settings
 from tiresias.live.speeds import Speeds, corrected, steps_per_s
 from tiresias.placers.groups import touched
-from tiresias.profiles.measured import Place, parse, shape_word, written
+from tiresias.profiles.measured import GangShape, parse, shape_word, written
 from tiresias.store import Chosen
 
 SPEEDS = "speeds"  # the setting: how fast which models ran in which shape
@@ -68,7 +68,7 @@ class PlacerFeedback:
             return
         node, slots = run.allocation[0]
         groups = touched(slots, self._journal.state.ledger.sockets[node])
-        self.speeds.add(Place(profile.name, job.gpus, shape_word(len(run.allocation), groups)), speed)
+        self.speeds.add(GangShape(profile.name, job.gpus, shape_word(len(run.allocation), groups)), speed)
         self._journal.keep_setting(SPEEDS, self.speeds.save())
         if self.wanted() != self._journal.chosen:
             self._correct_at = max(self._journal.now(), self._corrected_at + self._settings.correct_every_s)
@@ -83,11 +83,11 @@ class PlacerFeedback:
             rows.append(SlowdownRow(*shape, runs, speed, predicted, measured.get(shape), slowdown))
         return rows
 
-    def _predicted(self, shape: Place) -> float | None:
+    def _predicted(self, shape: GangShape) -> float | None:
         predict = getattr(self._journal.controller.placer, "predicted", None)
         return None if predict is None else predict(shape)
 
-    def _used(self) -> dict[Place, float]:
+    def _used(self) -> dict[GangShape, float]:
         return parse(str(self._journal.chosen.placer_options.get(MEASURED, "")))
 
     # --- correcting ------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from itertools import chain, takewhile
 from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.model import Job, Phase
-from tiresias.core.plan import explain
+from tiresias.core.reasons import explain
 from tiresias.core.state import JobState
-from tiresias.live.reports import DryRun, WhyReport
+from tiresias.live.answers import DryRun, Explanation
 
 
 def preview(controller: Controller, job: Job, at: float) -> DryRun:
@@ -30,4 +30,4 @@ def preview(controller: Controller, job: Job, at: float) -> DryRun:
     ahead = takewhile(lambda other: other.key is not None and other.key < key, target)
     ranked = chain(ahead, (trial,))
     found = explain(trial, controller.pinned(), ranked, state, controller.placer, strict=policy.strict)
-    return DryRun(False, [], stopped, WhyReport.of(found))
+    return DryRun(False, [], stopped, Explanation.of(found))

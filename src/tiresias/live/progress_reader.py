@@ -9,7 +9,7 @@ from typing import Any
 from tiresias.core.model import RunId
 from tiresias.job.progress import Progress, follow, outlook
 from tiresias.job.reports import read_reports, reported_bytes
-from tiresias.live.reports import ProgressReport
+from tiresias.live.answers import ProgressInfo
 
 READ_BYTES = 64 * 1024  # some hundred reports: the last ten minutes of a training that reports often
 MOST_READS = 4
@@ -30,7 +30,7 @@ class ProgressReader:
     def __init__(self) -> None:
         self._read: dict[RunId, Reading] = {}
 
-    def latest(self, run_id: RunId, job_dir: Path, now: float) -> ProgressReport | None:
+    def latest(self, run_id: RunId, job_dir: Path, now: float) -> ProgressInfo | None:
         """How far the training of a run has come; None as long as it has reported nothing."""
         reading = self._read.setdefault(run_id, Reading())
         self._read_on(reading, job_dir)
@@ -38,7 +38,7 @@ class ProgressReader:
         if progress.reported_at is None:
             return None
         view = outlook(progress, now)
-        return ProgressReport(
+        return ProgressInfo(
             progress.step,
             progress.total_steps,
             view.fraction,

@@ -11,8 +11,23 @@ from typing import Any
 
 from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.reasons import text_of
 from tiresias.core.state import JobState, Run, State
 from tiresias.live.admission import Admission
+from tiresias.live.answers import (
+    EventInfo,
+    Explanation,
+    JobDetail,
+    JobSummary,
+    Limits,
+    ManagerStatus,
+    NodeInfo,
+    ProgressInfo,
+    RunInfo,
+    SlotInfo,
+    SlowdownRow,
+    UsageRow,
+)
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
@@ -22,22 +37,8 @@ from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
-from tiresias.live.reports import (
-    EventReport,
-    JobDetail,
-    JobSummary,
-    Limits,
-    NodeReport,
-    ProgressReport,
-    RunReport,
-    SlotReport,
-    SlowdownRow,
-    StatusReport,
-    UsageRow,
-    WhyReport,
-)
 from tiresias.live.submission import Caller
-from tiresias.live.why import quick_reason, why
+from tiresias.live.why import why
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredJob, StoredRun
 
@@ -45,7 +46,7 @@ SHORT_JOB_S = 300.0
 ACTIVE = (
     1 << 52
 )  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
-HISTORY = tuple(each.name for each in fields(JobSummary) if each.name != "progress")
+HISTORY = tuple(each.name for each in fields(JobSummary) if each.name not in ("progress", "reason_text"))
 
 
 @dataclass(slots=True)
@@ -105,7 +106,9 @@ class Queries:
                 for job in self._in_order()
                 if (user is None or job.user == user) and (not phases or job.phase.value in phases)
             ]
-            found = [self._active(job, caller) for job in active[begin : begin + limit]]
+            page = active[begin : begin + limit]
+            codes = self._journal.controller.reason_codes([job.id for job in page])
+            found = [self._active(job, code, caller) for job, code in zip(page, codes, strict=True)]
             if begin + limit < len(active):
                 return found, ACTIVE + begin + limit
             if not ended:
@@ -126,7 +129,8 @@ class Queries:
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
         job = self._state.jobs.get(id)
         if job is not None:
-            return self._active(job, caller)
+            [code] = self._journal.controller.reason_codes([id])
+            return self._active(job, code, caller)
         return self._ended(self._recorded(id), caller)
 
     def _in_order(self) -> list[JobState]:
@@ -136,14 +140,14 @@ class Queries:
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 
-    def _active(self, job: JobState, caller: Caller) -> JobSummary:
+    def _active(self, job: JobState, code: str, caller: Caller) -> JobSummary:
         now = self._journal.now()
         progress = None
         if job.run is not None:
             progress = self._progress.latest(job.run.id, self._paths.reports(job.id, job.runs), now)
         managed = self._journal.managed[job.id]
         if progress is None and managed.progress is not None:
-            progress = ProgressReport(**managed.progress)
+            progress = ProgressInfo(**managed.progress)
         if progress is not None and not caller.may_touch(job.user):
             progress.metrics = {}
         return JobSummary(
@@ -151,7 +155,7 @@ class Queries:
             job.job.name,
             job.user,
             job.phase.value,
-            quick_reason(job, self._journal.controller),
+            code,
             job.gpus,
             job.runs,
             job.preemptions,
@@ -165,6 +169,7 @@ class Queries:
             job.job.priority.value,
             self._queue(job),
             _since(job),
+            text_of(code),
         )
 
     def _queue(self, job: JobState) -> int | None:
@@ -178,7 +183,7 @@ class Queries:
 
     def _ended(self, record: StoredJob, caller: Caller) -> JobSummary:
         kept = record.ending or {}
-        progress = None if kept.get("progress") is None else ProgressReport(**kept["progress"])
+        progress = None if kept.get("progress") is None else ProgressInfo(**kept["progress"])
         if progress is not None and not caller.may_touch(record.job.user):
             progress.metrics = {}
         return JobSummary(
@@ -199,6 +204,7 @@ class Queries:
             record.job.tenant,
             record.job.priority.value,
             since_at=record.ended_at,
+            reason_text=text_of(kept.get("reason", "")),
         )
 
     def _recorded(self, id: JobId) -> StoredJob:
@@ -239,7 +245,7 @@ class Queries:
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         return job
 
-    def why(self, caller: Caller, id: JobId) -> WhyReport:
+    def why(self, caller: Caller, id: JobId) -> Explanation:
         """Why a job is where it is. Every user may ask about every job: the answer says no more than `ls`."""
         job = self._state.jobs.get(id)
         if job is not None:
@@ -247,10 +253,10 @@ class Queries:
         record = self._recorded(id)
         kept = record.ending or {}
         if not caller.may_touch(record.job.user):
-            return WhyReport(kept.get("reason", ""), f"it has ended ({record.phase})", "")
+            return Explanation(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
-        return WhyReport(kept.get("reason", ""), text, step)
+        return Explanation(kept.get("reason", ""), text, step)
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -272,13 +278,13 @@ class Queries:
             runs=self.runs(caller, id),
         )
 
-    def runs(self, caller: Caller, id: JobId) -> list[RunReport]:
+    def runs(self, caller: Caller, id: JobId) -> list[RunInfo]:
         self._readable(caller, id)
         return [self._run(record) for record in self._journal.store.runs(id)]
 
-    def _run(self, record: StoredRun) -> RunReport:
+    def _run(self, record: StoredRun) -> RunInfo:
         exit = record.exit or {}
-        return RunReport(
+        return RunInfo(
             record.id,
             record.number,
             list(self._state.ledger.slot_names(record.allocation)),
@@ -310,7 +316,7 @@ class Queries:
 
     # --- the cluster -----------------------------------------------------------------------------------
 
-    def nodes(self) -> list[NodeReport]:
+    def nodes(self) -> list[NodeInfo]:
         ledger = self._state.ledger
         holders: dict[str, Run] = {}
         for run in self._state.runs.values():
@@ -323,10 +329,10 @@ class Queries:
             reason = self._gpu_health.out_of_service.get(node.name, "")
             free = ledger.free_counts[position]
             groups = [list(group) for group in node.sockets]
-            found.append(NodeReport(node.name, node.gpus, free, not is_in, reason, slots, groups))
+            found.append(NodeInfo(node.name, node.gpus, free, not is_in, reason, slots, groups))
         return found
 
-    def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotReport:
+    def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotInfo:
         reason = self._gpu_health.out_of_service.get(name, "")
         if run is not None:
             is_saving = self._state.jobs[run.job_id].phase is Phase.STOPPING
@@ -338,14 +344,14 @@ class Queries:
         gpu = self._machine.gpus.get(name)
         job_id, run_id = (None, None) if run is None else (run.job_id, run.id)
         kind, memory = ("", 0) if gpu is None else (gpu.name, gpu.memory_bytes)
-        return SlotReport(name, state, job_id, run_id, kind, memory, reason)
+        return SlotInfo(name, state, job_id, run_id, kind, memory, reason)
 
-    def status(self) -> StatusReport:
+    def status(self) -> ManagerStatus:
         active = Counter(job.phase for job in self._state.jobs.values())
         ended = Counter(self._journal.store.ended_counts())
         ended.update(record.phase.value for record in self._journal.uncommitted_endings())
         counts = {**ended, **{phase.value: count for phase, count in active.items()}}
-        return StatusReport(
+        return ManagerStatus(
             os.getpid(),
             self._journal.now() - self._began_at,
             __version__,
@@ -404,10 +410,10 @@ class Queries:
             row.service_gpu_s += job.service_at(now)
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
-    def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventReport]:
+    def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventInfo]:
         return [event_of(stored) for stored in self._journal.store.facts(since, limit)]
 
-    def story(self, caller: Caller, id: JobId) -> list[EventReport]:
+    def story(self, caller: Caller, id: JobId) -> list[EventInfo]:
         self._readable(caller, id)
         return [event_of(stored) for stored in self._journal.store.facts_of_job(id)]
 

@@ -15,10 +15,11 @@ from tiresias.core import facts as f
 from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.reasons import text_of
 from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
-from tiresias.live import admission
 from tiresias.live.admission import LIMITS, UNDECIDED, Admission
+from tiresias.live.answers import DryRun, Explanation, Limits
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.journal import Input, Journal
@@ -28,18 +29,12 @@ from tiresias.live.models import Models
 from tiresias.live.placer_feedback import GIVEN, MEASURED, PlacerFeedback
 from tiresias.live.preview import preview
 from tiresias.live.repeated_failures import RepeatedFailures
-from tiresias.live.reports import DryRun, Limits, WhyReport
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
 from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
-WOULD_WAIT = {  # what a job that is not submitted yet would wait for
-    admission.DEPENDENCY: "it would come after jobs that have not ended",
-    admission.BEGIN: "it would begin no sooner than asked",
-    admission.QUOTA: "its user's limit of GPUs at once is used up by jobs that come first",
-}
 
 
 class Driver(Protocol):
@@ -342,9 +337,9 @@ class Requests:
             checked = self._checked(caller, submission)
             at = self.journal.now()
             if checked.hold:
-                return DryRun(False, [], [], WhyReport("Held", "it would be on hold", "leave out --hold"))
+                return DryRun(False, [], [], Explanation("Held", "it would be on hold", "leave out --hold"))
             if reason := self.admission.would_defer(checked, at):
-                return DryRun(False, [], [], WhyReport(reason, WOULD_WAIT[reason], ""))
+                return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
             return preview(self.journal.controller, job, at)
 

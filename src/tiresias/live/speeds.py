@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
-from tiresias.profiles.measured import Place
+from tiresias.profiles.measured import GangShape
 
 ENOUGH = 3
 KEPT = 9
@@ -39,24 +39,24 @@ class Speeds:
     """`saved` is what `save` gave."""
 
     def __init__(self, saved: Iterable[tuple[str, int, str, list[float]]] = ()):
-        self._runs: dict[Place, list[float]] = {  # the place that saw a run last is the last
-            Place(model, gpus, shape): list(speeds) for model, gpus, shape, speeds in saved
+        self._runs: dict[GangShape, list[float]] = {  # the place that saw a run last is the last
+            GangShape(model, gpus, shape): list(speeds) for model, gpus, shape, speeds in saved
         }
 
     def save(self) -> list[list[Any]]:
         return [[*place, speeds] for place, speeds in self._runs.items()]
 
-    def add(self, place: Place, speed: float) -> None:
+    def add(self, place: GangShape, speed: float) -> None:
         speeds = self._runs.pop(place, [])
         self._runs[place] = [*speeds, speed][-KEPT:]
         if len(self._runs) > MOST:
             del self._runs[next(iter(self._runs))]
 
-    def places(self) -> list[tuple[Place, int, float]]:
+    def places(self) -> list[tuple[GangShape, int, float]]:
         """Each with the number of its runs and their median speed."""
         return [(place, len(speeds), median(speeds)) for place, speeds in sorted(self._runs.items())]
 
-    def slowdowns(self) -> dict[Place, float]:
+    def slowdowns(self) -> dict[GangShape, float]:
         """What has been measured, of all places but the best of each model and size."""
         best: dict[tuple[str, int], tuple[tuple[int, ...], float]] = {}
         enough = [(place, speed) for place, runs, speed in self.places() if runs >= ENOUGH]
@@ -72,18 +72,18 @@ class Speeds:
         return found
 
 
-def _size(place: Place) -> tuple[int, ...]:
+def _size(place: GangShape) -> tuple[int, ...]:
     return tuple(map(int, place.shape.split("x")))
 
 
 def corrected(
-    used: Mapping[Place, float], measured: Mapping[Place, float], predicted: Mapping[Place, float]
-) -> dict[Place, float]:
+    used: Mapping[GangShape, float], measured: Mapping[GangShape, float], predicted: Mapping[GangShape, float]
+) -> dict[GangShape, float]:
     """The slowdowns to go by from now on: as used, where what was measured says nearly the same.
 
     `predicted` is what holds where nothing is used yet.
     """
-    found: dict[Place, float] = {}
+    found: dict[GangShape, float] = {}
     for place, slowdown in measured.items():
         before = used.get(place, predicted.get(place))
         if before is None or abs(slowdown / before - 1) > NOISE:

@@ -1,37 +1,35 @@
-"""Why a job is where it is: the one dominant reason, its evidence, and the next step."""
+"""What the manager adds to the core's reason: evidence that only it has, and the next step for the user."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
-from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
-from tiresias.core.model import INFINITY, Phase
+from tiresias.core.model import INFINITY
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState
-from tiresias.live import admission
+from tiresias.live.answers import Explanation
 from tiresias.live.journal import Journal
-from tiresias.live.reports import WhyReport
 
 SHOWN = 5  # jobs ahead that are named
-
-
-def quick_reason(job: JobState, controller: Controller) -> str:
-    """The code alone, without looking at anybody else."""
-    if job.phase in (Phase.STARTING, Phase.RUNNING):
-        return "Running" if job.phase is Phase.RUNNING else "Starting"
-    if job.phase is Phase.STOPPING:
-        return "Stopping"
-    if job.gpus > controller.state.ledger.gpus:
-        return "Impossible"
-    if job.on_hold:
-        return "Held"
-    if job.deferred:
-        return job.deferred
-    if controller.entries[job.id].admitted:
-        is_refused = job.id in controller.state.refused_since
-        return "Fragmented" if is_refused else "WaitingForVictimsToExit"
-    return "BehindHigherRank"
+NEXT_STEPS: dict[str, str] = {
+    ReasonCode.STOPPING: "nothing to do: it has its grace period to save and exit",
+    ReasonCode.IMPOSSIBLE: "`tir cancel {id}`, and ask for fewer GPUs",
+    ReasonCode.OUT_OF_SERVICE: "`tir undrain` what works again, or `tir cancel {id}` and ask for fewer GPUs",
+    ReasonCode.HELD: "`tir release {id}`",
+    ReasonCode.DEPENDENCY: "wait until these jobs have succeeded",
+    ReasonCode.BEGIN_TIME: "wait",
+    ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
+    ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
+    ReasonCode.BACKOFF: "`tir logs {id}`",
+    ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have saved and exited",
+    ReasonCode.FRAGMENTED: "nothing to do: slots are kept for it as they become free",
+    ReasonCode.ITS_KIND: "wait: slots are granted in the order of the ranks",
+    ReasonCode.KEPT: "wait: slots are granted in the order of the ranks",
+    ReasonCode.HIGHER_RANK: "wait, or see `tir ls` for the jobs ahead; fewer GPUs may fit sooner",
+    ReasonCode.BLOCKED_HEAD: "wait, or see `tir ls` for the jobs ahead",
+}
 
 
 def why(
@@ -39,33 +37,21 @@ def why(
     journal: Journal,
     out_of_service: Mapping[str, str],
     gpu_limit_of: Callable[[str], int | None],
-) -> WhyReport:
+) -> Explanation:
     """For an active job."""
-    state = journal.state
     found = journal.controller.why(job.id)
     assert found is not None
-    report = WhyReport.of(found)
-    if job.phase is Phase.STOPPING:
-        _stopping(report, job)
-    elif found.code == "Impossible":
-        out = ", ".join(f"{what} ({why})" for what, why in sorted(out_of_service.items()))
-        if out and job.gpus <= sum(node.gpus for node in state.ledger.nodes):
-            report.code = "OutOfService"
-            report.text = f"needs {job.gpus} GPUs, {state.ledger.gpus} are in service; out of service: {out}"
-        report.next_step = f"`tir undrain` what is fit again, or `tir cancel {job.id}` and ask for fewer"
-    elif found.code == "Held":
-        report.next_step = f"`tir release {job.id}`"
-    elif job.deferred:
-        _deferred(job, journal, gpu_limit_of, report)
-    elif found.code == "WaitingForVictimsToExit":
-        report.next_step = "nothing to do: it starts as soon as the runs before it have saved and ended"
-    elif found.code == "Fragmented":
-        report.next_step = "nothing to do: its place is kept free as runs there end"
-    elif found.code in ("WaitingForItsKind", "KeptForJobsAhead"):
-        report.next_step = "wait: slots are handed over in the order of ranks"
-    elif found.code in ("BehindHigherRank", "BehindBlockedHead"):
+    report = Explanation.of(found)
+    report.next_step = NEXT_STEPS.get(found.code, "").format(id=job.id)
+    if found.code == ReasonCode.STOPPING:
+        report.text += _why_it_stops(job)
+    elif found.code == ReasonCode.OUT_OF_SERVICE:
+        out = ", ".join(f"{what} ({reason})" for what, reason in sorted(out_of_service.items()))
+        report.text += f"; out of service: {out}"
+    elif found.code in (ReasonCode.HIGHER_RANK, ReasonCode.BLOCKED_HEAD):
         report.ahead = [other.id for other in islice(_ahead(journal, job), SHOWN)]
-        report.next_step = f"wait, or see who is ahead: `tir ls`; fewer GPUs than {job.gpus} may fit sooner"
+    elif job.deferred and found.code == job.deferred:
+        _explain_deferral(job, journal, gpu_limit_of, report)
     return report
 
 
@@ -78,44 +64,35 @@ def _ahead(journal: Journal, job: JobState) -> Iterator[JobEntry]:
             yield other
 
 
-def _stopping(report: WhyReport, job: JobState) -> None:
+def _why_it_stops(job: JobState) -> str:
     if job.cancelled:
-        report.text = "it was cancelled and has its grace to save and end"
-    elif job.on_hold:
-        report.text = "it is to be held and has its grace to save and end"
-    else:
-        report.text = "it was told to stop and saves its work; it will be run again in its turn"
-    report.next_step = "nothing to do"
+        return "; it was cancelled"
+    return "; it will be on hold" if job.on_hold else "; it will run again when its rank allows"
 
 
-def _deferred(
-    job: JobState, journal: Journal, gpu_limit_of: Callable[[str], int | None], report: WhyReport
+def _explain_deferral(
+    job: JobState, journal: Journal, gpu_limit_of: Callable[[str], int | None], report: Explanation
 ) -> None:
+    """Add what the manager knows about the deferral."""
     managed = journal.managed[job.id]
     spec = managed.spec
-    if job.deferred == admission.DEPENDENCY:
+    evidence = ""
+    if job.deferred == ReasonCode.DEPENDENCY:
         unmet = [other for other in spec.after if other in journal.state.jobs]
-        names = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
-        report.text = f"it comes after {names}"
-        report.next_step = "wait until they have succeeded"
-    elif job.deferred == admission.BEGIN:
-        left_s = max(0.0, (spec.begin_at or 0.0) - journal.now())
-        report.text = f"it begins in {left_s:.0f} s at the earliest, as you asked"
-        report.next_step = "wait"
-    elif job.deferred == admission.PREFLIGHT:
-        report.text = f"its command is tried out on one GPU first, by job {managed.preflight_job}"
+        evidence = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
+    elif job.deferred == ReasonCode.BEGIN_TIME:
+        evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.now()):.0f} s at the earliest"
+    elif job.deferred == ReasonCode.PREFLIGHT:
+        evidence = f"job {managed.preflight_job} tries its command on one GPU first"
         report.next_step = f"`tir logs {managed.preflight_job}`"
-    elif job.deferred == admission.QUOTA:
+    elif job.deferred == ReasonCode.QUOTA:
         limit = gpu_limit_of(spec.user)
-        report.text = f"{spec.user} may use {limit} GPUs at once, and others of their jobs come first"
-        report.next_step = "wait until one of them ends, or ask an admin for a higher limit"
-    elif job.deferred == admission.ARRAY:
-        report.text = f"at most {spec.array_limit} jobs of its array may run at once"
-        report.next_step = "wait"
-    elif job.deferred == admission.BACKOFF and job.deferred_until != INFINITY:
+        evidence = f"{spec.user} may use {limit} GPUs at once, and other jobs of this user come first"
+    elif job.deferred == ReasonCode.ARRAY_LIMIT:
+        evidence = f"at most {spec.array_limit} jobs of the array may run at once"
+    elif job.deferred == ReasonCode.BACKOFF and job.deferred_until != INFINITY:
         left_s = max(0.0, job.deferred_until - journal.now())
-        words = managed.failure.get("sentence", "its last run failed")
-        report.text = (
-            f"{words} Tried again in {left_s:.0f} s (retry {managed.retries_used} of {spec.retries})"
-        )
-        report.next_step = f"`tir logs {job.id}`"
+        retry = f"retry {managed.retries_used} of {spec.retries}"
+        evidence = f"{managed.failure.get('sentence', '')} It runs again in {left_s:.0f} s ({retry})"
+    if evidence:
+        report.text += f": {evidence}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, each, lowest
 from tiresias.profiles.links import GB, Link, Links
-from tiresias.profiles.measured import Measured, Place, shape_word
+from tiresias.profiles.measured import GangShape, Measured, shape_word
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE
@@ -30,7 +30,7 @@ class Groups:
 
     def slowdown(self, profile: ModelProfile, gpus: int, groups: int) -> float:
         """How many times as long over so many groups of a node as in one."""
-        shown = self._measured.get(Place(profile.name, gpus, shape_word(1, groups)))
+        shown = self._measured.get(GangShape(profile.name, gpus, shape_word(1, groups)))
         return self.predicted(profile, gpus, groups) if shown is None else shown
 
     def predicted(self, profile: ModelProfile, gpus: int, groups: int) -> float:

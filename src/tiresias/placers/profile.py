@@ -30,7 +30,7 @@ from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.shapes import ideal, partitions, shape_now, worst
 from tiresias.profiles.known import Profiles
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
-from tiresias.profiles.measured import Place, checked, parse, shape_word
+from tiresias.profiles.measured import GangShape, checked, parse, shape_word
 from tiresias.profiles.model import ModelProfile
 from tiresias.profiles.network import Network
 from tiresias.profiles.packlimit import ACCEPTABLE, refit
@@ -178,7 +178,7 @@ class Profile(Placer):
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
 
-    def predicted(self, place: Place) -> float | None:
+    def predicted(self, place: GangShape) -> float | None:
         """The slowdown there by the network model alone; None if it cannot predict."""
         profile, nodes = self._profile_of(place.model), int(place.shape.partition("x")[0])
         if profile is None or profile.compute_s is None:
@@ -237,7 +237,7 @@ class Profile(Placer):
 
     def _shown_or_predicted(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
         if self._measured:
-            places = (Place(profile.name, gpus_of(here), _word(each)) for each in (here, best))
+            places = (GangShape(profile.name, gpus_of(here), _word(each)) for each in (here, best))
             shown, base = map(self._measured.get, places)
             if shown is not None:
                 return shown / (base or 1.0)

@@ -98,11 +98,15 @@ class TiresiasL(Policy):
         return self.standing(job, memory, at, False)[0]
 
     def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
-        service = self._service(job, memory, at) if self._knob else job.service_at(at)
+        run = job.run
+        waits = run is None or run.pool is CPUS
+        if self._knob:
+            service = self._service(job, memory, at)
+        else:
+            service = job.service_gpu_s if waits else job.service_at(at)
         ladder = memory.ladder
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
-        run = job.run
-        if run is None or run.pool is CPUS:
+        if run is None or waits:
             rank = self._order(job, queue, *self._came(job, memory, queue, service, at))
             return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
         if job.phase is STOPPING:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 _FORM = re.compile(r"([A-Za-z0-9._@-]+):([1-9]\d{0,6}):([1-9]\d{0,4}x[1-9]\d{0,4})=(\d+(?:\.\d+)?)")
 
 
-class Place(NamedTuple):
+class GangShape(NamedTuple):
     """A gang's model, its number of GPUs and its shape as `NODESxGROUPS`."""
 
     model: str
@@ -22,7 +22,7 @@ class Place(NamedTuple):
     shape: str
 
 
-Measured = Mapping[Place, float]
+Measured = Mapping[GangShape, float]
 
 
 def shape_word(nodes: int, groups: int = 1) -> str:
@@ -30,9 +30,9 @@ def shape_word(nodes: int, groups: int = 1) -> str:
     return f"{nodes}x{groups if nodes == 1 else 1}"
 
 
-def parse(text: str) -> dict[Place, float]:
+def parse(text: str) -> dict[GangShape, float]:
     """The slowdowns in the text; ValueError names the part that is wrong."""
-    found: dict[Place, float] = {}
+    found: dict[GangShape, float] = {}
     for part in filter(None, text.split(",")):
         matched = _FORM.fullmatch(part.strip())
         if matched is None:
@@ -40,7 +40,7 @@ def parse(text: str) -> dict[Place, float]:
         model, gpus, shape, slowdown = matched.groups()
         if not 1 <= float(slowdown) <= 1000:
             raise ValueError(f"{part[:60]!r}: a slowdown is from 1 to 1000")
-        found[Place(model, int(gpus), shape)] = float(slowdown)
+        found[GangShape(model, int(gpus), shape)] = float(slowdown)
     return found
 
 

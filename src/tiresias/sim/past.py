@@ -91,7 +91,7 @@ class Fidelity:
 
 
 @dataclass(slots=True, frozen=True)
-class Told:
+class Replay:
     """What was measured, what each policy would have given, and how faithful the replay is."""
 
     measured: Figures
@@ -154,7 +154,7 @@ def replay(
     *,
     placer: Placer,
     progress: Progress | None = None,
-) -> Told:
+) -> Replay:
     """Replay under the policy in use first, then under the others; KeyboardInterrupt if it is interrupted."""
     results = []
     for number, choice in enumerate((in_use, *others)):
@@ -176,7 +176,7 @@ def replay(
     ]
     in_use_jcts = results[0].jobs.select("id", replayed_s="jct_s")
     both = past.measured.join(in_use_jcts, on="id", maintain_order="left")
-    return Told(figures(both), replayed, _fidelity(both), results[0].rejected_jobs)
+    return Replay(figures(both), replayed, _fidelity(both), results[0].rejected_jobs)
 
 
 def _numbered(progress: Progress, number: int) -> Callable[[int, int, float], None]:

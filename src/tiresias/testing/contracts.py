@@ -27,7 +27,7 @@ from tiresias.core.state import JobState, State
 from tiresias.sim.trace import Trace
 from tiresias.testing.builders import a_trace, random_trace
 from tiresias.testing.checkers import check_story
-from tiresias.testing.fuzz import EVERYTHING, QUIET, RandomDriver, check_anew, check_books
+from tiresias.testing.fuzz import EVERYTHING, QUIET, RandomDriver, check_consistent, check_rebuilt
 from tiresias.testing.story import story_of
 
 NONSENSE = "@?!"
@@ -84,8 +84,8 @@ class PolicyContract:
             driven = self.driven(seed)
             for _ in range(60):
                 driven.happen()
-                check_books(driven)
-            check_anew(driven)
+                check_consistent(driven)
+            check_rebuilt(driven)
 
     def test_a_rank_is_never_valid_until_an_instant_in_the_past(self) -> None:
         driven = self.driven(7)
@@ -314,5 +314,5 @@ class PlacerContract:
             driven = RandomDriver(controller, Random(seed), sizes=(1, 2, 3, 4, 8), kinds=EVERYTHING)
             for _ in range(60):
                 driven.happen()
-                check_books(driven)
-            check_anew(driven)
+                check_consistent(driven)
+            check_rebuilt(driven)

@@ -7,7 +7,7 @@
             yield executor
             executor.close()
 
-`Bench` drives an executor and collects its reports.
+`Bench` drives an executor and collects its updates.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def until(look: Callable[[], T], what: str = "", within_s: float = WITHIN_S) -> 
 
 
 class Bench:
-    """An executor, the specifications of the runs started on it, and its reports so far.
+    """An executor, the specifications of the runs started on it, and its updates so far.
 
     `top` is a directory for everything that the runs write.
     """
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, executor: Executor, top: Path):
         self.executor = executor
         self.top = top
-        self.heard: list[RunUpdate] = []
+        self.updates: list[RunUpdate] = []
         self.specs: dict[RunId, RunSpec] = {}
 
     def spec(self, *command: str, run: int = 1, **changes: Any) -> RunSpec:
@@ -80,31 +80,31 @@ class Bench:
     def shell(self, script: str, run: int = 1, **changes: Any) -> RunSpec:
         return self.start("/bin/sh", "-c", script, run=run, **changes)
 
-    def listen(self, wait_s: float = 0.0) -> None:
-        """Collect new reports; wait up to `wait_s` seconds for one."""
+    def collect(self, wait_s: float = 0.0) -> None:
+        """Collect new updates; wait up to `wait_s` seconds for one."""
         select.select([self.executor], [], [], wait_s)
-        self.heard += self.executor.poll()
+        self.updates += self.executor.poll()
 
     def up(self, run: int = 1) -> RunUp:
-        """Wait for the report that the run is up."""
+        """Wait for the update that the run is up."""
         return self._wait(RunUp, run)
 
     def gone(self, run: int = 1) -> RunGone:
-        """Wait for the report that the run is gone."""
+        """Wait for the update that the run is gone."""
         return self._wait(RunGone, run)
 
     def has_ended(self, run: int = 1) -> bool:
-        self.listen()
-        return any(isinstance(each, RunGone) and each.run_id == run for each in self.heard)
+        self.collect()
+        return any(isinstance(each, RunGone) and each.run_id == run for each in self.updates)
 
     def _wait(self, kind: type[T], run: int) -> T:
         deadline = monotonic() + WITHIN_S
         while True:
-            for each in self.heard:
+            for each in self.updates:
                 if isinstance(each, kind) and each.run_id == run:
                     return each
-            assert monotonic() < deadline, f"no {kind.__name__} of run {run} among the reports {self.heard}"
-            self.listen(0.5)
+            assert monotonic() < deadline, f"no {kind.__name__} of run {run} among the updates {self.updates}"
+            self.collect(0.5)
 
     def output(self, run: int = 1, worker: int = 0) -> str:
         return self.specs[RunId(run)].log(worker).read_text()
@@ -195,17 +195,17 @@ class ExecutorContract(ABC):
     def test_a_run_is_up_before_it_is_gone_and_each_is_reported_once(self, bench: Bench) -> None:
         bench.shell("exit 0")
         bench.gone()
-        bench.listen(0.2)
-        assert [type(each) for each in bench.heard] == [RunUp, RunGone]
+        bench.collect(0.2)
+        assert [type(each) for each in bench.updates] == [RunUp, RunGone]
 
     def test_a_run_started_twice_runs_once(self, bench: Bench) -> None:
         spec = bench.shell(f"echo x >> {bench.top}/starts; exit 0")
         bench.executor.start(spec)
         bench.gone()
         bench.executor.start(spec)
-        bench.listen(0.2)
+        bench.collect(0.2)
         assert bench.file("starts") == "x\n"
-        assert len(bench.heard) == 2
+        assert len(bench.updates) == 2
 
     def test_the_tail_of_the_output_is_reported(self, bench: Bench) -> None:
         bench.shell("i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo the end >&2; exit 1")
@@ -213,16 +213,16 @@ class ExecutorContract(ABC):
         assert tail[-2:] == ["line 2999", "the end"]
         assert len(tail) <= 40
 
-    def test_descriptor_is_readable_only_when_there_is_a_report(self, bench: Bench) -> None:
+    def test_descriptor_is_readable_only_when_there_is_an_update(self, bench: Bench) -> None:
         bench.shell(f"while [ ! -e {bench.top}/go ]; do sleep 0.01; done")
         bench.up()
-        bench.listen()
+        bench.collect()
         assert select.select([bench.executor], [], [], 0.1)[0] == []
         (bench.top / "go").touch()
         assert select.select([bench.executor], [], [], WITHIN_S)[0]
         bench.gone()
 
-    def test_an_event_loop_is_woken_by_a_report(self, bench: Bench) -> None:
+    def test_an_event_loop_is_woken_by_an_update(self, bench: Bench) -> None:
         async def wait() -> None:
             woken = asyncio.Event()
             loop = asyncio.get_running_loop()
@@ -305,8 +305,8 @@ class ExecutorContract(ABC):
         bench.shell("exit 0")
         gone = bench.gone()
         bench.executor.stop(R1)
-        bench.listen(0.1)
-        assert bench.heard[-1] is gone
+        bench.collect(0.1)
+        assert bench.updates[-1] is gone
 
     # --- gangs -----------------------------------------------------------------------------------------
 
@@ -437,7 +437,7 @@ class ExecutorContract(ABC):
         gone = bench.gone()
         assert says in gone.error
         assert gone.status == 127
-        assert not any(isinstance(each, RunUp) for each in bench.heard)
+        assert not any(isinstance(each, RunUp) for each in bench.updates)
 
     def test_a_missing_working_directory_is_an_exit_with_an_error(self, bench: Bench) -> None:
         bench.shell("exit 0", cwd="/no/such/directory")
@@ -457,7 +457,7 @@ class ExecutorContract(ABC):
             later.up()
             (bench.top / "go").touch()
             assert later.gone().status == 7
-            assert len(later.heard) == 2
+            assert len(later.updates) == 2
 
     def test_an_adopted_run_can_be_stopped(self, bench: Bench) -> None:
         spec = bench.shell("exec sleep 600")
@@ -477,8 +477,8 @@ class ExecutorContract(ABC):
                 assert executor.adopt([spec]).gone == [R1]
                 assert later.gone() == first
         bench.executor.forget(R1)
-        bench.listen(0.1)
-        assert len(bench.heard) == 2
+        bench.collect(0.1)
+        assert len(bench.updates) == 2
 
     def test_a_run_that_never_began_can_be_started(self, bench: Bench) -> None:
         spec = bench.spec("/bin/sh", "-c", "exit 4")

@@ -249,7 +249,7 @@ class RandomDriver:
     }
 
 
-def check_books(driver: RandomDriver) -> None:
+def check_consistent(driver: RandomDriver) -> None:
     """The invariants hold, every run that must stop got a StopRun, and no job is lost."""
     state = driver.state
     invariants.check_plan(driver.controller)
@@ -259,7 +259,7 @@ def check_books(driver: RandomDriver) -> None:
     assert driver.submitted == len(state.jobs) + driver.ended, "a job lost"
 
 
-def check_anew(driver: RandomDriver) -> None:
+def check_rebuilt(driver: RandomDriver) -> None:
     """A Controller that is made from the State alone has the same plan and decides nothing more."""
     old = driver.controller
     state = copy.deepcopy(old.state)

@@ -20,8 +20,8 @@ from tiresias.core.commands import SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Cluster, JobId, RunId
-from tiresias.core.plan import Reason
 from tiresias.core.plugins import placers, policies
+from tiresias.core.reasons import Reason
 from tiresias.core.state import JobState, State, evolve
 from tiresias.testing.builders import a_job
 
@@ -35,7 +35,7 @@ class Plan:
     started: list[str] = field(default_factory=list)
     preempted: list[str] = field(default_factory=list)  # stopped because the policy wants others to run
     promoted: list[str] = field(default_factory=list)
-    told_to_stop: list[str] = field(default_factory=list)  # runs with a StopRun, for whatever reason
+    stopped: list[str] = field(default_factory=list)  # runs with a StopRun, for whatever reason
     ended: list[str] = field(default_factory=list)
 
 
@@ -290,6 +290,6 @@ class Harness:
             if isinstance(command, SetTimer):
                 self.timer_at = command.at
             elif isinstance(command, StopRun):
-                plan.told_to_stop.append(runs[command.run_id])
+                plan.stopped.append(runs[command.run_id])
         plan.ended += [self.name(job.id) for job in step.ended]
         return plan

@@ -18,9 +18,9 @@ from time import monotonic
 from typing import Any, Self
 
 from tiresias.core.model import JobId, Phase
+from tiresias.live.answers import JobSummary
 from tiresias.live.errors import NotFound
 from tiresias.live.manager import Manager
-from tiresias.live.reports import JobSummary
 from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import StoreError

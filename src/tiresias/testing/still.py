@@ -30,21 +30,21 @@ class NoProcesses:
     """
 
     def __init__(self) -> None:
-        self._reports: list[RunUpdate] = []
+        self._updates: list[RunUpdate] = []
         self._descriptor = os.eventfd(0)
 
     def start(self, spec: RunSpec) -> None:
-        self._reports.append(RunUp(spec.run_id))
+        self._updates.append(RunUp(spec.run_id))
 
     def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
-        self._reports.append(RunGone(run_id, (WorkerExit(code=75, was_signalled=True),), stopped=True))
+        self._updates.append(RunGone(run_id, (WorkerExit(code=75, was_signalled=True),), stopped=True))
 
     def finish(self, run_id: RunId) -> None:
-        self._reports.append(RunGone(run_id, (WorkerExit(code=0),)))
+        self._updates.append(RunGone(run_id, (WorkerExit(code=0),)))
 
     def poll(self) -> list[RunUpdate]:
-        reports, self._reports = self._reports, []
-        return reports
+        updates, self._updates = self._updates, []
+        return updates
 
     def fileno(self) -> int:
         return self._descriptor

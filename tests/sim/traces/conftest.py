@@ -29,12 +29,12 @@ def given(tmp_path: Path) -> Given:
 def complaint() -> Callable[..., str]:
     """The message a person gets for a trace that cannot be used."""
 
-    def told(path: Path | str, **options: object) -> str:
+    def read_error(path: Path | str, **options: object) -> str:
         with pytest.raises(TraceError) as caught:
             load(path, **options)  # type: ignore[arg-type]
         return str(caught.value)
 
-    return told
+    return read_error
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What goes wrong with a trace, and what the person is told: file, line, column, value, next step."""
+"""Errors in a trace name the file, the line, the column, the value and the next step."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ HEADER = "id,submitted_at,gpus,duration_s\n"
 )
 def test_a_bad_cell_is_named_with_its_place(given, complaint, row, column, value, why):
     path = given(f"{HEADER}ok,0,1,1\n\n{row}\n")
-    told = complaint(path)
-    assert told.startswith(f"{path}, line 4, column {column}: {value} {why}")
-    assert "--skip-bad-rows" in told
+    message = complaint(path)
+    assert message.startswith(f"{path}, line 4, column {column}: {value} {why}")
+    assert "--skip-bad-rows" in message
     left = load(path, skip_bad_rows=True)
     assert left.jobs["id"].to_list() == ["ok"]
     assert left.skipped_rows == 1
-    assert left.notes == [f"skipped 1 bad row of {path}: {told[len(str(path)) + 2 :].partition('. Fix')[0]}"]
+    problem = message[len(str(path)) + 2 :].partition(". Fix")[0]
+    assert left.notes == [f"skipped 1 bad row of {path}: {problem}"]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,8 @@ def test_a_bad_cell_is_named_with_its_place(given, complaint, row, column, value
     ],
 )
 def test_a_bad_optional_cell_is_named_too(given, complaint, column, value, why):
-    told = complaint(given(f"submitted_at,gpus,duration_s,{column}\n0,1,1,{value}\n"))
-    assert f"line 2, column {column}: {value!r} {why}" in told
+    message = complaint(given(f"submitted_at,gpus,duration_s,{column}\n0,1,1,{value}\n"))
+    assert f"line 2, column {column}: {value!r} {why}" in message
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
@@ -109,8 +110,8 @@ def test_a_long_value_is_cut(given, complaint):
 
 
 def test_only_bad_rows_leave_nothing_to_replay(given, complaint):
-    told = complaint(given(f"{HEADER}a,0,0,1\n"), skip_bad_rows=True)
-    assert "has no job that can be replayed (skipped 1 bad row" in told
+    message = complaint(given(f"{HEADER}a,0,0,1\n"), skip_bad_rows=True)
+    assert "has no job that can be replayed (skipped 1 bad row" in message
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
@@ -146,8 +147,8 @@ def test_a_damaged_gzip_file(given, complaint):
 
 
 def test_bytes_that_are_no_text(given, complaint):
-    told = complaint(given(HEADER.encode() + b"a,0,1,1\nb\xe9,0,1,1\n"))
-    assert "line 3: byte 0xe9 is not UTF-8 text" in told
+    message = complaint(given(HEADER.encode() + b"a,0,1,1\nb\xe9,0,1,1\n"))
+    assert "line 3: byte 0xe9 is not UTF-8 text" in message
 
 
 def test_a_quote_that_is_never_closed_stops_even_when_skipping(given, complaint):
@@ -162,36 +163,36 @@ def test_a_column_there_twice(given, complaint):
 
 def test_a_missing_column_is_named_with_what_there_is(given, complaint):
     path = given("submitted_at,gpus\n0,1\n")
-    told = complaint(path, format="tiresias")
-    assert "missing column duration_s" in told
-    assert "submitted_at, gpus" in told
+    message = complaint(path, format="tiresias")
+    assert "missing column duration_s" in message
+    assert "submitted_at, gpus" in message
     assert "For tiresias it lacks duration_s." in complaint(path)
 
 
 @pytest.mark.parametrize("header", ["what,ever", "a b c", "{}"])
-def test_a_header_nobody_knows_lists_the_formats(given, complaint, header):
-    told = complaint(given(f"{header}\n1,2\n"))
-    assert header in told
-    assert "submitted_at, gpus, duration_s" in told
+def test_an_unknown_header_is_an_error_that_lists_the_formats(given, complaint, header):
+    message = complaint(given(f"{header}\n1,2\n"))
+    assert header in message
+    assert "submitted_at, gpus, duration_s" in message
     for name in FORMATS:
-        assert name in told
+        assert name in message
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_other_separators_are_told_apart(given, complaint, separator):
-    told = complaint(given("submitted_at,gpus,duration_s\n0,1,1\n".replace(",", separator)))
-    assert "separated by commas" in told
+def test_other_separators_are_an_error_that_names_the_comma(given, complaint, separator):
+    message = complaint(given("submitted_at,gpus,duration_s\n0,1,1\n".replace(",", separator)))
+    assert "separated by commas" in message
 
 
-def test_a_format_nobody_knows_lists_the_known_ones(given, complaint):
-    told = complaint(given(HEADER), format="phily")
-    assert "'phily': no such trace format" in told
-    assert "philly-csv" in told
+def test_an_unknown_format_is_an_error_that_lists_the_known_ones(given, complaint):
+    message = complaint(given(HEADER), format="phily")
+    assert "'phily': no such trace format" in message
+    assert "philly-csv" in message
 
 
-def test_a_builtin_nobody_knows_lists_the_known_ones(complaint):
-    told = complaint("builtin:phily")
-    assert "builtin:example, builtin:testbed-480, builtin:philly-like" in told
+def test_an_unknown_builtin_is_an_error_that_lists_the_known_ones(complaint):
+    message = complaint("builtin:phily")
+    assert "builtin:example, builtin:testbed-480, builtin:philly-like" in message
 
 
 def test_a_builtin_has_no_format(complaint):

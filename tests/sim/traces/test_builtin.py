@@ -106,23 +106,23 @@ def test_philly_like_has_the_published_mix_and_gpu_time():
 
 @pytest.mark.parametrize("jobs", [5_000, 82_247])
 def test_philly_like_has_the_published_durations(jobs):
-    told = describe(generate("philly-like", jobs=jobs, seed=3))
+    found = describe(generate("philly-like", jobs=jobs, seed=3))
     published_s = {"p10": 61, "p25": 115, "p50": 1144, "p75": 2932, "p90": 11266, "p95": 43648, "p99": 254884}
     for level, seconds in published_s.items():
-        assert told["duration_s"][level] == pytest.approx(seconds, rel=0.08), level
-    assert told["duration_s"]["mean"] == pytest.approx(13_136, rel=0.08)
+        assert found["duration_s"][level] == pytest.approx(seconds, rel=0.08), level
+    assert found["duration_s"]["mean"] == pytest.approx(13_136, rel=0.08)
     published_gpu_s = {"p50": 1186, "p75": 3171, "p90": 12_678, "p95": 62_434}
     for level, gpu_s in published_gpu_s.items():
-        assert told["service_gpu_s"][level] == pytest.approx(gpu_s, rel=0.08), level
+        assert found["service_gpu_s"][level] == pytest.approx(gpu_s, rel=0.08), level
 
 
 @pytest.mark.parametrize(
     ("jobs", "load", "cluster_gpus"), [(2000, 0.5, 64), (2000, 1.0, 8), (100, 2.0, 10_000), (20_000, 0.9, 1)]
 )
 def test_the_load_is_the_one_asked_for(jobs, load, cluster_gpus):
-    told = describe(generate("philly-like", jobs=jobs, load=load, cluster_gpus=cluster_gpus))
-    assert told["jobs"] == jobs
-    assert told["busy_gpus"] == pytest.approx(load * cluster_gpus, rel=1e-4)
+    found = describe(generate("philly-like", jobs=jobs, load=load, cluster_gpus=cluster_gpus))
+    assert found["jobs"] == jobs
+    assert found["busy_gpus"] == pytest.approx(load * cluster_gpus, rel=1e-4)
 
 
 @pytest.mark.parametrize(("cluster_gpus", "largest"), [(1, 1), (7, 4), (64, 64), (127, 64), (128, 128)])
@@ -158,7 +158,7 @@ def test_nights_and_week_ends_are_quieter():
     assert days.is_in([1, 2]).sum() > 1.15 * days.is_in([5, 6]).sum()
 
 
-def test_a_seed_changes_who_comes_when_but_hardly_what_comes():
+def test_a_seed_changes_when_jobs_are_submitted_but_hardly_their_mix():
     a, b = generate("philly-like", seed=1), generate("philly-like", seed=2)
     assert a.jobs["gpus"].to_list() != b.jobs["gpus"].to_list()
     assert a.jobs["gpus"].sort().to_list() == b.jobs["gpus"].sort().to_list()
@@ -176,7 +176,7 @@ def test_the_notes_say_how_it_was_made():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"jobs": 0}, "jobs 0: must be from 1"),
         ({"jobs": 10**9}, "jobs 1000000000: must be from 1 to 20,000,000"),
@@ -188,8 +188,8 @@ def test_the_notes_say_how_it_was_made():
         ({"seed": -1}, "seed -1: a seed is a whole number from 0 up"),
     ],
 )
-def test_sizes_nobody_can_generate(options, told):
-    with pytest.raises(TraceError, match=told):
+def test_impossible_sizes(options, expected):
+    with pytest.raises(TraceError, match=expected):
         generate("builtin:philly-like", **options)
 
 

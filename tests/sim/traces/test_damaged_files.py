@@ -80,7 +80,7 @@ def test_every_format_has_a_sample_that_reads_as_it(tmp_path):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @for_all(damaged(), st.booleans(), st.sampled_from([None, None, *FORMATS]))
-def test_a_damaged_file_is_told_in_words(tmp_path: Path, data: bytes, skip: bool, format: str | None):
+def test_a_damaged_file_is_an_error_in_words(tmp_path: Path, data: bytes, skip: bool, format: str | None):
     (tmp_path / "t").write_bytes(data)
     try:
         trace = load(tmp_path / "t", skip_bad_rows=skip, format=format)

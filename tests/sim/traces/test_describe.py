@@ -13,33 +13,34 @@ TRACE = "submitted_at,gpus,duration_s,user,tenant\n100,1,3600,ann,lab\n200,1,180
 
 
 def test_a_small_trace_in_numbers(given):
-    told = describe(load(given(TRACE)))
-    assert (told["jobs"], told["users"], told["tenants"], told["largest_gpus"]) == (3, 2, 1, 4)
-    assert (told["first_submitted_at"], told["last_submitted_at"], told["span_s"]) == (100.0, 1100.0, 1000.0)
-    assert told["gpu_hours"] == 2.5
-    assert told["busy_gpus"] == 9.0  # 9,000 GPU-seconds in 1,000 s
-    assert told["sizes"] == [
+    found = describe(load(given(TRACE)))
+    assert (found["jobs"], found["users"], found["tenants"], found["largest_gpus"]) == (3, 2, 1, 4)
+    assert (found["first_submitted_at"], found["last_submitted_at"]) == (100.0, 1100.0)
+    assert found["span_s"] == 1000.0
+    assert found["gpu_hours"] == 2.5
+    assert found["busy_gpus"] == 9.0  # 9,000 GPU-seconds in 1,000 s
+    assert found["sizes"] == [
         {"gpus": 1, "jobs": 2, "jobs_share": pytest.approx(2 / 3), "service_share": 0.6},
         {"gpus": 4, "jobs": 1, "jobs_share": pytest.approx(1 / 3), "service_share": 0.4},
     ]
-    assert {name: told["duration_s"][name] for name in ("min", "p50", "max", "mean")} == {
+    assert {name: found["duration_s"][name] for name in ("min", "p50", "max", "mean")} == {
         "min": 900.0,
         "p50": 1800.0,
         "max": 3600.0,
         "mean": 2100.0,
     }
-    assert told["service_gpu_s"]["p50"] == 3600.0
+    assert found["service_gpu_s"]["p50"] == 3600.0
 
 
 def test_jobs_that_all_come_at_once_have_no_load():
-    told = describe(load("builtin:example"))
-    assert told["busy_gpus"] is None
-    assert ("GPUs busy on average", "all jobs at once") in table(told)
+    found = describe(load("builtin:example"))
+    assert found["busy_gpus"] is None
+    assert ("GPUs busy on average", "all jobs at once") in table(found)
 
 
 def test_the_description_is_plain_json():
-    told = describe(load("builtin:testbed-480"))
-    assert json.loads(json.dumps(told)) == told
+    found = describe(load("builtin:testbed-480"))
+    assert json.loads(json.dumps(found)) == found
 
 
 def test_the_table_says_it_for_people(given):

@@ -104,7 +104,7 @@ def test_quoted_fields_may_hold_commas_quotes_and_line_ends(given):
     assert trace.jobs["name"].to_list() == ['x, "y"\nz', "w"]
 
 
-def test_columns_nobody_knows_are_ignored_and_named(given):
+def test_unknown_columns_are_ignored_and_named(given):
     trace = load(given("submitted_at,gpus,duration_s,priorty,line\n0,1,60,high,7\n"))
     assert trace.notes == ["ignored columns priorty, line"]
     assert trace.jobs["priority"].to_list() == ["normal"]

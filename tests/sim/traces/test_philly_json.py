@@ -76,7 +76,7 @@ def test_an_attempt_without_times_does_not_count(given):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_bad_jobs_are_told_with_their_line_and_skipped_one_by_one(given, complaint, indent):
+def test_bad_jobs_are_named_with_their_line_and_skipped_one_by_one(given, complaint, indent):
     entries = [
         job("a", [attempt(*MINUTE)]),
         job("b", [attempt(*MINUTE)], submitted="None"),
@@ -88,10 +88,10 @@ def test_bad_jobs_are_told_with_their_line_and_skipped_one_by_one(given, complai
     ]
     text = json.dumps(entries, indent=indent)
     path = given(text)
-    told = complaint(path)
-    assert told.startswith(f"{path}, line ")
-    assert ("line 1," in told) == (indent is None)
-    assert "column submitted_time: 'None' is not a date and time (4 more bad rows)" in told
+    message = complaint(path)
+    assert message.startswith(f"{path}, line ")
+    assert ("line 1," in message) == (indent is None)
+    assert "column submitted_time: 'None' is not a date and time (4 more bad rows)" in message
     trace = load(path, skip_bad_rows=True)
     assert trace.jobs["id"].to_list() == ["a", "e"]
     assert trace.skipped_rows == 5
@@ -103,7 +103,7 @@ def test_a_bad_job_is_on_the_line_where_it_begins(given, complaint):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('[\n{"jobid": "a"}', "line 2: not JSON: the list of jobs is cut short"),
         ('[\n{"jobid": ', "line 2: not JSON: Expecting value"),
@@ -114,8 +114,8 @@ def test_a_bad_job_is_on_the_line_where_it_begins(given, complaint):
     ],
     ids=["no end", "cut", "comma", "empty", "deep", "long number"],
 )
-def test_what_is_not_a_list_of_jobs(given, complaint, text, told):
-    assert told in complaint(given(text))
+def test_what_is_not_a_list_of_jobs(given, complaint, text, expected):
+    assert expected in complaint(given(text))
 
 
 def test_another_file_taken_for_a_job_log(given, complaint):

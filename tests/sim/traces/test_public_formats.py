@@ -120,16 +120,16 @@ def test_alibaba_counts_a_share_of_a_gpu_as_one(given):
     ]
 
 
-def test_bad_rows_are_told_in_the_words_of_the_file(given, complaint):
+def test_errors_in_rows_use_the_column_names_of_the_file(given, complaint):
     header = "job_id,user,vc,gpu_num,submit_time,duration\n"
     assert "column gpu_num: 'two' is not a number" in complaint(given(f"{header}1,u,v,two,5,5\n"))
-    told = complaint(given(f"{header}1,u,v,2,5,5\n1,u,v,2,5,5\n"))
-    assert "line 3, column job_id: '1' is also the id on line 2" in told
+    message = complaint(given(f"{header}1,u,v,2,5,5\n1,u,v,2,5,5\n"))
+    assert "line 3, column job_id: '1' is also the id on line 2" in message
 
 
 def test_nothing_but_jobs_without_gpus(given, complaint):
-    told = complaint(given("job_id,user,vc,gpu_num,submit_time,duration\n1,u,v,0,5,5\n"))
-    assert "no job that can be replayed (left out 1 job that asked for no GPU)" in told
+    message = complaint(given("job_id,user,vc,gpu_num,submit_time,duration\n1,u,v,0,5,5\n"))
+    assert "no job that can be replayed (left out 1 job that asked for no GPU)" in message
 
 
 @pytest.mark.parametrize("format", ["tiresias-sim", "philly-csv", "helios", "acme", "alibaba-2023", "slurm"])

@@ -23,25 +23,6 @@ COLOURS = {
     "FAILED": "red",
     "CANCELLED": "dim",
 }
-REASONS = {
-    "ArrayLimit": "limit of its array reached",
-    "BackoffAfterFailure": "waits after a failure",
-    "BeginTime": "begin time not reached",
-    "BehindBlockedHead": "behind a job that waits",
-    "BehindHigherRank": "other jobs are ahead",
-    "Dependency": "waits for other jobs",
-    "Finished": "",
-    "Fragmented": "free GPUs are too fragmented",
-    "Held": "on hold; tir release",
-    "Impossible": "larger than the cluster",
-    "KeptForJobsAhead": "GPUs kept for jobs ahead",
-    "Preflight": "waits for its preflight",
-    "Quota": "limit of its user reached",
-    "Running": "",
-    "Stopping": "saving its work",
-    "WaitingForItsKind": "GPUs of its kind are taken",
-    "WaitingForVictimsToExit": "next, while others save",
-}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -57,11 +38,9 @@ def reason(job: Mapping[str, Any]) -> str:
         return "" if eta_s is None else f"done in {short(eta_s)}"
     if job["phase"] == "STARTING":
         return ""
-    code = str(job["reason"])
-    words = REASONS.get(code)
-    if words is None:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", code).lower()
-    return plain(words)
+    if job["phase"] == "SUCCEEDED":
+        return ""
+    return plain(job["reason_text"])
 
 
 def progress(job: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tiresias.api.client import Client
-    from tiresias.sim.past import Choice, Figures, Past, Told
+    from tiresias.sim.past import Choice, Figures, Past, Replay
 
 ALWAYS = ("fifo", "srsf")
 OURS = "tiresias-l"
@@ -120,7 +120,7 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
 
 
-def as_json(past: Past, replays: Told, gpus: int, active: int) -> dict[str, Any]:
+def as_json(past: Past, replays: Replay, gpus: int, active: int) -> dict[str, Any]:
     return {
         "jobs": len(past.trace) - replays.rejected,
         "left_out": {
@@ -140,7 +140,7 @@ def as_json(past: Past, replays: Told, gpus: int, active: int) -> dict[str, Any]
     }
 
 
-def _head(past: Past, replays: Told, gpus: int) -> str:
+def _head(past: Past, replays: Replay, gpus: int) -> str:
     first = when(float(past.trace.jobs["submitted_at"][0]), time.time())
     basis = {
         "measured": f"as measured over {count(past.cost.count, 'preemption')}",
@@ -154,7 +154,7 @@ def _head(past: Past, replays: Told, gpus: int) -> str:
     )
 
 
-def table(replays: Told) -> RenderableType:
+def table(replays: Replay) -> RenderableType:
     """The measured figures and those of the replays."""
     from rich.console import Group
     from rich.text import Text
@@ -187,7 +187,7 @@ def unit_of(averages_s: Iterable[float]) -> tuple[float, str]:
     return size, LONG[unit]
 
 
-def sentences(replays: Told) -> list[str]:
+def sentences(replays: Replay) -> list[str]:
     """What the figures mean, and how accurate they are."""
     in_use, *others = replays.replayed
     size, unit = unit_of(each.figures.avg_jct_s for each in replays.replayed)
@@ -221,7 +221,7 @@ def sentences(replays: Told) -> list[str]:
     return said
 
 
-def _left_out(past: Past, replays: Told, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _left_out(past: Past, replays: Replay, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     out = sum(slot["state"] in ("out", "foreign", "drained") for node in nodes for slot in node["slots"])
     notes = [
         (active, f"left out {count(active, 'job')} that have not ended"),

@@ -150,4 +150,4 @@ def _trial(trial: dict[str, Any], of: str) -> str:
         where = f" on {', '.join(trial['slots'])}" if trial["slots"] else ""
         return f"{of} would start{where} as soon as these jobs have saved and stopped: {displaced}"
     why = trial["why"] or {"text": "no reason is known", "next_step": ""}
-    return f"{of} would wait: {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")
+    return f"{of} would wait; {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")

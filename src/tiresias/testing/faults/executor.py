@@ -1,7 +1,7 @@
 """An executor over the simulated World, as `executors.local` is one over processes.
 
-Nothing in it survives the manager. Reports are delayed, may arrive twice and may overtake those of other
-runs; the report that a run is up may be lost. The reports of one run stay in order, except for repetitions.
+Nothing in it survives the manager. Updates are delayed, may arrive twice and may overtake those of other
+runs; the update that a run is up may be lost. The updates of one run stay in order, except for repetitions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SimulatedExecutor:
         self._world = world
         self._known: dict[RunId, RunSpec] = {}
         self._watched: set[RunId] = set()  # runs whose supervisor was started or that were found on the disk
-        self._last_report_at: dict[RunId, float] = {}  # when the last report of each run arrives
+        self._last_update_at: dict[RunId, float] = {}  # when the last update of each run arrives
         self._up: set[RunId] = set()
         self._over: set[RunId] = set()
         self._inbox: list[RunUpdate] = []
@@ -66,8 +66,8 @@ class SimulatedExecutor:
             self._world.forget(spec)
 
     def poll(self) -> list[RunUpdate]:
-        reports, self._inbox = self._inbox, []
-        return reports
+        updates, self._inbox = self._inbox, []
+        return updates
 
     @property
     def has_news(self) -> bool:
@@ -87,14 +87,14 @@ class SimulatedExecutor:
         if run_id in self._known and run_id not in self._up:
             self._up.add(run_id)
             if self._world.rng.random() >= self._world.weather.lose_up:
-                self._report(RunUp(run_id))
+                self._deliver(RunUp(run_id))
 
     def is_over(self, gang: Gang) -> None:
         run_id = gang.spec.run_id
         if run_id in self._known and run_id not in self._over:
             self._over.add(run_id)
             assert gang.record is not None
-            self._report(gang.record)
+            self._deliver(gang.record)
 
     def is_orphaned(self, gang: Gang) -> None:
         if gang.spec.run_id in self._known:
@@ -114,18 +114,18 @@ class SimulatedExecutor:
             self._world.sweep(gang)
         return True
 
-    def _report(self, report: RunUp | RunGone) -> None:
-        """Deliver the report some time later, not before earlier reports of this run."""
+    def _deliver(self, update: RunUp | RunGone) -> None:
+        """Deliver the update some time later, not before earlier updates of this run."""
         world, weather = self._world, self._world.weather
-        # Most reports are not delayed: if all were, few would be overtaken.
+        # Most updates are not delayed: if all were, few would be overtaken.
         late = world.rng.random() < 0.3
-        arrives_at = world.at + (world.rng.random() * weather.report_s if late else 0.0)
-        arrives_at = max(arrives_at, self._last_report_at.get(report.run_id, 0.0))
-        self._last_report_at[report.run_id] = arrives_at
-        world.when(arrives_at, self._arrive, report)
+        arrives_at = world.at + (world.rng.random() * weather.update_s if late else 0.0)
+        arrives_at = max(arrives_at, self._last_update_at.get(update.run_id, 0.0))
+        self._last_update_at[update.run_id] = arrives_at
+        world.when(arrives_at, self._arrive, update)
         if world.rng.random() < weather.duplicate:
-            world.when(arrives_at + world.rng.random() * weather.report_s, self._arrive, report)
+            world.when(arrives_at + world.rng.random() * weather.update_s, self._arrive, update)
 
-    def _arrive(self, report: RunUpdate) -> None:
+    def _arrive(self, update: RunUpdate) -> None:
         if self._is_open:
-            self._inbox.append(report)
+            self._inbox.append(update)

@@ -8,9 +8,9 @@ from random import Random
 from typing import ClassVar
 
 from tiresias.core.model import Priority
+from tiresias.live.answers import Limits
 from tiresias.live.errors import Refused, Unavailable
 from tiresias.live.manager import Manager
-from tiresias.live.reports import Limits
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.faults.promises import Promises, Request, RequestedJob
 from tiresias.testing.faults.trainings import Training

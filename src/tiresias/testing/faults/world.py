@@ -74,7 +74,7 @@ class Weather:
     spawn_s: float = 0.3
     signal_s: float = 0.1
     linger_s: float = 3.0
-    report_s: float = 20.0
+    update_s: float = 20.0
     duplicate: float = 0.2
     lose_up: float = 0.1
 

@@ -1,9 +1,8 @@
-"""Jobs that share a limit, in line for it.
+"""Jobs that share a limit, in the order in which they get a share of it.
 
-Those that hold slots come first, then those that have run before, then the others, by id. Each takes its
-part of the limit if it fits into what those ahead leave, and is skipped otherwise. That is what a plan's
-target does with ranked jobs, so the core's Target keeps it: a change costs hardly more with ten thousand in
-line than with ten.
+Jobs that hold slots come first, then jobs that have run before, then the others, by id. Each takes its share
+if it fits into what those ahead leave, and is skipped otherwise. The target does just that with ranked jobs,
+so the core's Target does the work: a change costs hardly more with ten thousand jobs than with ten.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from tiresias.core.state import JobState
 from tiresias.core.target import Target
 
 
-class Line:
-    """`put` and `leave` tell what became of one job; `turned` whose standing changed through that."""
+class LimitQueue:
+    """Update it with `put` and `leave`; `changed` names the jobs that may have come inside or outside."""
 
     def __init__(self, limit: int):
         self.limit = limit
-        self._holding: dict[JobId, int] = {}  # what they hold is theirs, even above the limit
+        self._holding: dict[JobId, int] = {}  # they keep their shares, even above the limit
         self._waiting: dict[JobId, Entry] = {}
         self._target: Target[Entry] = Target(limit)
 
@@ -27,11 +26,11 @@ class Line:
         return len(self._holding) + len(self._waiting)
 
     def put(self, job: JobState, size: int, *, holds: bool) -> None:
-        """The job is in line for so much of the limit, or holds it."""
+        """The job wants a share of this size, or holds slots already."""
         key = (not job.runs, job.id)
         if holds:
             if job.id not in self._holding:
-                self._quit(job.id)
+                self._drop(job.id)
                 self._holding[job.id] = size
                 self._target.resize(self._target.capacity - size)
             return
@@ -43,13 +42,13 @@ class Line:
         self._target.add(entry, key)
 
     def leave(self, id: JobId) -> None:
-        """The job is not in line, or not any more."""
-        held = self._holding.pop(id, 0)
-        if held:
-            self._target.resize(self._target.capacity + held)
-        self._quit(id)
+        """The job wants nothing; it need not have been put in."""
+        size = self._holding.pop(id, 0)
+        if size:
+            self._target.resize(self._target.capacity + size)
+        self._drop(id)
 
-    def _quit(self, id: JobId) -> None:
+    def _drop(self, id: JobId) -> None:
         entry = self._waiting.pop(id, None)
         if entry is not None:
             self._target.drop(entry)
@@ -60,16 +59,16 @@ class Line:
             self.limit = limit
 
     def is_over(self, id: JobId) -> bool:
-        """Whether the job waits for its part of the limit."""
+        """Whether the job has to wait for its share."""
         entry = self._waiting.get(id)
         return entry is not None and not entry.admitted
 
     def has_room(self, size: int) -> bool:
-        """Whether one more that came last would fit."""
+        """Whether one more job, the last one, would get a share of this size."""
         return self._target.used + size <= self._target.capacity
 
-    def turned(self) -> list[JobId]:
-        """Whose standing may have changed since the last call."""
-        turned = list(self._target.flips)
+    def changed(self) -> list[JobId]:
+        """The jobs for which `is_over` may have changed since the last call."""
+        changed = list(self._target.flips)
         self._target.flips.clear()
-        return turned
+        return changed

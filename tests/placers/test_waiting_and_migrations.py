@@ -1,4 +1,4 @@
-"""The finer points of waiting and moving: who is let go by which rule, what a move may cost, odd shapes."""
+"""Details of waiting and migrating: which gangs wait by which rule, what a migration may cost, odd shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tiresias.core.plugins import OptionError, placers
 from tiresias.testing import Harness
 
 
-def scattered(**options: object) -> Harness:
+def fragmented(**options: object) -> Harness:
     """Three nodes of four GPUs with three free each, under `profile`."""
     lab = Harness("fifo-skip", nodes=3, gpus=4, placer="profile", placer_options=options)
     for node, name in enumerate("abc"):
@@ -23,7 +23,7 @@ def scattered(**options: object) -> Harness:
     [("vgg16", 0.5, True), ("vgg16", 0.9, False), ("resnet50", 0.5, False), ("resnet50", 0.05, True)],
 )
 def test_by_skew_the_limit_decides(model: str, limit: float, waits: bool) -> None:
-    lab = scattered(rule="skew", limit=limit)
+    lab = fragmented(rule="skew", limit=limit)
     assert lab.submit("d", gpus=4, model=model).started == ([] if waits else ["d"])
     reason = lab.why("d")
     assert reason is not None
@@ -35,11 +35,11 @@ def test_by_skew_the_limit_decides(model: str, limit: float, waits: bool) -> Non
 def test_by_skew_the_limit_follows_what_runs_have_shown() -> None:
     """ResNet-50, 9.2 % skewed, may be spread, unless it has shown to suffer."""
     resnet, shown = {"gpus": 4, "model": "resnet50"}, "resnet50:4:2x1=1.80"
-    assert scattered(rule="skew").submit("d", **resnet).started == ["d"]
-    assert scattered(rule="skew", measured=shown).submit("d", **resnet).started == []
-    assert scattered(rule="skew", measured=shown, limit=0.378).submit("d", **resnet).started == ["d"]
-    assert scattered(rule="skew", measured="resnet50:4:2x1=1.05").submit("d", **resnet).started == ["d"]
-    lab = scattered(rule="skew", measured="vgg16:4:2x1=1.00")
+    assert fragmented(rule="skew").submit("d", **resnet).started == ["d"]
+    assert fragmented(rule="skew", measured=shown).submit("d", **resnet).started == []
+    assert fragmented(rule="skew", measured=shown, limit=0.378).submit("d", **resnet).started == ["d"]
+    assert fragmented(rule="skew", measured="resnet50:4:2x1=1.05").submit("d", **resnet).started == ["d"]
+    lab = fragmented(rule="skew", measured="vgg16:4:2x1=1.00")
     lab.submit("d", gpus=4, model="vgg16")
     reason = lab.why("d")
     assert reason is not None
@@ -48,7 +48,7 @@ def test_by_skew_the_limit_follows_what_runs_have_shown() -> None:
 
 def test_by_skew_who_waits_keeps_its_place() -> None:
     """ResNet-50 does not suffer by the network, but by this limit: so its place is built."""
-    lab = scattered(rule="skew", limit=0.05, floor_s=1000)
+    lab = fragmented(rule="skew", limit=0.05, floor_s=1000)
     lab.submit("d", gpus=4, model="resnet50")
     for number in range(5):
         lab.submit(f"small{number}")
@@ -101,7 +101,7 @@ def test_all_gpus_of_a_mover_lose_what_a_move_costs() -> None:
     assert with_a_mover(2, 7_400, "consolidated").submit("d", gpus=4).preempted == [], "2 x 7400 > 4 x 3650"
 
 
-def test_nobody_moves_for_a_gang_that_would_not_wait_as_long() -> None:
+def test_no_run_migrates_for_a_gang_that_would_not_wait_as_long() -> None:
     patient = {"floor_s": 100, "expected_s": 0}
     vgg = {"gpus": 4, "model": "vgg16"}
     assert with_a_mover(1, 390, "profile", **patient).submit("d", **vgg).preempted == ["a"]
@@ -117,8 +117,8 @@ def test_two_who_move_need_a_place_each(free_elsewhere: int) -> None:
     lab.running("c", gpus=taken, on={"n1": taken}, service_s=7200.0, preemptible=False)
     lab.running("e", gpus=3, on={"n2": 3}, service_s=7200.0, preemptible=False)
     lab.plan()
-    moved = lab.submit("d", gpus=4).preempted
-    assert sorted(moved) == ["a", "b"]
+    migrated = lab.submit("d", gpus=4).preempted
+    assert sorted(migrated) == ["a", "b"]
     lab.exit("a")
     lab.exit("b")
     assert lab.nodes_of("d") == {"n0": 4}

@@ -1,4 +1,4 @@
-"""Jobs in line for a limit, next to the definition worked out the plain way."""
+"""Jobs in queue for a limit, next to the definition worked out the plain way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.core.model import Demand, Job, JobId
 from tiresias.core.state import JobState
-from tiresias.live.lines import Line
+from tiresias.live.limit_queue import LimitQueue
 
 
 def a_job(id: int, gpus: int, runs: int = 0) -> JobState:
@@ -29,37 +29,37 @@ def plainly_over(limit: int, holding: dict[int, JobState], waiting: dict[int, Jo
 
 
 def test_who_has_run_is_ahead_and_who_does_not_fit_is_passed() -> None:
-    line = Line(4)
-    line.put(a_job(1, 2), 2, holds=True)
-    line.put(a_job(2, 3), 3, holds=False)
-    line.put(a_job(3, 2), 2, holds=False)
-    assert [line.is_over(JobId(id)) for id in (1, 2, 3)] == [False, True, False]
-    line.put(a_job(4, 2, runs=1), 2, holds=False)
-    assert [line.is_over(JobId(id)) for id in (3, 4)] == [True, False]
-    assert not line.has_room(1)
-    line.leave(JobId(1))
-    assert [line.is_over(JobId(id)) for id in (2, 3, 4)] == [True, False, False]
-    assert set(line.turned()) >= {3, 4}
-    assert line.turned() == []
+    queue = LimitQueue(4)
+    queue.put(a_job(1, 2), 2, holds=True)
+    queue.put(a_job(2, 3), 3, holds=False)
+    queue.put(a_job(3, 2), 2, holds=False)
+    assert [queue.is_over(JobId(id)) for id in (1, 2, 3)] == [False, True, False]
+    queue.put(a_job(4, 2, runs=1), 2, holds=False)
+    assert [queue.is_over(JobId(id)) for id in (3, 4)] == [True, False]
+    assert not queue.has_room(1)
+    queue.leave(JobId(1))
+    assert [queue.is_over(JobId(id)) for id in (2, 3, 4)] == [True, False, False]
+    assert set(queue.changed()) >= {3, 4}
+    assert queue.changed() == []
 
 
 def test_what_is_held_above_the_limit_stays_and_lets_nobody_in() -> None:
-    line = Line(4)
+    queue = LimitQueue(4)
     for id in (1, 2):
-        line.put(a_job(id, 2), 2, holds=True)
-    line.set_limit(1)
-    line.put(a_job(3, 1), 1, holds=False)
-    assert line.is_over(JobId(3))
-    line.leave(JobId(1))
-    assert line.is_over(JobId(3))
-    line.leave(JobId(2))
-    assert not line.is_over(JobId(3))
+        queue.put(a_job(id, 2), 2, holds=True)
+    queue.set_limit(1)
+    queue.put(a_job(3, 1), 1, holds=False)
+    assert queue.is_over(JobId(3))
+    queue.leave(JobId(1))
+    assert queue.is_over(JobId(3))
+    queue.leave(JobId(2))
+    assert not queue.is_over(JobId(3))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_happens_the_line_is_as_the_definition_says(seed: int) -> None:
     rng = Random(seed)
-    line, limit = Line(8), 8
+    queue, limit = LimitQueue(8), 8
     holding: dict[int, JobState] = {}
     waiting: dict[int, JobState] = {}
     told: dict[int, bool] = {}
@@ -70,20 +70,20 @@ def test_whatever_happens_the_line_is_as_the_definition_says(seed: int) -> None:
         match rng.choice(("wait", "wait", "hold", "leave", "limit")):
             case "wait":
                 waiting[id] = job
-                line.put(job, job.gpus, holds=False)
+                queue.put(job, job.gpus, holds=False)
             case "hold":
                 job.runs += 1
                 holding[id] = job
-                line.put(job, job.gpus, holds=True)
+                queue.put(job, job.gpus, holds=True)
             case "leave":
-                line.leave(JobId(id))
+                queue.leave(JobId(id))
             case "limit":
-                line.leave(JobId(id))
+                queue.leave(JobId(id))
                 limit = rng.randint(0, 16)
-                line.set_limit(limit)
+                queue.set_limit(limit)
         over = plainly_over(limit, holding, waiting)
-        assert {each for each in waiting if line.is_over(JobId(each))} == over, (seed, step)
-        assert len(line) == len(holding) + len(waiting)
-        for each in line.turned():
-            told[each] = line.is_over(each)
+        assert {each for each in waiting if queue.is_over(JobId(each))} == over, (seed, step)
+        assert len(queue) == len(holding) + len(waiting)
+        for each in queue.changed():
+            told[each] = queue.is_over(each)
         assert all(told[each] == (each in over) for each in waiting), (seed, step, "not told of a change")

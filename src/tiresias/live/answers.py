@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, make_dataclass
 from typing import Any, Self, get_type_hints
 
-from tiresias.core.plan import Reason
+from tiresias.core.reasons import Reason
 from tiresias.spec.job import IN_DETAIL, JobSpec
 
 
 @dataclass(slots=True)
-class ProgressReport:
+class ProgressInfo:
     """How far a training has come, by its own reports."""
 
     step: int | None = None
@@ -29,7 +29,7 @@ class JobSummary:
     name: str
     user: str
     phase: str
-    reason: str  # a code such as BehindHigherRank, Running, OutOfGpuMemory; see docs/reference
+    reason: str  # a code such as BehindHigherRank, Running, OutOfGpuMemory: core.reasons.ReasonCode
     gpus: int
     runs: int
     preemptions: int
@@ -38,15 +38,16 @@ class JobSummary:
     first_started_at: float | None
     finished_at: float | None
     exit_code: int | None
-    progress: ProgressReport | None
+    progress: ProgressInfo | None
     tenant: str = ""
     priority: str = "normal"
     queue: int | None = None  # 1 is Q1; None where the policy has no queues or the job has ended
     since_at: float | None = None  # since when it is in its phase; None while it is stopping
+    reason_text: str = ""  # the reason as a phrase for people
 
 
 @dataclass(slots=True)
-class RunReport:
+class RunInfo:
     """One run of a job."""
 
     id: int
@@ -64,7 +65,7 @@ class RunReport:
 
 
 @dataclass(slots=True)
-class WhyReport:
+class Explanation:
     """Why a job is where it is: the dominant reason, its evidence, and the next step."""
 
     code: str
@@ -92,16 +93,16 @@ class JobDetail(OptionValues):  # type: ignore[misc]  # the options of JobSpec t
     """What `tir show` prints. Of the environment only the names are shown, and only to the owner."""
 
     summary: JobSummary
-    why: WhyReport
+    why: Explanation
     env_names: list[str]
     retries_used: int
     array: str
     array_index: int | None
-    runs: list[RunReport]
+    runs: list[RunInfo]
 
 
 @dataclass(slots=True)
-class SlotReport:
+class SlotInfo:
     """One GPU. `state` is free, busy, saving, foreign, out (of service) or drained."""
 
     name: str  # node:index
@@ -114,18 +115,18 @@ class SlotReport:
 
 
 @dataclass(slots=True)
-class NodeReport:
+class NodeInfo:
     name: str
     gpus: int
     free_gpus: int
     is_drained: bool
     reason: str
-    slots: list[SlotReport]
+    slots: list[SlotInfo]
     groups: list[list[int]] = field(default_factory=list)  # of GPU indices, joined by fast links
 
 
 @dataclass(slots=True)
-class StatusReport:
+class ManagerStatus:
     pid: int
     uptime_s: float
     version: str
@@ -146,7 +147,7 @@ class DryRun:
     starts_now: bool
     slots: list[str]  # the placement it would get now
     displaces: list[int]  # jobs that would be preempted for it
-    why: WhyReport | None  # why it would not start
+    why: Explanation | None  # why it would not start
 
 
 @dataclass(slots=True)
@@ -186,7 +187,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class EventReport:
+class EventInfo:
     """One fact of the journal, as text for people."""
 
     seq: int
