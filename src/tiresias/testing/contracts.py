@@ -107,7 +107,8 @@ class PolicyContract:
                 assert reason is not None
                 assert reason.code
                 assert reason.text
-                assert (reason.code == "Running") is (job.phase in (Phase.STARTING, Phase.RUNNING))
+                assert (reason.code == "Starting") is (job.phase is Phase.STARTING)
+                assert (reason.code == "Running") is (job.phase is Phase.RUNNING)
 
     def test_it_runs_without_knowing_durations_or_says_that_it_cannot(self) -> None:
         driven = self.driven(3)
