@@ -58,7 +58,7 @@ def test_a_body_of_too_many_values_is_refused_without_being_parsed(http, content
     assert f"{MOST_VALUES:,}" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("content", [b"[" * 200_000, b"{", b'{"command": "\xff"}', b" " * 100_000 + b"[}"])
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"{", b'{"command": "\xff"}', b" " * 100_000 + b"[}"])
 def test_a_body_that_is_no_json_is_refused(http, content):
     assert post(http, content).status_code in (400, 422)
 
