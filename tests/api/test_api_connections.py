@@ -49,8 +49,7 @@ def test_half_open_requests_neither_lock_out_an_admin_nor_end_the_manager(tmp_pa
                 token = admin.create_token("ada", "daemon")
             with server.client(token) as user:  # over TCP, from the same address
                 assert user.whoami()["user"] == "daemon"
-            open_files = len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
-            assert open_files < DESCRIPTORS
+        assert "cannot accept" not in server.log(), "the manager had no descriptor left"
         assert "Traceback" not in server.log()
     finally:
         assert server.stop() == 0
@@ -165,6 +164,8 @@ def test_a_reader_that_does_not_read_is_disconnected_and_one_that_reads_is_not(t
                         assert part, "the reader that reads was disconnected"
                         received.extend(part)
 
+                while len(server.server_state.connections) < 2:
+                    await asyncio.sleep(0.01)
                 taking = asyncio.create_task(read())
                 while len(server.server_state.connections) > 1:
                     await asyncio.sleep(0.01)
