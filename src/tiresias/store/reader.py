@@ -196,6 +196,23 @@ class Reader:
             key: json.loads(value) for key, value in self._all("SELECT key, value FROM settings ORDER BY key")
         }
 
+    # --- which journal this is -------------------------------------------------------------------------
+
+    def journal_ids(self) -> dict[int, str]:
+        """The ids of this journal, each by the first run that has it; more than one after a restore."""
+        return dict(self._all("SELECT first_run_id, id FROM journal_ids ORDER BY first_run_id"))
+
+    def journal_id_of(self, run_id: RunId) -> str:
+        """The id that the files of this run must name; empty if an earlier version granted the run."""
+        ids = self.journal_ids()
+        return ids[max(first for first in ids if first <= run_id)]
+
+    @property
+    def next_job_id(self) -> JobId:
+        """One more than the highest id of any job that was submitted."""
+        row = self._one("SELECT next_job_id FROM meta")
+        return JobId(1 if row is None else row[0])
+
     # --- the State -------------------------------------------------------------------------------------
 
     def chosen(self) -> Chosen | None:

@@ -48,7 +48,9 @@ class Store(Reader):
         self._counters = Counters()
         self._open_runs: dict[RunId, JobId] = {}
         self._ended_counts: dict[str, int] = {}
+        self._journal_ids: dict[int, str] = {}
         try:
+            self._journal_ids = super().journal_ids()
             self._read_counters()
         except BaseException:
             super().close()
@@ -85,6 +87,10 @@ class Store(Reader):
     def is_new(self) -> bool:
         """Whether `begin` has not been called for this journal yet."""
         return self._is_new
+
+    def journal_ids(self) -> dict[int, str]:
+        """The ids of this journal, each by the first run that has it, from memory."""
+        return self._journal_ids
 
     @property
     def next_job_id(self) -> JobId:
