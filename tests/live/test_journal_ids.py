@@ -99,6 +99,7 @@ def as_before(home: Path) -> None:
         path.unlink(missing_ok=True)
     connection = sqlite3.connect(home / "journal.db")
     connection.execute("DROP TABLE journal_ids")
+    connection.execute("ALTER TABLE meta DROP COLUMN commits")
     connection.execute("PRAGMA user_version = 4")
     connection.commit()
     connection.close()

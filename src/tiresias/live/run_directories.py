@@ -20,14 +20,15 @@ OWNER = "journal.json"
 
 def problem(paths: HomePaths, journal: Reader) -> str:
     """Why a manager must not start with this journal and these directories; empty if it may."""
-    highest = max(job_directories(paths), default=0)  # read before the journal, which may grow meanwhile
+    found = job_directories(paths)  # read before the journal, which may grow meanwhile
     owner, ids = owner_of(paths), set(journal.journal_ids().values())
-    if owner and owner not in ids:
+    if found and owner and owner not in ids:
         return (
             f"{paths.jobs}: these run directories belong to the journal {owner}, and {journal.path} is"
             f" another one ({latest_id(journal)}); put the journal back that belongs here, or, to continue"
             f" with this one, use `tir restore {journal.path}`, which sets the directories aside"
         )
+    highest = max(found, default=0)
     if highest >= journal.next_job_id:
         return (
             f"{paths.jobs / str(highest)}: there is a directory of job {highest}, and the next job of"

@@ -40,11 +40,12 @@ _CAUSES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_PERM: ("access is denied", "check that this user may read and write it"),
     sqlite3.SQLITE_NOTADB: (
         "it is not a SQLite database, or its beginning is damaged",
-        "move the file away and restore it from a copy, or choose another home",
+        "move the file away and restore a backup with `tir restore FILE`, or choose another home",
     ),
     sqlite3.SQLITE_CORRUPT: (
         "it is damaged",
-        "stop the manager, keep a copy, and try `sqlite3 FILE .recover` or restore it from a backup",
+        "stop the manager, keep a copy, and restore a backup with `tir restore FILE`, or try"
+        " `sqlite3 FILE .recover`",
     ),
     sqlite3.SQLITE_BUSY: (
         "another process is writing to it",

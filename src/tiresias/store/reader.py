@@ -16,6 +16,7 @@ from threading import RLock
 from typing import Any, Self, TypeVar
 
 from tiresias.core.model import JobId, RunId
+from tiresias.store import mark
 from tiresias.store import stored as s
 from tiresias.store.batch import Chosen, SubmissionKey
 from tiresias.store.database import connect_reader
@@ -206,6 +207,12 @@ class Reader:
         """The id that the files of this run must name; empty if an earlier version granted the run."""
         ids = self.journal_ids()
         return ids[max(first for first in ids if first <= run_id)]
+
+    def lost_commits(self) -> str:
+        """Whether commits are missing that were made in this file, in words; empty if none is."""
+        marked = mark.read(self.path)  # before the journal, which may grow meanwhile
+        row = self._one("SELECT commits, last_seq FROM meta") or (0, 0)
+        return mark.lost(self.path, marked, set(self.journal_ids().values()), *row)
 
     @property
     def next_job_id(self) -> JobId:

@@ -37,9 +37,10 @@ EXIT_RUN = (
 
 REPLACE_NODE = "INSERT OR REPLACE INTO nodes (position, name, node, in_service, out_slots) VALUES (?,?,?,?,?)"
 REPLACE_META = (
-    "INSERT OR REPLACE INTO meta (one, at, last_seq, last_step, next_run_id, next_job_id)"
-    " VALUES (1,?,?,?,?,?)"
+    "INSERT OR REPLACE INTO meta (one, at, last_seq, last_step, next_run_id, next_job_id, commits)"
+    " VALUES (1,?,?,?,?,?,?)"
 )
+COUNT_COMMIT = "UPDATE meta SET commits = ?"
 INSERT_POLICY = "INSERT INTO policy (one, name, options, placer, placer_options, memory) VALUES (1,?,?,?,?,?)"
 UPDATE_POLICY = "UPDATE policy SET name = ?, options = ?, placer = ?, placer_options = ?"
 FIND_KEY = "SELECT jobs FROM submission_keys WHERE key = ?"
@@ -49,6 +50,7 @@ REPLACE_MANAGED = "INSERT OR REPLACE INTO managed (job, body) VALUES (?,?)"
 INSERT_KEY = "INSERT INTO submission_keys (key, jobs, digest, at) VALUES (?,?,?,?)"
 INSERT_BASE = "INSERT OR REPLACE INTO bases (seq, at, body) VALUES (?,?,?)"
 INSERT_RESTART = "INSERT INTO restarts (seq, at) VALUES (?,?)"
+INSERT_JOURNAL_ID = "INSERT OR REPLACE INTO journal_ids (first_run_id, id) VALUES (?,?)"
 REPLACE_SETTING = "INSERT OR REPLACE INTO settings (key, value) VALUES (?,?)"
 
 
@@ -125,7 +127,7 @@ def write_policy(connection: Connection, chosen: Chosen, memory: str) -> None:
 
 def write_meta(connection: Connection, state: State, counters: Counters) -> None:
     last_seq, last_step, next_job_id = counters.last_seq, counters.last_step, counters.next_job_id
-    row = (instant(state.at), last_seq, last_step, state.next_run_id, next_job_id)
+    row = (instant(state.at), last_seq, last_step, state.next_run_id, next_job_id, counters.commits)
     connection.execute(REPLACE_META, row)
 
 
