@@ -22,6 +22,7 @@ ALL = {
     "live.restart": live.restart,
     "live.idle": live.idle,
     "store": store.store,
+    "checksums": store.checksums,
     "job": job.job,
     "observe": observe.overhead,
     "placing": placing.placing,

@@ -269,3 +269,19 @@ def test_a_backup_is_made_while_the_manager_runs_and_restored_when_it_is_down(fr
     assert fresh("up").code == 0
     assert [each["id"] for each in fresh("ls", "--all", "-o", "json").json] == [kept]
     assert fresh("doctor").code == 0
+
+
+def test_doctor_and_up_name_a_damaged_row_and_what_can_be_saved(fresh):
+    assert fresh("up", "--fake-gpus", "1").code == 0
+    kept = fresh("submit", "--hold", "--name", "before", "--", "true").id
+    assert fresh("down").code == 0
+    path = fresh.home / "journal.db"
+    path.write_bytes(path.read_bytes().replace(b'"before"', b'"befora"'))
+    found = {each["what"]: each for each in fresh("doctor", "-o", "json").json}
+    assert f"row {kept} of the table jobs has not the values that were stored" in found["journal"]["text"]
+    assert "--accept-damage" in found["journal"]["next_step"]
+    assert "of the table" in fresh("up").err
+    assert fresh("restore", path).code == 1
+    assert fresh("restore", path, "--accept-damage").code == 0
+    assert fresh("up").code == 0
+    assert [each["name"] for each in fresh("ls", "-o", "json").json] == ["befora"]

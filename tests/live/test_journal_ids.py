@@ -98,8 +98,14 @@ def as_before(home: Path) -> None:
     for path in [*home.glob("jobs/*/runs/*/run.json"), home / "jobs/journal.json", home / "journal.db.mark"]:
         path.unlink(missing_ok=True)
     connection = sqlite3.connect(home / "journal.db")
+    tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER {name}")
+    for table in tables:
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN crc")
     connection.execute("DROP TABLE journal_ids")
     connection.execute("ALTER TABLE meta DROP COLUMN commits")
+    connection.execute("CREATE TRIGGER one_exit_for_ever BEFORE UPDATE ON runs WHEN 0 BEGIN SELECT 1; END")
     connection.execute("PRAGMA user_version = 4")
     connection.commit()
     connection.close()

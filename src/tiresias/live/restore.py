@@ -20,6 +20,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
 from tiresias.store import Reader, StoreError
 from tiresias.store.backup import prepare
+from tiresias.store.errors import damaged
 from tiresias.store.lock import Lock
 from tiresias.store.mark import path_of
 
@@ -34,7 +35,9 @@ class Restored:
     aside: Path | None  # where the files are that were set aside; None if there were none
 
 
-def restore(home: Path, file: Path, *, stamp: str, ends_runs: bool = False) -> Restored:
+def restore(
+    home: Path, file: Path, *, stamp: str, ends_runs: bool = False, accepts_damage: bool = False
+) -> Restored:
     """Put the backup in the place of the journal. `stamp` names the directory for what is set aside.
 
     Invalid if runs are alive that the backup does not know; with `ends_runs` they are ended.
@@ -44,10 +47,10 @@ def restore(home: Path, file: Path, *, stamp: str, ends_runs: bool = False) -> R
     lock = Lock(paths.journal.with_name(f"{paths.journal.name}.lock"), home)
     copy = home / "journal.restoring"
     try:
-        id = prepare(file, copy)
+        id = prepare(file, copy, accepts_damage=accepts_damage)
         with Reader(copy) as journal:
             if damage := journal.damage():
-                raise StoreError(f"{file}: it is damaged: {damage[0]}; restore an earlier backup")
+                raise StoreError(damaged(file, damage))
             unknown, last_seq = unknown_directories(paths, journal), journal.last_seq
         _end(unknown, ends_runs=ends_runs)
         if paths.journal.exists() or unknown:

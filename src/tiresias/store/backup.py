@@ -13,9 +13,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiresias.store import database
+from tiresias.store import checksums, database
 from tiresias.store.database import WAIT_S, check_readable, connect_reader, connect_writer, transaction
-from tiresias.store.errors import StoreError, explaining
+from tiresias.store.errors import StoreError, damaged, explaining
 from tiresias.store.reader import Reader
 from tiresias.store.tables import INSERT_JOURNAL_ID
 
@@ -39,7 +39,7 @@ def backup(journal: Path, file: Path) -> Copied:
         with Reader(part) as found:
             last_seq, damage = found.last_seq, found.damage()
         if damage:
-            raise StoreError(f"{journal}: no backup was made: {damage[0]}; see `tir doctor`")
+            raise StoreError(f"no backup was made. {damaged(journal, damage)}")
         with explaining(file, "make a backup"):
             _sync(part)
             os.link(part, file)
@@ -49,8 +49,10 @@ def backup(journal: Path, file: Path) -> Copied:
         part.unlink(missing_ok=True)
 
 
-def prepare(file: Path, copy: Path) -> str:
+def prepare(file: Path, copy: Path, *, accepts_damage: bool = False) -> str:
     """Copy a journal or a backup to `copy`, bring it up to date, give it a new id, and return that.
+
+    With `accepts_damage`, rows that have not the values that were stored count as they are read now.
 
     Runs that the copy has granted keep their id. Later ones get the new one, because the journal from which
     the copy was made may have granted other runs since.
@@ -68,6 +70,8 @@ def prepare(file: Path, copy: Path) -> str:
         if found is None:
             raise StoreError(f"{file}: nothing has been stored in this journal; name another backup")
         with transaction(connection):
+            if accepts_damage:
+                checksums.renew(connection)
             connection.execute(INSERT_JOURNAL_ID, (found[0], id))
         connection.execute("PRAGMA journal_mode = DELETE")
     _sync(copy)

@@ -58,6 +58,16 @@ _CAUSES: dict[int, tuple[str, str]] = {
 }
 
 
+def damaged(path: Path, found: list[str]) -> str:
+    """What was found damaged in a journal, what can be saved, and the next step."""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"{path}: it is damaged: {found[0]}{more}. `tir doctor` lists all of it; everything that it does not"
+        " list is intact. Keep a copy, check the disk, and restore a backup with `tir restore FILE`, or, to"
+        f" continue with what can be read, use `tir restore {path} --accept-damage`"
+    )
+
+
 def explained(error: sqlite3.Error, path: Path, doing: str) -> StoreError:
     """The StoreError for an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", 0)

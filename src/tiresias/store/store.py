@@ -29,7 +29,7 @@ from tiresias.store.batch import Batch, Chosen
 from tiresias.store.changes import Changes, Counters, changes_of
 from tiresias.store.compaction import Compacted, compact
 from tiresias.store.database import connect_writer, transaction
-from tiresias.store.errors import StoreError, explaining
+from tiresias.store.errors import StoreError, damaged, explaining
 from tiresias.store.loading import Loaded, loaded
 from tiresias.store.lock import Lock
 from tiresias.store.mark import Mark, Marked
@@ -53,6 +53,8 @@ class Store(Reader):
         self._ended_counts: dict[str, int] = {}
         self._journal_ids: dict[int, str] = {}
         try:
+            if found := self.damage(is_start=True):
+                raise StoreError(damaged(path, found))
             self._journal_ids = super().journal_ids()
             self._read_counters()
             if is_marked:

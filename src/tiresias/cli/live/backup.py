@@ -44,6 +44,9 @@ def restore(
     end_runs: Annotated[
         bool, typer.Option("--end-runs", help="End runs that the backup does not know.")
     ] = False,
+    accept_damage: Annotated[
+        bool, typer.Option("--accept-damage", help="Take damaged rows as they are read now.")
+    ] = False,
     home: HomeOption = None,
 ) -> None:
     """Continue from a backup of the journal; the manager must be down.
@@ -59,7 +62,9 @@ def restore(
         raise Stop(f"{file}: there is no such file; name a file that `tir backup` has written")
     stamp = time.strftime("%Y%m%d-%H%M%S")
     try:
-        done = put_back(home_of(home), file.absolute(), stamp=stamp, ends_runs=end_runs)
+        done = put_back(
+            home_of(home), file.absolute(), stamp=stamp, ends_runs=end_runs, accepts_damage=accept_damage
+        )
     except InUse as error:
         raise Stop(str(error), errors.REJECTED) from None
     except (StoreError, Refused) as error:

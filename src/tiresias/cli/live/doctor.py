@@ -205,11 +205,12 @@ def _journal(home_dir: Path) -> Finding:
     from tiresias.live.home_paths import HomePaths
     from tiresias.store import Reader, StoreError
 
-    step = f"stop the manager, keep a copy of {path}, and restore a backup: tir restore FILE"
+    step = f"stop the manager, keep a copy of {path}, and restore a backup (tir restore FILE),"
+    step += f" or continue with what can be read: tir restore {path} --accept-damage"
     try:
         with Reader(path) as journal:
             if damage := journal.damage():
-                return Finding("journal", False, f"{path}: {damage[0]}", step)
+                return Finding("journal", False, f"{path} is damaged: {'; '.join(damage)}", step)
             wrong = journal.lost_commits() or run_directories.problem(HomePaths(home_dir), journal)
     except StoreError as error:
         return Finding("journal", False, str(error), step)
