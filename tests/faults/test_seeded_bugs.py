@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.model import INFINITY
 from tiresias.executors.base import RunGone, RunSpec
+from tiresias.live.clock import Clock
 from tiresias.live.journal import Input
 from tiresias.live.manager import Manager
 from tiresias.store import Batch, Loaded, StoreError, SubmissionKey
@@ -96,6 +98,18 @@ class DropsWhatItCannotCommit(Manager):
             raise
 
 
+class FollowsTheWallClockForwards(Clock):
+    def now(self) -> float:
+        if self._wall() > super().now():
+            self._anchor = self._anchored(self._wall())
+        return super().now()
+
+
+class GoesByTheWallClockAfterARestart(Clock):
+    def resume(self, stored: Any, last_at: float, **runs: Any) -> None:
+        super().resume(None, last_at, **runs)
+
+
 class LosesKeys(MortalStore):
     def submission_key(self, key: str) -> SubmissionKey | None:
         return None
@@ -128,6 +142,8 @@ BUGS = {
     "retries are not counted": Parts(manager=RetriesForEver),
     "drained nodes are forgotten in a restart": Parts(manager=ForgetsDrainedNodes),
     "what could not be committed is dropped": Parts(manager=DropsWhatItCannotCommit),
+    "at follows the wall clock forwards": Parts(clock=FollowsTheWallClockForwards),
+    "at follows the wall clock after a restart": Parts(clock=GoesByTheWallClockAfterARestart),
     "idempotency keys are lost": Parts(store=LosesKeys),
     "a run is started again under the same id": Parts(executor=StartsAgain),
     "a run is reported gone while it lives": Parts(executor=ReportsTooEarly),

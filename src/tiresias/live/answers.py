@@ -138,6 +138,7 @@ class ManagerStatus:
     jobs: dict[str, int]  # by phase, active and ended ones
     is_ready: bool
     problem: str  # why the manager cannot make anything durable, such as a full disk; empty if it can
+    clock_problem: str = ""  # whether the wall clock was set, and what that means; empty if it is right
 
 
 @dataclass(slots=True)

@@ -144,7 +144,8 @@ class Queries:
         now = self._journal.now()
         progress = None
         if job.run is not None:
-            progress = self._progress.latest(job.run.id, self._paths.reports(job.id, job.runs), now)
+            folder = self._paths.reports(job.id, job.runs)
+            progress = self._progress.latest(job.run.id, folder, self._journal.wall())
         managed = self._journal.managed[job.id]
         if progress is None and managed.progress is not None:
             progress = ProgressInfo(**managed.progress)
@@ -363,6 +364,7 @@ class Queries:
             counts,
             not self._journal.problem,
             self._journal.problem,
+            self._journal.clock.problem(),
         )
 
     def policy(self) -> dict[str, Any]:

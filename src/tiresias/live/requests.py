@@ -40,6 +40,9 @@ MOST_AT_ONCE = 10_000
 class Driver(Protocol):
     """What requests need of the manager."""
 
+    def settle(self) -> None:
+        """Defer and clear jobs as is right by now: the wall clock may have passed a begin time or gone back."""
+
     def apply(self, given: Input) -> None:
         """Handle facts, and all that follows from them."""
 
@@ -65,6 +68,10 @@ class Requests:
     def _state(self) -> State:
         return self.journal.state
 
+    def _check_ready(self) -> None:
+        self.journal.check_ready()
+        self.driver.settle()
+
     def _apply(self, *facts: f.Fact) -> None:
         self.driver.apply(Input(facts))
 
@@ -76,7 +83,7 @@ class Requests:
         """All of them or none; the same key again gives the same jobs again."""
         if key is not None and (known := self._known_key(caller, key, digest)) is not None:
             return known
-        self.journal.check_ready()
+        self._check_ready()
         if not 0 < len(submissions) <= MOST_AT_ONCE:
             raise Invalid(f"{len(submissions)} jobs at once: give between 1 and {MOST_AT_ONCE}")
         with self.models.trying():
@@ -229,7 +236,7 @@ class Requests:
 
     def _own(self, caller: Caller, id: JobId) -> JobState:
         """The active job, if the caller may touch it."""
-        self.journal.check_ready()
+        self._check_ready()
         job = self._state.jobs.get(id)
         owner = job.user if job is not None else None
         if job is None:
@@ -327,7 +334,7 @@ class Requests:
     def _check_admin(self, caller: Caller, what: str) -> None:
         if not caller.is_admin:
             raise Denied(f"only an admin may {what}, and {caller.user} is none")
-        self.journal.check_ready()
+        self._check_ready()
 
     # --- trying ----------------------------------------------------------------------------------------
 
@@ -338,7 +345,7 @@ class Requests:
             at = self.journal.now()
             if checked.hold:
                 return DryRun(False, [], [], Explanation("Held", "it would be on hold", "leave out --hold"))
-            if reason := self.admission.would_defer(checked, at):
+            if reason := self.admission.would_defer(checked):
                 return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
             return preview(self.journal.controller, job, at)

@@ -81,7 +81,7 @@ def _explain_deferral(
         unmet = [other for other in spec.after if other in journal.state.jobs]
         evidence = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
     elif job.deferred == ReasonCode.BEGIN_TIME:
-        evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.now()):.0f} s at the earliest"
+        evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.wall()):.0f} s at the earliest"
     elif job.deferred == ReasonCode.PREFLIGHT:
         evidence = f"job {managed.preflight_job} tries its command on one GPU first"
         report.next_step = f"`tir logs {managed.preflight_job}`"
