@@ -203,6 +203,13 @@ class Journal:
         while self._after_commit:
             self._after_commit.popleft()()
 
+    def stop_again(self, run_id: RunId) -> None:
+        """Command a run that is stopping to stop once more, after the next commit: its grace has changed.
+
+        A manager that is killed before it does so commands every run that is stopping to stop again.
+        """
+        self.commands.append(StopRun(run_id))
+
     def switch(
         self,
         chosen: Chosen,

@@ -60,7 +60,7 @@ class Manager:
     ):
         settings, paths, progress = settings or Settings(), HomePaths(home), ProgressReader()
         self.home, self.executor, self.journal = home, executor, journal
-        self.dispatcher = Dispatcher(journal, executor, machine, paths)
+        self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
         self.admission = Admission(journal)
         self.runs = Runs(
             journal, executor, self.dispatcher, progress, paths, settings, self.admission.reason_after_exit

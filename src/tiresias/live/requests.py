@@ -41,7 +41,7 @@ class Driver(Protocol):
     """What requests need of the manager."""
 
     def settle(self) -> None:
-        """Defer and clear jobs as is right by now: the wall clock may have passed a begin time or gone back."""
+        """Defer and clear jobs as is right by now: begin times follow the wall clock, which may be set."""
 
     def apply(self, given: Input) -> None:
         """Handle facts, and all that follows from them."""
@@ -150,6 +150,7 @@ class Requests:
         if os.geteuid() != 0:
             asked = replace(asked, identity=None)
         _check(asked)
+        self._check_grace(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
@@ -167,6 +168,14 @@ class Requests:
                 raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
         self._check_history(asked)
         return self.models.named(asked)
+
+    def _check_grace(self, asked: Submission) -> None:
+        most_s = self.settings.most_grace_s
+        if asked.grace_s > most_s:
+            raise Impossible(
+                f"a grace of {asked.grace_s:.0f} s is longer than the {most_s:.0f} s that this manager"
+                " allows; give a shorter one, save more often, or ask an admin to raise most_grace_s"
+            )
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""
@@ -191,10 +200,19 @@ class Requests:
 
     # --- one job ---------------------------------------------------------------------------------------
 
-    def cancel(self, caller: Caller, id: JobId) -> None:
+    def cancel(self, caller: Caller, id: JobId, *, now: bool = False) -> None:
+        """End a job. Its run has its grace period to stop; with `now` it is killed at once."""
         job = self._own(caller, id)
+        if now:
+            self._set_grace(job, 0.0)
         if not job.cancelled:
             self._apply(f.JobCancelled(self.journal.now(), id))
+
+    def _set_grace(self, job: JobState, grace_s: float) -> None:
+        """Change the grace of a job, also of its run if that is stopping already."""
+        self.journal.managed.update(job.id, spec=replace(self.journal.managed[job.id].spec, grace_s=grace_s))
+        if job.run is not None and job.phase is Phase.STOPPING:
+            self.journal.stop_again(job.run.id)
 
     def hold(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
@@ -228,6 +246,11 @@ class Requests:
         new = replace(new, priority=Priority(new.priority))
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
+        if "grace_s" in changes:
+            self._check_grace(new)
+            if job.phase is Phase.STOPPING and new.grace_s > self.journal.managed[id].spec.grace_s:
+                raise Conflict(f"job {id} is stopping: its grace can only become shorter now")
+            self._set_grace(job, new.grace_s)
         self.journal.managed.update(id, spec=new)
         if "time_limit_s" in changes:
             self.journal.managed.update(id, is_expired=False)  # whether it has passed is seen anew
