@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.core.commands import Command, StartRun, StopRun
-from tiresias.core.model import JobId, RunId
+from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.base import Executor, RunSpec
 from tiresias.live.home_paths import HomePaths
@@ -16,6 +16,8 @@ from tiresias.live.journal import Journal
 from tiresias.live.machine import Machine
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
+
+HOST_FAULT = "no run can be started on this machine: "  # reasons that are about this begin so
 
 
 class Dispatcher:
@@ -27,6 +29,8 @@ class Dispatcher:
         self._journal, self._executor, self._machine, self._paths = journal, executor, machine, paths
         self._settings = settings
         self._forget: deque[RunId] = deque()
+        self.problem = ""  # why a command could not be carried out; empty if nothing is wrong
+        self.failed_at = INFINITY  # when that was
 
     def forget(self, run_id: RunId) -> None:
         """Let the executor forget this run once its exit is durable."""
@@ -35,9 +39,16 @@ class Dispatcher:
     def carry_out(self) -> None:
         """Everything that the journal has decided so far; all of it must be durable."""
         commands = self._journal.commands
+        failed: list[Command] = []
+        self.problem, self.failed_at = "", INFINITY
         for _ in range(len(commands)):
-            self.carry_out_one(commands[0])
+            try:
+                self.carry_out_one(commands[0])
+            except OSError as error:  # no descriptor is left, for example
+                self.problem, self.failed_at = f"{HOST_FAULT}{error}", self._journal.now()
+                failed.append(commands[0])
             commands.popleft()
+        commands.extend(failed)
         while self._forget:
             self._executor.forget(self._forget.popleft())
 

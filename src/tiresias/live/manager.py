@@ -31,6 +31,7 @@ from tiresias.live.clock_watch import ClockWatch
 from tiresias.live.dispatcher import Dispatcher
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.home_paths import HomePaths
+from tiresias.live.host_faults import HostFaults
 from tiresias.live.housekeeping import Compaction, Snapshots
 from tiresias.live.journal import Input, Journal, Part
 from tiresias.live.machine import Machine
@@ -62,10 +63,18 @@ class Manager:
         self.home, self.executor, self.journal = home, executor, journal
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
         self.admission = Admission(journal)
-        self.runs = Runs(
-            journal, executor, self.dispatcher, progress, paths, settings, self.admission.reason_after_exit
-        )
         self.gpu_health = GpuHealth(journal, machine, settings)
+        self.host_faults = HostFaults(journal, self.gpu_health, self.dispatcher, settings)
+        self.runs = Runs(
+            journal,
+            executor,
+            self.dispatcher,
+            progress,
+            paths,
+            settings,
+            self.admission.reason_after_exit,
+            self.host_faults.pause,
+        )
         self.feedback = PlacerFeedback(journal, machine, settings)
         self.failures = RepeatedFailures(journal)
         self.compaction = Compaction(journal, settings)
@@ -78,6 +87,7 @@ class Manager:
             self.compaction,
             self.feedback,
             ClockWatch(journal),
+            self.host_faults,
         )
         self.requests = Requests(
             self,
@@ -91,7 +101,14 @@ class Manager:
             settings,
         )
         self.queries = Queries(
-            journal, self.admission, self.gpu_health, self.feedback, progress, machine, paths
+            journal,
+            self.admission,
+            self.gpu_health,
+            self.host_faults,
+            self.feedback,
+            progress,
+            machine,
+            paths,
         )
 
     @classmethod

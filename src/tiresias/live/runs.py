@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run
 from tiresias.executors.base import Executor, RunGone, RunUp
 from tiresias.job.reports import is_finished
@@ -26,7 +27,8 @@ KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of
 class Runs:
     """The part that follows runs from their start to their exit.
 
-    `reason_after_exit` answers what defers a job whose run has just exited, or "".
+    `reason_after_exit` answers what defers a job whose run has just exited, or "". `pause_starts` returns the
+    facts that keep others from starting, given what is wrong with the machine.
     """
 
     def __init__(
@@ -38,10 +40,11 @@ class Runs:
         paths: HomePaths,
         settings: Settings,
         reason_after_exit: Callable[[JobId], str],
+        pause_starts: Callable[[str, float], list[f.Fact]],
     ):
         self._journal, self._executor, self._dispatcher = journal, executor, dispatcher
         self._progress, self._paths, self._settings = progress, paths, settings
-        self._reason_after_exit = reason_after_exit
+        self._reason_after_exit, self._pause_starts = reason_after_exit, pause_starts
         self._preflights_checked_at = -INFINITY
 
     def poll(self) -> Iterator[Input]:
@@ -86,7 +89,11 @@ class Runs:
             "exit_code": gone.status if gone.exits else None,
             "is_deterministic": outcome.is_deterministic,
         }
-        facts: list[f.Fact] = [] if ended_at is None else [f.RunEnded(at, run.id, ended_at)]
+        facts: list[f.Fact] = []
+        if outcome.code is ReasonCode.HOST_FAULT:
+            facts += self._pause_starts(outcome.sentence, at)  # first: its slots must not go to the next job
+        if ended_at is not None:
+            facts.append(f.RunEnded(at, run.id, ended_at))
         facts.append(f.RunExited(at, run.id, outcome.exit, job.progress_at(max(over_at, run.progress_at))))
         if outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled:
             if outcome.backoff_s:
