@@ -14,6 +14,7 @@ import pytest
 from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.model import INFINITY
+from tiresias.core.reasons import ReasonCode
 from tiresias.executors.base import RunGone, RunSpec
 from tiresias.live.clock import Clock
 from tiresias.live.journal import Input
@@ -82,6 +83,17 @@ class RetriesForEver(Manager):
         super().poll()
 
 
+class BlamesJobsForTheMachine(Manager):
+    """A start that the machine refuses uses a retry."""
+
+    def poll(self) -> None:
+        for given in self.runs.poll():
+            if given.exit is not None and given.exit.outcome.code is ReasonCode.HOST_FAULT:
+                managed = self.journal.managed[given.exit.job.id]
+                self.journal.managed.update(given.exit.job.id, retries_used=managed.retries_used + 1)
+            self._handle(given)
+
+
 class ForgetsDrainedNodes(Manager):
     def recover(self, loaded: Loaded) -> None:
         super().recover(loaded)
@@ -140,6 +152,7 @@ BUGS = {
     "the timer is lost in a restart": Parts(manager=LosesItsTimer),
     "who waits for an instant is forgotten in a restart": Parts(manager=ForgetsWhoWaitsForAnInstant),
     "retries are not counted": Parts(manager=RetriesForEver),
+    "a start that the machine refuses uses a retry": Parts(manager=BlamesJobsForTheMachine),
     "drained nodes are forgotten in a restart": Parts(manager=ForgetsDrainedNodes),
     "what could not be committed is dropped": Parts(manager=DropsWhatItCannotCommit),
     "at follows the wall clock forwards": Parts(clock=FollowsTheWallClockForwards),

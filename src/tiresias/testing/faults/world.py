@@ -80,9 +80,10 @@ class Weather:
     update_s: float = 20.0
     duplicate: float = 0.2
     lose_up: float = 0.1
+    refuse_start: float = 0.05
 
 
-CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0)
+CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0)
 
 
 class World:
@@ -169,6 +170,13 @@ class World:
         self.disk[spec.run_dir] = gang
         gang.record = RunGone(spec.run_id, stopped=True)
         self.log("never begins", spec.run_id)
+        return gang
+
+    def refuse(self, spec: RunSpec) -> Gang:
+        """The machine has no room for the run: nothing of it is started, and its directory is claimed."""
+        gang = self.void(spec)
+        gang.record = RunGone(spec.run_id, error=f"[Errno 28] No space left on device: '{spec.run_dir}'")
+        self.log("is refused by the machine", spec.run_id)
         return gang
 
     def stop(self, spec: RunSpec, grace_s: float | None) -> None:
