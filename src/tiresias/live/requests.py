@@ -39,6 +39,9 @@ MOST_AT_ONCE = 10_000
 class Driver(Protocol):
     """What requests need of the manager."""
 
+    def settle(self) -> None:
+        """Defer and clear jobs as is right by now: begin times follow the wall clock, which may be set."""
+
     def apply(self, given: Input) -> None:
         """Handle facts, and all that follows from them."""
 
@@ -64,6 +67,10 @@ class Requests:
     def _state(self) -> State:
         return self.journal.state
 
+    def _check_ready(self) -> None:
+        self.journal.check_ready()
+        self.driver.settle()
+
     def _apply(self, *facts: f.Fact) -> None:
         self.driver.apply(Input(facts))
 
@@ -75,7 +82,7 @@ class Requests:
         """All of them or none; the same key again gives the same jobs again."""
         if key is not None and (known := self._known_key(caller, key, digest)) is not None:
             return known
-        self.journal.check_ready()
+        self._check_ready()
         if not 0 < len(submissions) <= MOST_AT_ONCE:
             raise Invalid(f"{len(submissions)} jobs at once: give between 1 and {MOST_AT_ONCE}")
         with self.models.trying():
@@ -142,6 +149,7 @@ class Requests:
         """The submission as it will be stored, or why it cannot be accepted."""
         asked = submission.of(caller)
         _check(asked)
+        self._check_grace(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
@@ -159,6 +167,14 @@ class Requests:
                 raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
         self._check_history(asked)
         return self.models.named(asked)
+
+    def _check_grace(self, asked: Submission) -> None:
+        most_s = self.settings.most_grace_s
+        if asked.grace_s > most_s:
+            raise Impossible(
+                f"a grace of {asked.grace_s:.0f} s is longer than the {most_s:.0f} s that this manager"
+                " allows; give a shorter one, save more often, or ask an admin to raise most_grace_s"
+            )
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""
@@ -183,10 +199,19 @@ class Requests:
 
     # --- one job ---------------------------------------------------------------------------------------
 
-    def cancel(self, caller: Caller, id: JobId) -> None:
+    def cancel(self, caller: Caller, id: JobId, *, now: bool = False) -> None:
+        """End a job. Its run has its grace period to stop; with `now` it is killed at once."""
         job = self._own(caller, id)
+        if now:
+            self._set_grace(job, 0.0)
         if not job.cancelled:
             self._apply(f.JobCancelled(self.journal.now(), id))
+
+    def _set_grace(self, job: JobState, grace_s: float) -> None:
+        """Change the grace of a job, also of its run if that is stopping already."""
+        self.journal.managed.change(job.id, spec=replace(self.journal.managed[job.id].spec, grace_s=grace_s))
+        if job.run is not None and job.phase is Phase.STOPPING:
+            self.journal.stop_again(job.run.id)
 
     def hold(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
@@ -220,6 +245,11 @@ class Requests:
         new = replace(new, priority=Priority(new.priority))
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
+        if "grace_s" in changes:
+            self._check_grace(new)
+            if job.phase is Phase.STOPPING and new.grace_s > self.journal.managed[id].spec.grace_s:
+                raise Conflict(f"job {id} is stopping: its grace can only become shorter now")
+            self._set_grace(job, new.grace_s)
         self.journal.managed.change(id, spec=new)
         if "time_limit_s" in changes:
             self.journal.managed.change(id, is_expired=False)  # whether it has passed is seen anew
@@ -228,7 +258,7 @@ class Requests:
 
     def _own(self, caller: Caller, id: JobId) -> JobState:
         """The active job, if the caller may touch it."""
-        self.journal.check_ready()
+        self._check_ready()
         job = self._state.jobs.get(id)
         owner = job.user if job is not None else None
         if job is None:
@@ -326,7 +356,7 @@ class Requests:
     def _check_admin(self, caller: Caller, what: str) -> None:
         if not caller.is_admin:
             raise Denied(f"only an admin may {what}, and {caller.user} is none")
-        self.journal.check_ready()
+        self._check_ready()
 
     # --- trying ----------------------------------------------------------------------------------------
 
@@ -337,7 +367,7 @@ class Requests:
             at = self.journal.now()
             if checked.hold:
                 return DryRun(False, [], [], Explanation("Held", "it would be on hold", "leave out --hold"))
-            if reason := self.admission.would_defer(checked, at):
+            if reason := self.admission.would_defer(checked):
                 return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
             return preview(self.journal.controller, job, at)
