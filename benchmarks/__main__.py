@@ -23,6 +23,7 @@ ALL = {
     "live.idle": live.idle,
     "live.attack": attack.attack,
     "store": store.store,
+    "checksums": store.checksums,
     "job": job.job,
     "observe": observe.overhead,
     "placing": placing.placing,

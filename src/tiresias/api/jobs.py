@@ -125,10 +125,15 @@ async def change(ref: Ref, body: ChangeBody, caller: AnyCaller, shared: Shared) 
 
 
 @router.post("/jobs/{ref}/cancel", response_model=JobSummary)
-async def cancel(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """Cancel a job. Its run is signalled to stop and has its grace time to do so."""
+async def cancel(
+    ref: Ref,
+    caller: AnyCaller,
+    shared: Shared,
+    now: Annotated[bool, Query(description="kill its run at once, without its grace time")] = False,
+) -> Response:
+    """Cancel a job. Its run is signalled to stop and has its grace time to do so, unless `now` is set."""
     id = shared.manager.queries.find(caller, ref)
-    shared.manager.requests.cancel(caller, id)
+    shared.manager.requests.cancel(caller, id, now=now)
     return await _changed(id, caller, shared)
 
 

@@ -19,6 +19,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import UnionType
@@ -155,11 +156,18 @@ def load_plugins(options: Options) -> None:
             raise Invalid(str(error)) from error
 
 
+class PrivateLog(RotatingFileHandler):
+    """Only the manager's user can read the log, the new file after each rotation included."""
+
+    def _open(self) -> TextIOWrapper:
+        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return super()._open()
+
+
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
     """Log to a file that only the manager's user can read, and to the terminal if there is one."""
-    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
-    handlers: list[logging.Handler] = [RotatingFileHandler(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
+    handlers: list[logging.Handler] = [PrivateLog(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
     if sys.stderr.isatty():
         handlers.append(logging.StreamHandler())
     root = logging.getLogger()

@@ -361,4 +361,8 @@ def _status_lines(status: dict[str, Any], home_dir: Path) -> list[tuple[str, str
         lines.append(("home", str(home_dir)))
     if status["problem"]:
         lines.append(("problem", status["problem"]))
+    if status.get("start_problem"):
+        lines.append(("starting", status["start_problem"]))
+    if status.get("clock_problem"):  # an earlier version does not send it
+        lines.append(("clock", status["clock_problem"]))
     return lines
