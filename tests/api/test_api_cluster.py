@@ -12,7 +12,7 @@ from tiresias.api.client import ApiError
 @pytest.fixture(scope="module")
 def http(server):
     transport = httpx.HTTPTransport(uds=str(server.home / "manager.sock"))
-    with httpx.Client(transport=transport, base_url="http://manager") as client:
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
         yield client
 
 
@@ -90,6 +90,7 @@ def test_figures_are_those_of_the_manager(http, admin):
     [node] = admin.nodes()
     assert found[f'tiresias_slots{{node="{node["name"]}",state="busy"}}'] == 2
     assert found["tiresias_ready"] == 1
+    assert found["tiresias_starts_paused"] == 0
     assert found["process_resident_memory_bytes"] > 0
     asked = 'tiresias_http_requests_total{method="POST",route="/api/v1/jobs",status="201"}'
     assert found[asked] >= 1

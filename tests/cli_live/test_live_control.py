@@ -29,6 +29,16 @@ def test_a_job_is_cancelled_by_id_or_name_and_others_in_the_same_breath(tir, cli
     eventually(lambda: [phase(client, id) for id in ids] == ["CANCELLED"] * 2)
 
 
+def test_a_job_that_ignores_its_signal_is_cancelled_now(tir, client):
+    stubborn = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    id = tir("submit", "--grace", "1h", "--", "sh", "-c", stubborn).id
+    eventually(lambda: "ready" in tir("logs", id).out)
+    assert tir("cancel", id).code == 0
+    eventually(lambda: phase(client, id) == "STOPPING")
+    assert tir("cancel", "--now", id).code == 0
+    eventually(lambda: phase(client, id) == "CANCELLED")
+
+
 def test_a_refusal_of_one_does_not_spare_the_others(tir, client):
     id = running(tir, client)
     done = tir("cancel", "999999", id, "-o", "json")
@@ -57,9 +67,9 @@ def test_a_job_that_ends_between_the_list_and_its_turn_is_no_refusal(tir, client
     client.cancel(id)
     eventually(lambda: phase(client, id) == "CANCELLED")
     assert listed == [str(id)]
-    assert _cancel_unless_ended(client)(listed[0])["phase"] == "CANCELLED"
+    assert _cancel_unless_ended(client, now=False)(listed[0])["phase"] == "CANCELLED"
     with pytest.raises(ApiError, match="there is no job 999999"):
-        _cancel_unless_ended(client)("999999")
+        _cancel_unless_ended(client, now=False)("999999")
 
 
 def test_a_held_job_gives_its_gpus_back_and_runs_again_when_released(tir, client):

@@ -146,7 +146,7 @@ EXITS = {
     ),
     "no-process-to-be-had": (
         a_gone(exits=(), first_failed=None, error="cannot start a process: resource temporarily unavailable"),
-        Kind.NOT_STARTED,
+        Kind.HOST,
         True,
     ),
 }

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.model import INFINITY
+from tiresias.core.reasons import ReasonCode
 from tiresias.executors.base import RunGone, RunSpec
+from tiresias.live.clock import Clock
 from tiresias.live.journal import Input
 from tiresias.live.manager import Manager
 from tiresias.store import Batch, Loaded, StoreError, SubmissionKey
@@ -75,9 +78,20 @@ class ForgetsWhoWaitsForAnInstant(Manager):
 
 class RetriesForEver(Manager):
     def poll(self) -> None:
-        for id in self.journal.managed:
-            self.journal.managed._jobs[id] = replace(self.journal.managed[id], retries_used=0)
+        for id in list(self.journal.managed):
+            self.journal.managed[id] = replace(self.journal.managed[id], retries_used=0)
         super().poll()
+
+
+class BlamesJobsForTheMachine(Manager):
+    """A start that the machine refuses uses a retry."""
+
+    def poll(self) -> None:
+        for given in self.runs.poll():
+            if given.exit is not None and given.exit.outcome.code is ReasonCode.HOST_FAULT:
+                managed = self.journal.managed[given.exit.job.id]
+                self.journal.managed.change(given.exit.job.id, retries_used=managed.retries_used + 1)
+            self._handle(given)
 
 
 class ForgetsDrainedNodes(Manager):
@@ -94,6 +108,18 @@ class DropsWhatItCannotCommit(Manager):
         except StoreError:
             self.journal._batch = Batch()
             raise
+
+
+class FollowsTheWallClockForwards(Clock):
+    def now(self) -> float:
+        if self._wall() > super().now():
+            self._anchor = self._anchored(self._wall())
+        return super().now()
+
+
+class GoesByTheWallClockAfterARestart(Clock):
+    def resume(self, stored: Any, last_at: float, **runs: Any) -> None:
+        super().resume(None, last_at, **runs)
 
 
 class LosesKeys(MortalStore):
@@ -126,8 +152,11 @@ BUGS = {
     "the timer is lost in a restart": Parts(manager=LosesItsTimer),
     "who waits for an instant is forgotten in a restart": Parts(manager=ForgetsWhoWaitsForAnInstant),
     "retries are not counted": Parts(manager=RetriesForEver),
+    "a start that the machine refuses uses a retry": Parts(manager=BlamesJobsForTheMachine),
     "drained nodes are forgotten in a restart": Parts(manager=ForgetsDrainedNodes),
     "what could not be committed is dropped": Parts(manager=DropsWhatItCannotCommit),
+    "at follows the wall clock forwards": Parts(clock=FollowsTheWallClockForwards),
+    "at follows the wall clock after a restart": Parts(clock=GoesByTheWallClockAfterARestart),
     "idempotency keys are lost": Parts(store=LosesKeys),
     "a run is started again under the same id": Parts(executor=StartsAgain),
     "a run is reported gone while it lives": Parts(executor=ReportsTooEarly),

@@ -21,6 +21,7 @@ from tiresias.executors.base import RunGone
 from tiresias.executors.gpus import Driver, Gpu
 from tiresias.executors.topology import Topology
 from tiresias.live import housekeeping
+from tiresias.live.clock import Clock
 from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.manager import Manager
 from tiresias.live.repeated_failures import MOST_REMEMBERED
@@ -237,6 +238,7 @@ def test_a_journal_whose_policy_is_not_there_is_refused_in_words(tmp_path: Path)
     lab.close()
     with pytest.raises(Invalid, match=r"journal.db: no policy 'mine'.*start the manager with what"):
         open_manager(tmp_path, lab.options)
+    Store.open(tmp_path / "journal.db").close()  # it is not locked any more
 
 
 @pytest.mark.parametrize("gpus", [0, 1025])
@@ -372,6 +374,13 @@ def test_groups_count_among_the_gpus_that_were_chosen(tmp_path: Path) -> None:
         manager.store.close()
 
 
+def as_if_later(lab: LiveLab, seconds: float) -> None:
+    """Let more time have elapsed since the runs of this manager ended than really has."""
+    clock = lab.manager.journal.clock
+    real = clock._steady
+    clock._steady = lambda: real() + seconds
+
+
 def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=2) as lab:
         job = lab.submit(f"sh -c 'until [ -e {tmp_path}/go ]; do sleep 0.02; done'", gpus=2)
@@ -380,7 +389,7 @@ def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp
         (tmp_path / "go").touch()
         until(lambda: (tmp_path / "executor").exists() and not processes_of(tmp_path))
         lab.manager = open_manager(lab.home, lab.options)
-        lab.manager.journal.clock.at_least(time() + 10_000)  # so long was it away
+        as_if_later(lab, 10_000)  # so long was it away
         [end] = lab.until_ended(job)
         assert end.phase == "SUCCEEDED"
         assert end.service_gpu_s < 2 * 1000
@@ -394,11 +403,12 @@ def test_a_run_that_ended_while_no_manager_was_there_has_had_no_more_service(tmp
 
 def test_a_clock_that_was_set_back_makes_no_run_end_before_it_began(tmp_path: Path) -> None:
     run = Run(RunId(1), JobId(1), ((0, 1),), Pool.GPUS, granted_at=100.0, progress_s=0.0)
-    assert ended_before(run, RunGone(RunId(1), ended_at=50.0), 200.0) == 100.0
-    assert ended_before(run, RunGone(RunId(1), ended_at=150.0), 200.0) == 150.0
-    assert ended_before(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"
-    assert ended_before(run, RunGone(RunId(1), ended_at=300.0), 200.0) is None
-    assert ended_before(run, RunGone(RunId(1)), 200.0) is None, "nobody knows"
+    clock = Clock()
+    assert ended_before(run, RunGone(RunId(1), ended_at=50.0), 200.0, clock) == 100.0
+    assert ended_before(run, RunGone(RunId(1), ended_at=150.0), 200.0, clock) == 150.0
+    assert ended_before(run, RunGone(RunId(1), ended_at=199.5), 200.0, clock) is None, "as usual"
+    assert ended_before(run, RunGone(RunId(1), ended_at=300.0), 200.0, clock) is None
+    assert ended_before(run, RunGone(RunId(1)), 200.0, clock) is None, "nobody knows"
 
 
 def test_a_running_job_whose_run_is_nowhere_after_a_restart_runs_again(tmp_path: Path) -> None:

@@ -116,8 +116,9 @@ class Client:
         events: list[Value] = self._value("GET", _job(ref, "events"))["events"]
         return events
 
-    def cancel(self, ref: Ref) -> Value:
-        return self._value("POST", _job(ref, "cancel"))
+    def cancel(self, ref: Ref, *, now: bool = False) -> Value:
+        """Cancel a job; with `now` its run is killed at once, without its grace time."""
+        return self._value("POST", _job(ref, "cancel") + ("?now=true" if now else ""))
 
     def hold(self, ref: Ref) -> Value:
         return self._value("POST", _job(ref, "hold"))

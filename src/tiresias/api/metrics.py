@@ -64,6 +64,8 @@ def _of_status(status: ManagerStatus) -> Iterator[GaugeMetricFamily]:
     info.add_metric([__version__, status.policy], 1)
     yield info
     yield GaugeMetricFamily("tiresias_ready", "Whether jobs can be accepted.", float(status.is_ready))
+    paused = float(bool(status.start_problem))
+    yield GaugeMetricFamily("tiresias_starts_paused", "Whether the machine cannot start runs.", paused)
     yield GaugeMetricFamily("tiresias_uptime_seconds", "Seconds since the manager started.", status.uptime_s)
     jobs = GaugeMetricFamily("tiresias_jobs", "Jobs by phase, ended jobs included.", labels=["phase"])
     for phase, number in sorted(status.jobs.items()):

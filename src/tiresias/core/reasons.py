@@ -27,6 +27,7 @@ class ReasonCode(StrEnum):
     STOPPING = "Stopping"
     IMPOSSIBLE = "Impossible"
     OUT_OF_SERVICE = "OutOfService"
+    HOST_FAULT = "HostFault"
     HELD = "Held"
     NOT_YET_EVALUATED = "NotYetEvaluated"
     DEPENDENCY = "Dependency"
@@ -69,6 +70,7 @@ TEXT: dict[str, str] = {
     ReasonCode.STOPPING: "it is saving its work",
     ReasonCode.IMPOSSIBLE: "larger than the cluster",
     ReasonCode.OUT_OF_SERVICE: "too few GPUs are in service",
+    ReasonCode.HOST_FAULT: "the machine cannot start runs",
     ReasonCode.HELD: "on hold; tir release",
     ReasonCode.NOT_YET_EVALUATED: "not evaluated yet",
     ReasonCode.DEPENDENCY: "waits for other jobs",

@@ -118,7 +118,9 @@ class RunGone:
     oom_kills: int = 0  # processes on this node that the kernel killed for want of memory during the run
     killed: bool = False  # SIGKILL was sent to a worker after the grace period
     escaped: int = 0  # processes that outlived the workers and were ended by the supervisor
-    ended_at: float = 0.0  # epoch seconds by the clock of the node; 0: not known
+    ended_at: float = 0.0  # epoch seconds by the wall clock of the node; 0: not known
+    boot_id: str = ""  # the boot of the node in which the run ended; empty: not known
+    ended_elapsed_s: float = 0.0  # seconds since that boot, suspended time included
     busy_gpus: tuple[str, ...] = ()  # uuids of GPUs that the driver still shows in use seconds after the end
 
     @property

@@ -9,6 +9,8 @@ a job that is failed wrongly stays failed.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +20,20 @@ from tiresias.executors.base import RunGone
 
 REQUEUE_CODES = frozenset({75, 143})  # EX_TEMPFAIL and "ended by SIGTERM": the job asks to run again
 KILLED = 128 + 9  # the status of a process that SIGKILL ended, as a shell counts
+HOST_FAULTS = {
+    errno.ENOSPC: "no space or no inodes left on the disk of the manager's home",
+    errno.EDQUOT: "no quota left on the disk of the manager's home",
+    errno.EAGAIN: "no room for another process",
+    errno.EMFILE: "no descriptor left for the manager",
+    errno.ENFILE: "no descriptor left",
+    errno.ENOMEM: "no memory left",
+}
+SYSTEM_ERROR = re.compile(r"\[Errno (\d+)\]")  # of a call of the executor itself
+OWN_CALL = re.compile(
+    r"(?:cannot start a process|cannot open the output file .*|"
+    r"cannot reserve space for the exit record in .*|"
+    r"the supervisor of the run could not begin in .*): ([^:]*?)(?: \(.*\))?$"
+)
 WARNING = re.compile(r"^\[W|(?i:warning)")  # a warning is not what ended the program
 
 
@@ -25,6 +41,7 @@ class Kind(StrEnum):
     FINISHED = "finished"
     PREEMPTED = "preempted"  # the manager stopped it, or it asked to run again
     NOT_STARTED = "not started"
+    HOST = "fault of the machine"  # it kept the run from starting
     LOST = "lost"
     GPU_MEMORY = "out of GPU memory"
     HOST_MEMORY = "out of host memory"
@@ -180,6 +197,10 @@ EXIT_SIGNS: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
         Cause(Kind.LOST, True, "Its exit is not known, because its supervisor ended before it."),
     ),
     (
+        lambda gone: bool(host_fault(gone.error)),
+        Cause(Kind.HOST, True, "The machine could not start it."),
+    ),
+    (
         lambda gone: bool(gone.error),
         Cause(Kind.NOT_STARTED, False, "It could not be started."),
     ),
@@ -189,6 +210,19 @@ EXIT_SIGNS: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
         Cause(Kind.PREEMPTED, True, "It asked to be run again."),
     ),
 )
+
+
+def host_fault(error: str) -> str:
+    """What the machine lacked, in words, if that is why a run could not be started; empty otherwise.
+
+    Only messages about the manager's own calls and files count. What a user may choose, such as the name of a
+    program, must not make other jobs wait.
+    """
+    if found := SYSTEM_ERROR.match(error):
+        return HOST_FAULTS.get(int(found[1]), "")
+    found = OWN_CALL.match(error)
+    text = found[1] if found else ""
+    return next((words for code, words in HOST_FAULTS.items() if os.strerror(code).lower() == text), "")
 
 
 def classify(gone: RunGone) -> Cause:
@@ -209,6 +243,8 @@ def classify(gone: RunGone) -> Cause:
 
 def _with_error(gone: RunGone, cause: Cause) -> Cause:
     """The error of the executor says more than the sentence of the table."""
+    if cause.kind is Kind.HOST:
+        return Cause(cause.kind, True, f"The machine has {host_fault(gone.error)}: {gone.error}.")
     if not gone.error or cause.kind not in (Kind.NOT_STARTED, Kind.LOST):
         return cause
     retry = cause.retry_can_cure or "cannot start a process" in gone.error or "supervisor" in gone.error

@@ -35,6 +35,8 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
         killed=record.get("killed", False),
         escaped=record.get("escaped", 0),
         ended_at=record.get("ended_at", 0.0),
+        boot_id=record.get("boot_id", ""),
+        ended_elapsed_s=record.get("ended_elapsed_s", 0.0),
     )
 
 

@@ -289,6 +289,8 @@ class Supervisor:
             "escaped": 0 if self.lost else len(self.escaped),
             "oom_kills": procfs.oom_kills() - self.oom_kills,
             "ended_at": time.time(),
+            "boot_id": procfs.boot_id(),
+            "ended_elapsed_s": time.clock_gettime(time.CLOCK_BOOTTIME),
         }
         while True:
             try:

@@ -32,6 +32,7 @@ DEPENDENCY, BEGIN, PREFLIGHT = (
 QUOTA, ARRAY = ReasonCode.QUOTA.value, ReasonCode.ARRAY_LIMIT.value
 EVERYBODY = "*"
 LIMITS = "limits"  # the setting that holds them
+LOOK_AGAIN_S = 10.0  # how often the wall clock is looked at while a job waits for its begin time
 
 
 class Admission:
@@ -46,7 +47,10 @@ class Admission:
         self._of_array: dict[str, LimitQueue] = {}
         self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must succeed before it may queue
         self._needed_by: dict[JobId, dict[JobId, None]] = {}
-        self._begins: list[tuple[float, JobId]] = []
+        self._begins: list[tuple[float, JobId]] = []  # begin times that the wall clock has not reached
+        self._reached: list[tuple[float, JobId]] = []  # negated; of jobs that have not started yet
+        self._wall = journal.wall()  # when begin times were last compared with it
+        self._look_at = INFINITY
         self._marked: dict[JobId, None] = {}  # jobs to look at again
         self._doomed: dict[JobId, JobId] = {}  # job: one that it needs and that did not succeed
         self._backoffs: dict[JobId, float] = {}  # job whose back-off was replaced by a limit: its end
@@ -93,7 +97,7 @@ class Admission:
         """Remember since when a job that has never run only waits for its rank."""
         job = self._jobs.get(id)
         if job is not None and job.first_started_at >= at:
-            self._journal.managed.update(id, ready_at=at)
+            self._journal.managed.change(id, ready_at=at)
 
     def _needs_of(self, id: JobId) -> list[JobId]:
         """All jobs that must succeed before this one may queue, its preflight included."""
@@ -103,7 +107,7 @@ class Admission:
     def _add(self, id: JobId) -> None:
         spec = self._journal.managed[id].spec
         self._by_user.setdefault(spec.user, {})[id] = None
-        if spec.begin_at is not None:
+        if spec.begin_at is not None and self._awaits(id):
             heappush(self._begins, (spec.begin_at, id))
         if needs := {other for other in self._needs_of(id) if other in self._jobs}:
             self._needs[id] = needs
@@ -168,13 +172,32 @@ class Admission:
 
     @property
     def next_due_at(self) -> float:
-        begins = self._begins
-        while begins and begins[0][1] not in self._jobs:
-            heappop(begins)
-        return begins[0][0] if begins else INFINITY
+        return self._look_at
+
+    def _compare_begins(self, at: float) -> None:
+        """Mark the jobs whose begin time the wall clock has passed, forwards or back, since the last time."""
+        wall = self._wall = self._journal.wall()
+        begins, reached = self._begins, self._reached
+        while begins and (begins[0][0] <= wall or not self._awaits(begins[0][1])):
+            begin_at, id = heappop(begins)
+            if self._awaits(id):
+                heappush(reached, (-begin_at, id))
+                self._marked[id] = None
+        while reached and (-reached[0][0] > wall or not self._awaits(reached[0][1])):
+            begin_at, id = heappop(reached)
+            if self._awaits(id):
+                heappush(begins, (-begin_at, id))
+                self._marked[id] = None
+        self._look_at = at + min(begins[0][0] - wall, LOOK_AGAIN_S) if begins else INFINITY
+
+    def _awaits(self, id: JobId) -> bool:
+        """Whether its begin time counts: a job that has started once has begun."""
+        job = self._jobs.get(id)
+        return job is not None and not job.runs
 
     def due(self, at: float) -> list[Input]:
         """What must be deferred or cleared now, and then what must fail. In the end, nothing."""
+        self._compare_begins(at)
         if facts := self._deferrals(at):
             return [Input(facts)]
         if not self._doomed:
@@ -201,26 +224,24 @@ class Admission:
         return {"reason": ReasonCode.PREFLIGHT_FAILED.value, "sentence": text, "evidence": evidence}
 
     def _deferrals(self, at: float) -> list[f.Fact]:
-        while self.next_due_at <= at:
-            self._marked[heappop(self._begins)[1]] = None
         marked, self._marked = self._marked, {}
         found = []
-        for id in self._concerned(marked, at):
+        for id in self._concerned(marked):
             fact = self._deferral(self._jobs[id], at)
             if fact is not None:
                 found.append(fact)
         return found
 
-    def _concerned(self, marked: Iterable[JobId], at: float) -> list[JobId]:
+    def _concerned(self, marked: Iterable[JobId]) -> list[JobId]:
         """The marked jobs, and those that share a limit with them and may now be inside or outside of it."""
         seen = dict.fromkeys(marked)
         for id in list(seen):
             if (queue := self._array_queue(id)) is not None:
-                self._update_queue(queue, id, 1, may_queue=self._may_queue(id, at))
+                self._update_queue(queue, id, 1, may_queue=self._may_queue(id))
                 seen.update(dict.fromkeys(queue.changed()))
         for id in list(seen):
             if (queue := self._user_queue(id)) is not None:
-                may_queue = self._may_queue(id, at, in_array=True)
+                may_queue = self._may_queue(id, in_array=True)
                 self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
                 seen.update(dict.fromkeys(queue.changed()))
         return list(seen)
@@ -232,9 +253,9 @@ class Admission:
         else:
             queue.leave(id)
 
-    def _may_queue(self, id: JobId, at: float, *, in_array: bool = False) -> bool:
+    def _may_queue(self, id: JobId, *, in_array: bool = False) -> bool:
         """Whether only a limit can defer it. A job that waits for its array does not count for its user."""
-        if self._jobs[id].on_hold or self._own_reason(id, at):
+        if self._jobs[id].on_hold or self._own_reason(id):
             return False
         return not (in_array and self._is_over_array(id))
 
@@ -276,7 +297,7 @@ class Admission:
         id = job.id
         if job.run is not None or job.cancelled:
             return None
-        reason = self._own_reason(id, at) or self._limit_reason(id)
+        reason = self._own_reason(id) or self._limit_reason(id)
         if job.deferred == BACKOFF:
             if not reason:
                 return None
@@ -290,12 +311,12 @@ class Admission:
         until = self._backoffs.pop(id, at)
         return f.JobDeferred(at, id, BACKOFF, until) if until > at else f.JobCleared(at, id)
 
-    def _own_reason(self, id: JobId, at: float) -> str:
+    def _own_reason(self, id: JobId) -> str:
         """What defers this one job, whatever the others do."""
         job = self._journal.managed[id]
         if needs := self._needs.get(id):
             return PREFLIGHT if needs == {job.preflight_job} else DEPENDENCY
-        if job.spec.begin_at is not None and job.spec.begin_at > at:
+        if job.spec.begin_at is not None and job.spec.begin_at > self._wall and self._awaits(id):
             return BEGIN
         return ""
 
@@ -307,9 +328,9 @@ class Admission:
         waits = bool(spec.after) or spec.begin_at is not None or job.preflight_job is not None
         return waits or spec.array_limit is not None or self.gpu_limit_of(spec.user) is not None
 
-    def reason_after_exit(self, id: JobId, at: float) -> str:
+    def reason_after_exit(self, id: JobId) -> str:
         """What defers the job if its run ends now: a limit may have become lower meanwhile."""
-        if reason := self._own_reason(id, at):
+        if reason := self._own_reason(id):
             return reason
         job = self._jobs[id]
         if (queue := self._array_queue(id)) is not None:
@@ -318,11 +339,11 @@ class Admission:
             queue.put(job, job.gpus, holds=False)
         return self._limit_reason(id)
 
-    def would_defer(self, spec: Submission, at: float) -> str:
+    def would_defer(self, spec: Submission) -> str:
         """What would defer a new job."""
         if any(other in self._jobs for other in spec.after):
             return DEPENDENCY
-        if spec.begin_at is not None and spec.begin_at > at:
+        if spec.begin_at is not None and spec.begin_at > self._journal.wall():
             return BEGIN
         queue = self._of_user.get(spec.user)
         return QUOTA if queue is not None and not queue.has_room(spec.gpus) else ""

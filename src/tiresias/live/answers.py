@@ -138,6 +138,8 @@ class ManagerStatus:
     jobs: dict[str, int]  # by phase, active and ended ones
     is_ready: bool
     problem: str  # why the manager cannot make anything durable, such as a full disk; empty if it can
+    start_problem: str = ""  # why no run can be started, such as a disk without inodes; empty if runs can
+    clock_problem: str = ""  # whether the wall clock was set, and what that means; empty if it is right
 
 
 @dataclass(slots=True)

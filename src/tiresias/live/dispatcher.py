@@ -8,21 +8,29 @@ from contextlib import suppress
 from pathlib import Path
 
 from tiresias.core.commands import Command, StartRun, StopRun
-from tiresias.core.model import RunId
+from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.base import Executor, RunSpec
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Journal
 from tiresias.live.machine import Machine
+from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
+
+HOST_FAULT = "no run can be started on this machine: "  # reasons that are about this begin so
 
 
 class Dispatcher:
     """Called after each commit. A command that fails is kept for the next time."""
 
-    def __init__(self, journal: Journal, executor: Executor, machine: Machine, paths: HomePaths):
+    def __init__(
+        self, journal: Journal, executor: Executor, machine: Machine, paths: HomePaths, settings: Settings
+    ):
         self._journal, self._executor, self._machine, self._paths = journal, executor, machine, paths
+        self._settings = settings
         self._forget: deque[RunId] = deque()
+        self.problem = ""  # why a command could not be carried out; empty if nothing is wrong
+        self.failed_at = INFINITY  # when that was
 
     def forget(self, run_id: RunId) -> None:
         """Let the executor forget this run once its exit is durable."""
@@ -31,9 +39,16 @@ class Dispatcher:
     def carry_out(self) -> None:
         """Everything that the journal has decided so far; all of it must be durable."""
         commands = self._journal.commands
+        failed: list[Command] = []
+        self.problem, self.failed_at = "", INFINITY
         for _ in range(len(commands)):
-            self.carry_out_one(commands[0])
+            try:
+                self.carry_out_one(commands[0])
+            except OSError as error:  # no descriptor is left, for example
+                self.problem, self.failed_at = f"{HOST_FAULT}{error}", self._journal.now()
+                failed.append(commands[0])
             commands.popleft()
+        commands.extend(failed)
         while self._forget:
             self._executor.forget(self._forget.popleft())
 
@@ -46,7 +61,11 @@ class Dispatcher:
         elif isinstance(command, StopRun):
             run = state.runs.get(command.run_id)
             if run is not None:
-                self._executor.stop(run.id, self._journal.managed[run.job_id].spec.grace_s)
+                self._executor.stop(run.id, self._grace_s(run.job_id))
+
+    def _grace_s(self, id: JobId) -> float:
+        """The grace of the job, which may have been submitted under a higher maximum than the present one."""
+        return min(self._journal.managed[id].spec.grace_s, self._settings.most_grace_s)
 
     def spec(self, job: JobState) -> RunSpec:
         """All that the executor needs for the run that the job has now."""
@@ -71,7 +90,7 @@ class Dispatcher:
             submission.checkpoint_dir or str(own),
             job_name=job.job.name,
             workers=submission.workers,
-            grace_s=managed.spec.grace_s,
+            grace_s=self._grace_s(job.id),
             resumes=job.runs > 1,
             preflight=managed.preflight_of is not None,
             array_index=submission.array_index,

@@ -120,6 +120,10 @@ class Journal:
         """The instant of what happens now; never before the last fact."""
         return max(self.clock.now(), self.state.at)
 
+    def wall(self) -> float:
+        """What the wall clock says, for begin times and what programs report; it may have been set."""
+        return self.clock.wall()
+
     def check_ready(self) -> None:
         """Nothing new is accepted while what was accepted before cannot be made durable."""
         if self.problem:
@@ -199,6 +203,13 @@ class Journal:
         while self._after_commit:
             self._after_commit.popleft()()
 
+    def stop_again(self, run_id: RunId) -> None:
+        """Command a run that is stopping to stop once more, after the next commit: its grace has changed.
+
+        A manager that is killed before it does so commands every run that is stopping to stop again.
+        """
+        self.commands.append(StopRun(run_id))
+
     def switch(
         self,
         chosen: Chosen,
@@ -225,7 +236,13 @@ class Journal:
         self.chosen = chosen
 
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
-        """After a restart: carry out what was decided and not done, and stop runs that have not begun."""
+        """After a restart: carry out what was decided and not done, and stop runs that have not begun.
+
+        A run that was granted before the machine was booted, and has not begun, is not started any more: it
+        would be charged for the time between.
+        """
+        stale = {id for id in absent if self.clock.last_before_boot(id) is not None}
+        commands = [each for each in commands if not (isinstance(each, StartRun) and each.run_id in stale)]
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
         self.commands += commands
         self.commands += [StopRun(id) for id in absent if id not in commanded]

@@ -26,10 +26,12 @@ from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.executors.base import Executor
 from tiresias.live.admission import Admission
-from tiresias.live.clock import Clock
+from tiresias.live.clock import ANCHOR, Clock
+from tiresias.live.clock_watch import ClockWatch
 from tiresias.live.dispatcher import Dispatcher
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.home_paths import HomePaths
+from tiresias.live.host_faults import HostFaults
 from tiresias.live.housekeeping import Compaction, Snapshots
 from tiresias.live.journal import Input, Journal, Part
 from tiresias.live.machine import Machine
@@ -59,12 +61,20 @@ class Manager:
     ):
         settings, paths, progress = settings or Settings(), HomePaths(home), ProgressReader()
         self.home, self.executor, self.journal = home, executor, journal
-        self.dispatcher = Dispatcher(journal, executor, machine, paths)
+        self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
         self.admission = Admission(journal)
-        self.runs = Runs(
-            journal, executor, self.dispatcher, progress, paths, settings, self.admission.reason_after_exit
-        )
         self.gpu_health = GpuHealth(journal, machine, settings)
+        self.host_faults = HostFaults(journal, self.gpu_health, self.dispatcher, settings)
+        self.runs = Runs(
+            journal,
+            executor,
+            self.dispatcher,
+            progress,
+            paths,
+            settings,
+            self.admission.reason_after_exit,
+            self.host_faults.pause,
+        )
         self.feedback = PlacerFeedback(journal, machine, settings)
         self.failures = RepeatedFailures(journal)
         self.compaction = Compaction(journal, settings)
@@ -76,6 +86,8 @@ class Manager:
             self.gpu_health,
             self.compaction,
             self.feedback,
+            ClockWatch(journal),
+            self.host_faults,
         )
         self.requests = Requests(
             self,
@@ -89,7 +101,14 @@ class Manager:
             settings,
         )
         self.queries = Queries(
-            journal, self.admission, self.gpu_health, self.feedback, progress, machine, paths
+            journal,
+            self.admission,
+            self.gpu_health,
+            self.host_faults,
+            self.feedback,
+            progress,
+            machine,
+            paths,
         )
 
     @classmethod
@@ -105,16 +124,20 @@ class Manager:
         settings: Settings | None = None,
     ) -> Self:
         """Begin a new journal under `chosen`, or go on with the one there is, under what it says."""
-        clock = clock or Clock()
+        clock = clock or Clock.of_this_machine()
         if store.is_new:
             _begin(store, machine, chosen)
         loaded = store.load()
-        clock.at_least(loaded.state.at)
-        placer = placers.make(
-            loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles
+        clock.resume(
+            store.setting(ANCHOR, None),
+            loaded.state.at,
+            open_runs=[record.id for record in loaded.open_runs],
+            next_run_id=loaded.state.next_run_id,
         )
+        placer = placers.make(loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles)
         controller = Controller(loaded.state, loaded.policy, placer)
         journal = Journal(store, controller, loaded.chosen, clock, loaded.profiles)
+        journal.keep_setting(ANCHOR, clock.stored())
         manager = cls(home, executor, machine, journal, settings=settings)
         manager.recover(loaded)
         return manager
@@ -178,6 +201,7 @@ class Manager:
 
     def poll(self) -> None:
         """Take in what the executor reports."""
+        self.settle()  # the wall clock may have gone back behind a begin time: first defer, then decide
         for given in self.runs.poll():
             self._handle(given)
 
@@ -188,6 +212,7 @@ class Manager:
 
     def tick(self) -> None:
         """Do whatever is due."""
+        self.settle()
         at = self.now()
         if self.journal.timer_at <= at:
             # At the instant that was wished for, however late it is now: so a queue's threshold is crossed

@@ -16,6 +16,7 @@ CODES = {  # by the kind of the cause
     Kind.FINISHED: ReasonCode.FINISHED,
     Kind.PREEMPTED: ReasonCode.STOPPED,
     Kind.NOT_STARTED: ReasonCode.NOT_STARTED,
+    Kind.HOST: ReasonCode.HOST_FAULT,
     Kind.LOST: ReasonCode.LOST,
     Kind.GPU_MEMORY: ReasonCode.GPU_MEMORY,
     Kind.HOST_MEMORY: ReasonCode.HOST_MEMORY,
@@ -80,6 +81,8 @@ def _again(gone: RunGone, job: ManagedJob, lasted_s: float, cause: Cause, settin
 
 def _failed(job: ManagedJob, cause: Cause, settings: Settings) -> Outcome:
     code = CODES[cause.kind]
+    if cause.kind is Kind.HOST:  # not the job's fault either, and starting pauses for all jobs
+        return Outcome(ExitCause.RETRIED, code, cause.sentence)
     if cause.kind is Kind.LOST and job.lost_runs < settings.most_lost_runs:
         lost = job.lost_runs + 1  # not the job's fault: no retry is used up
         pause_s = backoff_s(lost, settings) if lost > 1 else 0.0

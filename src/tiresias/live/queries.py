@@ -11,7 +11,7 @@ from typing import Any
 
 from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
-from tiresias.core.reasons import text_of
+from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
 from tiresias.live.admission import Admission
 from tiresias.live.answers import (
@@ -32,6 +32,7 @@ from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
 from tiresias.live.home_paths import HomePaths
+from tiresias.live.host_faults import HostFaults
 from tiresias.live.journal import Journal
 from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
@@ -46,6 +47,7 @@ SHORT_JOB_S = 300.0
 ACTIVE = (
     1 << 52
 )  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
+HOST_FAULT = ReasonCode.HOST_FAULT.value
 HISTORY = tuple(each.name for each in fields(JobSummary) if each.name not in ("progress", "reason_text"))
 
 
@@ -69,6 +71,7 @@ class Queries:
         journal: Journal,
         admission: Admission,
         gpu_health: GpuHealth,
+        host_faults: HostFaults,
         feedback: PlacerFeedback,
         progress: ProgressReader,
         machine: Machine,
@@ -76,6 +79,7 @@ class Queries:
     ):
         self._journal, self._admission, self._gpu_health = journal, admission, gpu_health
         self._feedback, self._progress, self._machine, self._paths = feedback, progress, machine, paths
+        self._host_faults = host_faults
         self._began_at = journal.now()
 
     @property
@@ -107,7 +111,7 @@ class Queries:
                 if (user is None or job.user == user) and (not phases or job.phase.value in phases)
             ]
             page = active[begin : begin + limit]
-            codes = self._journal.controller.reason_codes([job.id for job in page])
+            codes = self._codes([job.id for job in page])
             found = [self._active(job, code, caller) for job, code in zip(page, codes, strict=True)]
             if begin + limit < len(active):
                 return found, ACTIVE + begin + limit
@@ -129,9 +133,16 @@ class Queries:
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
         job = self._state.jobs.get(id)
         if job is not None:
-            [code] = self._journal.controller.reason_codes([id])
+            [code] = self._codes([id])
             return self._active(job, code, caller)
         return self._ended(self._recorded(id), caller)
+
+    def _codes(self, ids: list[JobId]) -> list[str]:
+        """The reasons of active jobs. The core knows only that nodes are drained, and not for which fault."""
+        codes = self._journal.controller.reason_codes(ids)
+        if self._host_faults.problem:
+            codes = [HOST_FAULT if code == ReasonCode.OUT_OF_SERVICE else code for code in codes]
+        return codes
 
     def _in_order(self) -> list[JobState]:
         jobs = self._state.jobs
@@ -144,7 +155,8 @@ class Queries:
         now = self._journal.now()
         progress = None
         if job.run is not None:
-            progress = self._progress.latest(job.run.id, self._paths.reports(job.id, job.runs), now)
+            folder = self._paths.reports(job.id, job.runs)
+            progress = self._progress.latest(job.run.id, folder, self._journal.wall())
         managed = self._journal.managed[job.id]
         if progress is None and managed.progress is not None:
             progress = ProgressInfo(**managed.progress)
@@ -249,7 +261,8 @@ class Queries:
         """Why a job is where it is. Every user may ask about every job: the answer says no more than `ls`."""
         job = self._state.jobs.get(id)
         if job is not None:
-            return why(job, self._journal, self._gpu_health.out_of_service, self._admission.gpu_limit_of)
+            out = self._gpu_health.out_of_service
+            return why(job, self._journal, out, self._admission.gpu_limit_of, self._host_faults.problem)
         record = self._recorded(id)
         kept = record.ending or {}
         if not caller.may_touch(record.job.user):
@@ -363,6 +376,8 @@ class Queries:
             counts,
             not self._journal.problem,
             self._journal.problem,
+            self._host_faults.problem,
+            self._journal.clock.problem(),
         )
 
     def policy(self) -> dict[str, Any]:

@@ -6,7 +6,6 @@ that cannot be met raises Refused (errors.py) and changes nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -40,6 +39,9 @@ MOST_AT_ONCE = 10_000
 class Driver(Protocol):
     """What requests need of the manager."""
 
+    def settle(self) -> None:
+        """Defer and clear jobs as is right by now: begin times follow the wall clock, which may be set."""
+
     def apply(self, given: Input) -> None:
         """Handle facts, and all that follows from them."""
 
@@ -65,6 +67,10 @@ class Requests:
     def _state(self) -> State:
         return self.journal.state
 
+    def _check_ready(self) -> None:
+        self.journal.check_ready()
+        self.driver.settle()
+
     def _apply(self, *facts: f.Fact) -> None:
         self.driver.apply(Input(facts))
 
@@ -76,7 +82,7 @@ class Requests:
         """All of them or none; the same key again gives the same jobs again."""
         if key is not None and (known := self._known_key(caller, key, digest)) is not None:
             return known
-        self.journal.check_ready()
+        self._check_ready()
         if not 0 < len(submissions) <= MOST_AT_ONCE:
             raise Invalid(f"{len(submissions)} jobs at once: give between 1 and {MOST_AT_ONCE}")
         with self.models.trying():
@@ -90,7 +96,7 @@ class Requests:
         for submission in checked:
             id = self.journal.new_job_id()
             child = self._add_preflight(id, submission, at, facts) if submission.preflight else None
-            self._add(id, ManagedJob.of(submission), submission, at, facts, preflight_job=child)
+            self._add(id, submission, at, facts, preflight_job=child)
             ids.append(id)
         if key is not None:
             self.journal.keep_key(f"{caller.user}/{key}", SubmissionKey(ids, digest))
@@ -100,14 +106,16 @@ class Requests:
     def _add(
         self,
         id: JobId,
-        managed: ManagedJob,
         submission: Submission,
         at: float,
         facts: list[f.Fact],
-        **links: Any,
+        *,
+        preflight_job: JobId | None = None,
+        preflight_of: JobId | None = None,
     ) -> None:
-        """Append the facts that submit one job; `links` are to or from its preflight."""
-        managed = replace(managed, **links)
+        """Append the facts that submit one job."""
+        spec = replace(submission, env={})
+        managed = ManagedJob(spec, preflight_job=preflight_job, preflight_of=preflight_of)
         self.journal.managed.add(id, managed)
         self.journal.keep_submission(id, submission.to_json())
         facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
@@ -125,7 +133,7 @@ class Requests:
             array="",
             array_limit=None,
         )
-        self._add(child, ManagedJob.of(trial), trial, at, facts, preflight_of=id)
+        self._add(child, trial, at, facts, preflight_of=id)
         return child
 
     def _known_key(self, caller: Caller, key: str, digest: str) -> list[JobId] | None:
@@ -140,13 +148,12 @@ class Requests:
     def _checked(self, caller: Caller, submission: Submission) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
         asked = submission.of(caller)
-        if os.geteuid() != 0:
-            asked = replace(asked, identity=None)
         _check(asked)
+        self._check_grace(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
-        if why := never_met(asked.to_job(JobId(0), 0.0).demand, nodes):
+        if why := never_met(asked.demand, nodes):
             raise Impossible(f"it {why}")
         limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
@@ -160,6 +167,14 @@ class Requests:
                 raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
         self._check_history(asked)
         return self.models.named(asked)
+
+    def _check_grace(self, asked: Submission) -> None:
+        most_s = self.settings.most_grace_s
+        if asked.grace_s > most_s:
+            raise Impossible(
+                f"a grace of {asked.grace_s:.0f} s is longer than the {most_s:.0f} s that this manager"
+                " allows; give a shorter one, save more often, or ask an admin to raise most_grace_s"
+            )
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""
@@ -184,10 +199,19 @@ class Requests:
 
     # --- one job ---------------------------------------------------------------------------------------
 
-    def cancel(self, caller: Caller, id: JobId) -> None:
+    def cancel(self, caller: Caller, id: JobId, *, now: bool = False) -> None:
+        """End a job. Its run has its grace period to stop; with `now` it is killed at once."""
         job = self._own(caller, id)
+        if now:
+            self._set_grace(job, 0.0)
         if not job.cancelled:
             self._apply(f.JobCancelled(self.journal.now(), id))
+
+    def _set_grace(self, job: JobState, grace_s: float) -> None:
+        """Change the grace of a job, also of its run if that is stopping already."""
+        self.journal.managed.change(job.id, spec=replace(self.journal.managed[job.id].spec, grace_s=grace_s))
+        if job.run is not None and job.phase is Phase.STOPPING:
+            self.journal.stop_again(job.run.id)
 
     def hold(self, caller: Caller, id: JobId) -> None:
         job = self._own(caller, id)
@@ -221,15 +245,20 @@ class Requests:
         new = replace(new, priority=Priority(new.priority))
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
-        self.journal.managed.update(id, spec=new)
+        if "grace_s" in changes:
+            self._check_grace(new)
+            if job.phase is Phase.STOPPING and new.grace_s > self.journal.managed[id].spec.grace_s:
+                raise Conflict(f"job {id} is stopping: its grace can only become shorter now")
+            self._set_grace(job, new.grace_s)
+        self.journal.managed.change(id, spec=new)
         if "time_limit_s" in changes:
-            self.journal.managed.update(id, is_expired=False)  # whether it has passed is seen anew
+            self.journal.managed.change(id, is_expired=False)  # whether it has passed is seen anew
         changed = replace(job.job, priority=new.priority, name=new.name, tenant=new.tenant)
         self._apply(f.JobChanged(self.journal.now(), changed))
 
     def _own(self, caller: Caller, id: JobId) -> JobState:
         """The active job, if the caller may touch it."""
-        self.journal.check_ready()
+        self._check_ready()
         job = self._state.jobs.get(id)
         owner = job.user if job is not None else None
         if job is None:
@@ -327,7 +356,7 @@ class Requests:
     def _check_admin(self, caller: Caller, what: str) -> None:
         if not caller.is_admin:
             raise Denied(f"only an admin may {what}, and {caller.user} is none")
-        self.journal.check_ready()
+        self._check_ready()
 
     # --- trying ----------------------------------------------------------------------------------------
 
@@ -338,7 +367,7 @@ class Requests:
             at = self.journal.now()
             if checked.hold:
                 return DryRun(False, [], [], Explanation("Held", "it would be on hold", "leave out --hold"))
-            if reason := self.admission.would_defer(checked, at):
+            if reason := self.admission.would_defer(checked):
                 return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
             return preview(self.journal.controller, job, at)

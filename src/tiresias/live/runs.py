@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run
 from tiresias.executors.base import Executor, RunGone, RunUp
 from tiresias.job.reports import is_finished
 from tiresias.live.admission import BACKOFF
+from tiresias.live.clock import Clock
 from tiresias.live.dispatcher import Dispatcher
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Exit, Input, Journal, Taken
@@ -25,7 +27,8 @@ KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of
 class Runs:
     """The part that follows runs from their start to their exit.
 
-    `reason_after_exit` answers what defers a job whose run has just exited, or "".
+    `reason_after_exit` answers what defers a job whose run has just exited, or "". `pause_starts` returns the
+    facts that keep others from starting, given what is wrong with the machine.
     """
 
     def __init__(
@@ -36,11 +39,12 @@ class Runs:
         progress: ProgressReader,
         paths: HomePaths,
         settings: Settings,
-        reason_after_exit: Callable[[JobId, float], str],
+        reason_after_exit: Callable[[JobId], str],
+        pause_starts: Callable[[str, float], list[f.Fact]],
     ):
         self._journal, self._executor, self._dispatcher = journal, executor, dispatcher
         self._progress, self._paths, self._settings = progress, paths, settings
-        self._reason_after_exit = reason_after_exit
+        self._reason_after_exit, self._pause_starts = reason_after_exit, pause_starts
         self._preflights_checked_at = -INFINITY
 
     def poll(self) -> Iterator[Input]:
@@ -64,18 +68,20 @@ class Runs:
         job = self._journal.state.jobs[run.job_id]
         managed = self._journal.managed[job.id]
         folder = self._paths.reports(job.id, job.runs)
-        reports = self._progress.first_and_last(run.id, folder, at)
-        progress = self._progress.close(run.id, folder, at) or managed.progress
-        since = run.granted_at if run.started_at == INFINITY else run.started_at
-        ended_at = ended_before(run, gone, at)
+        wall = self._journal.wall()
+        reports = self._progress.first_and_last(run.id, folder, wall)
+        progress = self._progress.close(run.id, folder, wall) or managed.progress
+        ended_at = ended_before(run, gone, at, self._journal.clock)
         over_at = at if ended_at is None else ended_at
+        # Of a run that started and ended while the manager was down, the start is seen only after the end.
+        since = run.started_at if run.started_at <= over_at else run.granted_at
         said_finished = is_finished(folder)
         outcome = decide(gone, managed, over_at - since, said_finished=said_finished, settings=self._settings)
         record = exit_record(gone, outcome) | {"reported": reports}
         changes = {"progress": progress, **outcome.counts}
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
             changes["failure"] = {key: record[key] for key in KEPT}
-        self._journal.managed.update(job.id, **changes)
+        self._journal.managed.change(job.id, **changes)
         self._journal.keep_exit(run.id, record)
         self._dispatcher.forget(run.id)
         ending = {
@@ -83,12 +89,16 @@ class Runs:
             "exit_code": gone.status if gone.exits else None,
             "is_deterministic": outcome.is_deterministic,
         }
-        facts: list[f.Fact] = [] if ended_at is None else [f.RunEnded(at, run.id, ended_at)]
-        facts.append(f.RunExited(at, run.id, outcome.exit, job.progress_at(over_at)))
+        facts: list[f.Fact] = []
+        if outcome.code is ReasonCode.HOST_FAULT:
+            facts += self._pause_starts(outcome.sentence, at)  # first: its slots must not go to the next job
+        if ended_at is not None:
+            facts.append(f.RunEnded(at, run.id, ended_at))
+        facts.append(f.RunExited(at, run.id, outcome.exit, job.progress_at(max(over_at, run.progress_at))))
         if outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled:
             if outcome.backoff_s:
                 facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
-            elif reason := self._reason_after_exit(job.id, at):
+            elif reason := self._reason_after_exit(job.id):
                 facts.append(f.JobDeferred(at, job.id, reason))
         slots = tuple(self._journal.state.ledger.slot_names(run.allocation))
         return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
@@ -101,10 +111,15 @@ class Runs:
     @property
     def next_due_at(self) -> float:
         due_at = INFINITY
+        jobs, managed = self._journal.state.jobs, self._journal.managed
         for run in self._journal.state.runs.values():
-            due_at = min(due_at, self._expires_at(run))
-            if self._is_preflight(run):
-                due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
+            job = managed[run.job_id]
+            if job.spec.time_limit_s is None and job.preflight_of is None:
+                continue  # as nearly all are
+            if jobs[run.job_id].phase is not Phase.STOPPING:
+                due_at = min(due_at, self._expires_at(run))
+                if job.preflight_of is not None:
+                    due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
         return due_at
 
     def due(self, at: float) -> Iterator[Input]:
@@ -112,42 +127,55 @@ class Runs:
         runs, managed = self._journal.state.runs, self._journal.managed
         for run in list(runs.values()):
             if self._expires_at(run) <= at:
-                managed.update(run.job_id, is_expired=True)
+                managed.change(run.job_id, is_expired=True)
                 yield Input([f.JobRequeued(at, run.job_id)])
         if at >= self._preflights_checked_at + self._settings.preflight_check_s:
             self._preflights_checked_at = at
             for run in list(runs.values()):
                 if self._is_preflight(run) and self._has_shown_enough(run, at):
-                    managed.update(run.job_id, is_tried=True)
+                    managed.change(run.job_id, is_tried=True)
                     yield Input([f.JobRequeued(at, run.job_id)])
 
     def _job(self, run: Run) -> JobState:
         return self._journal.state.jobs[run.job_id]
 
     def _expires_at(self, run: Run) -> float:
-        job = self._job(run)
-        limit_s = self._journal.managed[job.id].spec.time_limit_s
-        if limit_s is None or job.phase is Phase.STOPPING:
+        limit_s = self._journal.managed[run.job_id].spec.time_limit_s
+        if limit_s is None:
             return INFINITY
+        job = self._job(run)
+        if job.phase is Phase.STOPPING or self._journal.clock.last_before_boot(run.id) is not None:
+            return INFINITY  # it stops already, or ended with the last boot, which is about to be reported
         return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
-        job = self._job(run)
-        return self._journal.managed[job.id].preflight_of is not None and job.phase is not Phase.STOPPING
+        is_one = self._journal.managed[run.job_id].preflight_of is not None
+        return is_one and self._job(run).phase is not Phase.STOPPING
 
     def _has_shown_enough(self, run: Run, at: float) -> bool:
         """After its first progress report, or when it has run for long enough without failing."""
         job = self._job(run)
-        if self._progress.latest(run.id, self._paths.reports(job.id, job.runs), at) is not None:
+        folder = self._paths.reports(job.id, job.runs)
+        if self._progress.latest(run.id, folder, self._journal.wall()) is not None:
             return True
         limit_s = self._journal.managed[job.id].spec.preflight_limit_s
         return run.started_at != INFINITY and at - run.started_at >= limit_s
 
 
-def ended_before(run: Run, gone: RunGone, at: float) -> float | None:
+def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:
     """When the run ended, if that is known and was well before `at`: the manager was down meanwhile.
 
-    Never before the last instant at which the run is known to have worked: clocks may have been set.
+    It is known by the time that had elapsed since the boot, and for exit records of earlier versions by the
+    wall clock, though not before the last instant at which the run is known to have worked. A run of which
+    nothing is known but that the machine was booted after its grant ended at the last instant that was stored
+    before the boot.
     """
-    ended_at = max(gone.ended_at, run.progress_at)
-    return ended_at if gone.ended_at and at - ended_at > LATE_S else None
+    ended_at: float | None = None if gone.lost else clock.instant_of(gone.boot_id, gone.ended_elapsed_s)
+    if ended_at is None:
+        ended_at = clock.last_before_boot(run.id)
+    if ended_at is None and gone.ended_at and not gone.boot_id:
+        ended_at = max(gone.ended_at, run.progress_at)
+    if ended_at is None:
+        return None
+    ended_at = max(ended_at, run.granted_at)
+    return ended_at if at - ended_at > LATE_S else None

@@ -16,7 +16,7 @@ log = logging.getLogger("tiresias")
 
 RETRY_S = 1.0  # between two tries to write to a journal that cannot be written
 SHORTEST_NAP_S = 0.002  # so that a manager with much to do still answers requests
-LONGEST_NAP_S = 3600.0
+LONGEST_NAP_S = 60.0  # timers of the loop do not count suspended time, and the wall clock may be set
 ITSELF = Caller("manager", is_admin=True)
 
 

@@ -49,6 +49,7 @@ class Options:
     placer: str = DEFAULT_PLACER
     placer_set: dict[str, Any] = field(default_factory=dict)
     listen: str | None = None
+    allow_host: list[str] = field(default_factory=list)  # names that requests may use
     group: str | None = None
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
     settings: dict[str, float] = field(default_factory=dict)

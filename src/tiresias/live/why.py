@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from tiresias.core.entries import JobEntry
 from tiresias.core.model import INFINITY
-from tiresias.core.reasons import ReasonCode
+from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState
 from tiresias.live.answers import Explanation
 from tiresias.live.journal import Journal
@@ -17,6 +18,7 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.STOPPING: "nothing to do: it has its grace period to save and exit",
     ReasonCode.IMPOSSIBLE: "`tir cancel {id}`, and ask for fewer GPUs",
     ReasonCode.OUT_OF_SERVICE: "`tir undrain` what works again, or `tir cancel {id}` and ask for fewer GPUs",
+    ReasonCode.HOST_FAULT: "tell an admin: `tir status` names the problem; runs are started when it is gone",
     ReasonCode.HELD: "`tir release {id}`",
     ReasonCode.DEPENDENCY: "wait until these jobs have succeeded",
     ReasonCode.BEGIN_TIME: "wait",
@@ -37,10 +39,14 @@ def why(
     journal: Journal,
     out_of_service: Mapping[str, str],
     gpu_limit_of: Callable[[str], int | None],
+    start_problem: str = "",
 ) -> Explanation:
-    """For an active job."""
+    """For an active job. `start_problem` says why the machine cannot start runs."""
     found = journal.controller.why(job.id)
     assert found is not None
+    if start_problem and found.code == ReasonCode.OUT_OF_SERVICE:
+        code = ReasonCode.HOST_FAULT
+        found = replace(found, code=code, text=f"{text_of(code)}: {start_problem}")
     report = Explanation.of(found)
     report.next_step = NEXT_STEPS.get(found.code, "").format(id=job.id)
     if found.code == ReasonCode.STOPPING:
@@ -81,7 +87,7 @@ def _explain_deferral(
         unmet = [other for other in spec.after if other in journal.state.jobs]
         evidence = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
     elif job.deferred == ReasonCode.BEGIN_TIME:
-        evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.now()):.0f} s at the earliest"
+        evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.wall()):.0f} s at the earliest"
     elif job.deferred == ReasonCode.PREFLIGHT:
         evidence = f"job {managed.preflight_job} tries its command on one GPU first"
         report.next_step = f"`tir logs {managed.preflight_job}`"

@@ -38,20 +38,23 @@ def cancel(
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Cancel all active jobs of the user.")] = False,
+    now: Annotated[
+        bool, typer.Option("--now", help="Kill the runs at once, without their grace time.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
     """Cancel jobs.
 
-    Jobs that run have their grace time to save.
+    Jobs that run have their grace time to save, unless --now is given.
     """
     with connected() as client:
         named = list(refs or [])
-        act: Callable[[str], dict[str, Any]] = client.cancel
+        act: Callable[[str], dict[str, Any]] = lambda ref: client.cancel(ref, now=now)  # noqa: E731
         if everything:
             if named:
                 raise Stop("--all cancels all jobs of a user; name jobs or give --all, not both")
-            named, act = _all_of(client, user or ME), _cancel_unless_ended(client)
+            named, act = _all_of(client, user or ME), _cancel_unless_ended(client, now)
             if named and not yes:
                 typer.confirm(f"Cancel {count(len(named), 'job')}?", abort=True, err=True)
         elif user is not None:
@@ -117,13 +120,13 @@ def _all_of(client: Client, user: str) -> list[str]:
     return [str(job["id"]) for job in client.jobs(user=whom) if job["phase"] in job_text.ACTIVE]
 
 
-def _cancel_unless_ended(client: Client) -> Callable[[str], dict[str, Any]]:
+def _cancel_unless_ended(client: Client, now: bool) -> Callable[[str], dict[str, Any]]:
     """Cancel a job; if it has ended since it was listed, return it as it is."""
     from tiresias.api.client import ApiError
 
     def act(ref: str) -> dict[str, Any]:
         try:
-            return client.cancel(ref)
+            return client.cancel(ref, now=now)
         except ApiError as error:
             if error.code != "conflict":
                 raise

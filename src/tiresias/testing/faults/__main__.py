@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +17,7 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=1, help="try so many seeds, from SEED on")
     options = parser.parse_args()
+    logging.getLogger("tiresias").addHandler(logging.NullHandler())  # clocks that jump are reported there
     with tempfile.TemporaryDirectory() as folder:
         if options.count == 1:
             return print_story(options.seed, Path(folder), sys.stdout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.effects import Effects
 from tiresias.testing.faults.world import World
 
@@ -31,7 +30,7 @@ class Disasters:
         self.rng = rng
         self.odds = odds
 
-    def strike(self, world: World, clocks: Clocks, effects: Effects) -> bool:
+    def strike(self, world: World, effects: Effects) -> bool:
         """Cause faults by the odds; return whether the machine was rebooted."""
         rng, odds = self.rng, self.odds
         if effects.left is None and rng.random() < odds.kill:
@@ -44,7 +43,7 @@ class Disasters:
         if rng.random() < odds.jump:
             by_s = rng.choice(JUMPS_S)
             world.log("the wall clock jumps", by_s)
-            clocks.jump(by_s)
+            world.clocks.jump(by_s)
         supervised = [gang for gang in world.live if gang.is_supervised]
         if supervised and rng.random() < odds.lost_supervisor:
             gang = rng.choice(supervised)
@@ -53,6 +52,5 @@ class Disasters:
         if rng.random() < odds.reboot:
             world.log("REBOOT")
             world.reboot()
-            clocks.boot()
             return True
         return False

@@ -35,7 +35,10 @@ class SimulatedExecutor:
         self._known[spec.run_id] = spec
         if not self._look(spec):
             self._watched.add(spec.run_id)
-            self._world.spawn(spec)
+            if self._world.rng.random() < self._world.weather.refuse_start:
+                self.is_over(self._world.refuse(spec))
+            else:
+                self._world.spawn(spec)
 
     def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
         spec = self._known.get(run_id)

@@ -14,7 +14,6 @@ from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, StoreError, redecide, replay
-from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.disasters import Disasters, Odds
 from tiresias.testing.faults.effects import Effects, Killed, MortalExecutor, MortalStore
 from tiresias.testing.faults.executor import SimulatedExecutor
@@ -38,6 +37,7 @@ class Parts:
     manager: type[Manager] = Manager
     store: type[MortalStore] = MortalStore
     executor: type[SimulatedExecutor] = SimulatedExecutor
+    clock: type[Clock] = Clock
 
 
 @dataclass(slots=True)
@@ -74,7 +74,6 @@ class Simulation:
         self.world = World(Random(rng.random()), {each.name: each for each in trainings}, self.log)
         self.promises = Promises()
         self.witness = Witness(self.world, self.promises, frozenset(slots))
-        self.clocks = Clocks(self.world)
         nodes = [node.name for node in self.machine.nodes]
         self.user = User(Random(rng.random()), trainings, slots, nodes, self.promises, self.log)
         self.disasters = Disasters(Random(rng.random()), replace(odds or Odds()))
@@ -128,7 +127,7 @@ class Simulation:
         else:
             world.happen()
         if not self.is_calm:
-            if self.disasters.strike(world, self.clocks, self.effects):
+            if self.disasters.strike(world, self.effects):
                 self._die()
             elif self.disasters.rng.random() < self.disasters.odds.busy:
                 self.witness.look()
@@ -137,10 +136,11 @@ class Simulation:
         self.witness.look()
 
     def _calm_down(self) -> None:
-        """Switch faults off; the user takes back what keeps jobs from running."""
+        """Switch faults off; the clock is set right; the user takes back what keeps jobs from running."""
         self.log("CALM")
         self.is_calm = True
         self.world.weather = CALM
+        self.world.clocks.set_right()
         self.effects.left, self.effects.is_disk_full = None, False
         if self.life is None:
             self._be_born()
@@ -151,6 +151,7 @@ class Simulation:
         self._serve()
         self.user.tidy(life.manager)
         self._serve()
+        self.witness.look()
 
     def _kill_once_more(self) -> None:
         """Kill the manager when few jobs are left and one of them is deferred, which must not be lost."""
@@ -186,7 +187,6 @@ class Simulation:
         if self.life is None or self.world.at < self._wake_at:
             return
         manager, commits = self.life.manager, self.life.store.commits
-        self.witness.clock_now = manager.journal.clock.now()
         try:
             if self.life.executor.has_news:
                 manager.poll()
@@ -233,7 +233,8 @@ class Simulation:
 
     def _open(self, store: MortalStore, executor: MortalExecutor) -> Manager:
         name, options = self.chosen
-        clock = Clock(wall=self.clocks.wall, steady=self.clocks.monotonic)
+        clocks = self.world.clocks
+        clock = self.parts.clock(wall=clocks.wall, steady=clocks.elapsed, boot_id=str(self.world.boot))
         chosen = Chosen(name, options)
         return self.parts.manager.open(
             self.home, store, executor, self.machine, chosen, clock=clock, settings=self.settings
@@ -260,7 +261,7 @@ class Simulation:
         self.world.after(self.rng.random() * THINKS_S, self._user_acts)
         if self.life is not None:
             try:
-                self.user.act(self.life.manager, self.life.manager.journal.clock.now())
+                self.user.act(self.life.manager, self.world.clocks.wall())
             except Killed:
                 self._die()
 
@@ -300,6 +301,10 @@ class Simulation:
             phases[job.name] = record.phase
         for job in self.promises.jobs.values():
             self.witness.check_end(job, phases)
+            assert job.id is not None
+            record = life.store.job(job.id)
+            assert record is not None
+            self.witness.check_times(job, record.executed_s, (record.ending or {}).get("reason", ""))
         if life.store.open_runs() or life.store.active():
             raise Violation(f"open in the journal: {life.store.open_runs()} {life.store.active()}")
         for gang in self.world.gangs:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tiresias.core.model import JobId, Phase, RunId
+from tiresias.core.reasons import ReasonCode
 from tiresias.executors.base import RunSpec
+from tiresias.live.runs import LATE_S
 from tiresias.testing.faults.promises import Promises, RequestedJob
 from tiresias.testing.faults.trainings import Trouble
 from tiresias.testing.faults.world import Gang, World
 
+DECIDED_WITHIN_S = 300.0  # how long a start that was decided may take to be carried out, kills included
+ROUNDED_S = 0.001
 HOPELESS = (Trouble.BROKEN, Trouble.UNSTARTABLE)
 CURABLE = (Trouble.FLAKY, Trouble.GPU)
 
@@ -36,7 +40,12 @@ class Witness:
         self._specs: dict[RunId, RunSpec] = {}  # as first commanded
         self._forgotten: set[RunId] = set()
         self._names: dict[JobId, str] = {}  # the training of each job id
-        self.clock_now = 0.0  # the time of the manager's clock, for begin times
+        # In true time, which is the World's: the manager has no clock that shows it.
+        self._known_since: dict[str, float] = {}  # when each training was first submitted
+        self._stopped_at: dict[RunId, float] = {}  # when each run was first commanded to stop
+        self._forgotten_at: dict[RunId, float] = {}  # when each run was first forgotten
+        self._unbooted: set[RunId] = set()  # runs that were forgotten in the boot in which they began
+        self._boots: dict[RunId, int] = {}  # the boot in which each run was first commanded to start
 
     # --- commands --------------------------------------------------------------------------------------
 
@@ -53,6 +62,7 @@ class Witness:
         self._check_slots(spec, job)
         self._check_turn(spec, job)
         self._specs[spec.run_id] = spec
+        self._boots[spec.run_id] = self._world.boot
 
     def _check_identity(self, spec: RunSpec) -> None:
         for other in self._specs.values():
@@ -86,8 +96,10 @@ class Witness:
         _must(spec.preflight or not job.is_hold_sure, "a job on hold starts", spec.job_id)
         waits = [other.name for other in job.after if not self._world.programs[other.name].is_done]
         _must(not waits, "it starts before what it depends on is done", spec.job_id, waits)
-        if asked.begin_at is not None:
-            _must(self.clock_now >= asked.begin_at, "it starts too early", spec.job_id, self.clock_now)
+        if asked.begin_at is not None and spec.number == 1:
+            # A start that was decided in time may be carried out a little later, by another manager.
+            wall = self._world.clocks.latest_wall(DECIDED_WITHIN_S)
+            _must(wall >= asked.begin_at, "it starts too early", spec.job_id, wall, asked.begin_at)
         limit = self._promises.sure_gpu_limit
         if limit is not None:
             in_use = sum(len(gang.spec.slots) for gang in self._world.live)
@@ -99,8 +111,15 @@ class Witness:
             return  # a run that was granted and whose start was never commanded
         job = self._promises.jobs[spec.command[-1]]
         asked = job.submission
-        may = asked.preemptible or job.is_stop_asked or asked.time_limit_s is not None or spec.preflight
-        _must(may, "a job that may not be preempted is stopped", run_id, spec.job_id)
+        self._stopped_at.setdefault(run_id, self._world.at)
+        was_rebooted = self._boots[run_id] != self._world.boot
+        if asked.preemptible or job.is_stop_asked or spec.preflight or was_rebooted:
+            return
+        limit_s = asked.time_limit_s
+        _must(limit_s is not None, "a job that may not be preempted is stopped", run_id, spec.job_id)
+        assert limit_s is not None
+        lasted_s = self._world.at - self._known_since[job.name]
+        _must(lasted_s >= limit_s - ROUNDED_S, "stopped before its time limit", spec.job_id, lasted_s)
 
     def forgets(self, run_id: RunId) -> None:
         spec = self._specs.get(run_id)
@@ -109,11 +128,16 @@ class Witness:
             over = gang is not None and gang.record is not None
             _must(over, "a run is forgotten before it is over", run_id)
         self._forgotten.add(run_id)
+        self._forgotten_at.setdefault(run_id, self._world.at)
+        if self._boots.get(run_id) == self._world.boot:
+            self._unbooted.add(run_id)
 
     # --- the World -------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Check the World; called after every event."""
+        for name in self._promises.jobs:
+            self._known_since.setdefault(name, self._world.at)
         holders: dict[str, RunId] = {}
         jobs: dict[JobId, RunId] = {}
         arrays: dict[str, int] = {}
@@ -154,6 +178,26 @@ class Witness:
             self._check_failure(job, gangs, in_vain)
         failures = self._failed_of(gangs, *CURABLE, *HOPELESS)
         _must(failures <= job.submission.retries + 1, "retried too often", job.id, failures)
+
+    def check_times(self, job: RequestedJob, executed_s: float, reason: str) -> None:
+        """Compare what the manager charged a job for, and when it ran out of time, with true time."""
+        assert job.id is not None
+        gangs = [gang for gang in self._world.gangs if _name(gang.spec) == job.name]
+        if not gangs:
+            return
+        last = gangs[-1].spec.run_id  # never forgotten if the manager was killed before it
+        known_s = self._forgotten_at.get(last, self._world.at) - self._known_since[job.name]
+        _must(executed_s <= known_s + ROUNDED_S, "charged for time that never passed", job.id, executed_s)
+        if reason == ReasonCode.TIME_LIMIT:
+            limit_s = job.submission.time_limit_s or 0.0
+            lasted_s = self._stopped_at[last] - self._known_since[job.name]
+            _must(lasted_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, lasted_s)
+        # After a boot with a wall clock that is behind, less time may have passed for the manager.
+        seen = all(gang.record is not None and not gang.record.lost for gang in gangs)
+        if seen and all(gang.spec.run_id in self._unbooted for gang in gangs):
+            true_s = sum(gang.over_at - gang.began_at for gang in gangs if gang.over_at is not None)
+            is_charged = executed_s >= true_s - LATE_S * len(gangs) - ROUNDED_S
+            _must(is_charged, "not charged for time in which it ran", job.id, executed_s, true_s)
 
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
         """How many runs failed by one of these troubles, were not stopped, and have an exit record."""

@@ -9,7 +9,7 @@ workers ended.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from tiresias.core.model import RunId
 from tiresias.executors.base import RunGone, RunSpec, WorkerExit
+from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.trainings import CODES, TAILS, OnStop, Training, Trouble
 
 SIGKILL, SIGTERM = 9, 15
@@ -54,6 +55,8 @@ class Gang:
     step: int = 0
     record: RunGone | None = None
     trouble: Trouble | None = None  # what ended it
+    began_at: float = 0.0  # in true time
+    over_at: float | None = None
     epoch: int = 0  # scheduled events of an earlier epoch are cancelled
 
 
@@ -77,9 +80,10 @@ class Weather:
     update_s: float = 20.0
     duplicate: float = 0.2
     lose_up: float = 0.1
+    refuse_start: float = 0.05
 
 
-CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0)
+CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0)
 
 
 class World:
@@ -89,6 +93,7 @@ class World:
         self.rng = rng
         self.log = log
         self.at = 0.0
+        self.clocks = Clocks(lambda: self.at)
         self.boot = 0
         self.weather = Weather()
         self.programs = {name: Program(training) for name, training in trainings.items()}
@@ -141,7 +146,7 @@ class World:
             return
         self.claims.add(spec.run_dir)
         program = self.program_of(spec)
-        gang = Gang(spec, program, is_alive=True, is_supervised=True)
+        gang = Gang(spec, program, is_alive=True, is_supervised=True, began_at=self.at)
         self.disk[spec.run_dir] = gang
         self.gangs.append(gang)
         self.log("begins", spec.run_id, [str(slot) for slot in spec.slots])
@@ -165,6 +170,13 @@ class World:
         self.disk[spec.run_dir] = gang
         gang.record = RunGone(spec.run_id, stopped=True)
         self.log("never begins", spec.run_id)
+        return gang
+
+    def refuse(self, spec: RunSpec) -> Gang:
+        """The machine has no room for the run: nothing of it is started, and its directory is claimed."""
+        gang = self.void(spec)
+        gang.record = RunGone(spec.run_id, error=f"[Errno 28] No space left on device: '{spec.run_dir}'")
+        self.log("is refused by the machine", spec.run_id)
         return gang
 
     def stop(self, spec: RunSpec, grace_s: float | None) -> None:
@@ -286,7 +298,6 @@ class World:
             first_failed=failed,
             tail=tail,
             killed=killed,
-            ended_at=self.at,
         )
         self._end(gang, gone)
 
@@ -298,11 +309,20 @@ class World:
         self._later(gang, linger_s, lambda gang: self._over(gang, gone))
 
     def _over(self, gang: Gang, gone: RunGone) -> None:
-        gang.is_alive = False
+        gang.is_alive, gang.over_at = False, self.at
         if gang.is_supervised:  # otherwise there is nobody to write the exit record
             gang.is_supervised = False
-            gang.record = gone
+            gang.record = replace(gone, **self._ended())
             self._report_end(gang)
+
+    def _ended(self) -> dict[str, Any]:
+        """What an exit record says about the instant at which it was written."""
+        clocks = self.clocks
+        return {
+            "ended_at": clocks.wall(),
+            "boot_id": str(self.boot),
+            "ended_elapsed_s": clocks.elapsed(),
+        }
 
     def _report_end(self, gang: Gang) -> None:
         self.log("is over", gang.spec.run_id, _words(gang))
@@ -314,6 +334,7 @@ class World:
     def reboot(self) -> None:
         """End every process without an exit record."""
         self.boot += 1
+        self.clocks.boot()
         for gang in self.live:
             self._vanish(gang)
 
