@@ -78,8 +78,8 @@ class ForgetsWhoWaitsForAnInstant(Manager):
 
 class RetriesForEver(Manager):
     def poll(self) -> None:
-        for id in self.journal.managed:
-            self.journal.managed._jobs[id] = replace(self.journal.managed[id], retries_used=0)
+        for id in list(self.journal.managed):
+            self.journal.managed[id] = replace(self.journal.managed[id], retries_used=0)
         super().poll()
 
 
@@ -90,7 +90,7 @@ class BlamesJobsForTheMachine(Manager):
         for given in self.runs.poll():
             if given.exit is not None and given.exit.outcome.code is ReasonCode.HOST_FAULT:
                 managed = self.journal.managed[given.exit.job.id]
-                self.journal.managed.update(given.exit.job.id, retries_used=managed.retries_used + 1)
+                self.journal.managed.change(given.exit.job.id, retries_used=managed.retries_used + 1)
             self._handle(given)
 
 

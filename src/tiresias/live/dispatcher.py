@@ -96,6 +96,7 @@ class Dispatcher:
             array_index=submission.array_index,
             launcher=submission.launcher,
             identity=submission.identity,
+            journal=self._journal.store.journal_id_of(run.id),
         )
 
 

@@ -134,9 +134,7 @@ class Manager:
             open_runs=[record.id for record in loaded.open_runs],
             next_run_id=loaded.state.next_run_id,
         )
-        placer = placers.make(
-            loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles
-        )
+        placer = placers.make(loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles)
         controller = Controller(loaded.state, loaded.policy, placer)
         journal = Journal(store, controller, loaded.chosen, clock, loaded.profiles)
         journal.keep_setting(ANCHOR, clock.stored())
