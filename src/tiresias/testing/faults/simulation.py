@@ -200,6 +200,9 @@ class Simulation:
             self._die()
             return
         self.promises.acknowledge()
+        for job in self.promises.jobs.values():
+            if job.id is not None and job.id not in manager.state.jobs:
+                self.witness.ends(job.id)
         if self.life.store.commits > commits:
             invariants.check_plan(manager.controller)
 

@@ -43,7 +43,7 @@ class Witness:
         # In true time, which is the World's: the manager has no clock that shows it.
         self._known_since: dict[str, float] = {}  # when each training was first submitted
         self._stopped_at: dict[RunId, float] = {}  # when each run was first commanded to stop
-        self._forgotten_at: dict[RunId, float] = {}  # when each run was first forgotten
+        self._ended_at: dict[JobId, float] = {}  # when the end of each job was first seen
         self._unbooted: set[RunId] = set()  # runs that were forgotten in the boot in which they began
         self._boots: dict[RunId, int] = {}  # the boot in which each run was first commanded to start
 
@@ -128,9 +128,12 @@ class Witness:
             over = gang is not None and gang.record is not None
             _must(over, "a run is forgotten before it is over", run_id)
         self._forgotten.add(run_id)
-        self._forgotten_at.setdefault(run_id, self._world.at)
         if self._boots.get(run_id) == self._world.boot:
             self._unbooted.add(run_id)
+
+    def ends(self, id: JobId) -> None:
+        """The job has ended, and that is durable; may be called again."""
+        self._ended_at.setdefault(id, self._world.at)
 
     # --- the World -------------------------------------------------------------------------------------
 
@@ -185,12 +188,11 @@ class Witness:
         gangs = [gang for gang in self._world.gangs if _name(gang.spec) == job.name]
         if not gangs:
             return
-        last = gangs[-1].spec.run_id  # never forgotten if the manager was killed before it
-        known_s = self._forgotten_at.get(last, self._world.at) - self._known_since[job.name]
+        known_s = self._ended_at[job.id] - self._known_since[job.name]
         _must(executed_s <= known_s + ROUNDED_S, "charged for time that never passed", job.id, executed_s)
         if reason == ReasonCode.TIME_LIMIT:
             limit_s = job.submission.time_limit_s or 0.0
-            lasted_s = self._stopped_at[last] - self._known_since[job.name]
+            lasted_s = self._stopped_at[gangs[-1].spec.run_id] - self._known_since[job.name]
             _must(lasted_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, lasted_s)
         # After a boot with a wall clock that is behind, less time may have passed for the manager.
         seen = all(gang.record is not None and not gang.record.lost for gang in gangs)
