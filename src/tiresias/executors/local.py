@@ -25,6 +25,7 @@ from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
 from tiresias.executors.exits import run_gone
 from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.launchers import launchers
+from tiresias.executors.marks import Marks
 from tiresias.executors.ports import free_port
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 
@@ -44,6 +45,7 @@ class _Run:
     port: int = 0
     is_up: bool = False
     is_stopping: bool = False
+    is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
     gone: RunGone | None = None
     release_by: float = 0.0  # monotonic: after this the end is reported though a GPU looks used
 
@@ -66,6 +68,7 @@ class LocalExecutor:
         self._updates: list[RunUpdate] = []
         self._timer: Timer | None = None
         root.mkdir(parents=True, exist_ok=True)
+        self._marks = Marks(root)
         self._wake_path = root / WAKE_PIPE
         if not self._wake_path.is_fifo():
             self._wake_path.unlink(missing_ok=True)
@@ -149,13 +152,21 @@ class LocalExecutor:
     # --- GPUs ------------------------------------------------------------------------------------------
 
     def owns(self, pid: int) -> bool:
-        """Whether this process belongs to one of our runs, by its ancestors or by its environment."""
+        """Whether this process belongs to one of our runs, by its ancestors.
+
+        The processes that a killed supervisor left behind have lost theirs. Until they are ended, the mark
+        in their environment counts.
+        """
         supervisors = {run.pid for run in self._by_pidfd.values()}
         above: int | None = pid
         while above and above not in supervisors:
             process = procfs.look(above)
             above = process.parent if process is not None else None
-        return bool(above) or any(procfs.carries(pid, _marks(run.spec)) for run in self._runs.values())
+        return bool(above) or any(
+            procfs.real_uid(pid) == _uid(run.spec) and procfs.carries(pid, self._marks.of(run.spec))
+            for run in self._runs.values()
+            if run.is_swept and run.gone is None
+        )
 
     def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
         """Those of the GPUs that processes other than those of our runs use, and their pids."""
@@ -200,7 +211,7 @@ class LocalExecutor:
             workers = [
                 {
                     "argv": list(launcher.command(spec, index)),
-                    "env": launcher.environment(spec, index, MASTER_ADDR, run.port),
+                    "env": self._marks.added(spec, launcher.environment(spec, index, MASTER_ADDR, run.port)),
                     "log": str(spec.log(index)),
                 }
                 for index in range(spec.workers)
@@ -234,7 +245,8 @@ class LocalExecutor:
             {
                 "run_id": int(spec.run_id),
                 "run_dir": run.dir,
-                "marks": _marks(spec),
+                "marks": self._marks.of(spec),
+                "uid": _uid(spec),
                 "command_line": command_line(run.dir),
                 "cwd": spec.cwd,
                 "credentials": credentials,
@@ -249,6 +261,7 @@ class LocalExecutor:
 
     def _sweep(self, run: _Run, error: str) -> None:
         """Start another supervisor after one that left no exit: it ends what is left and writes the exit."""
+        run.is_swept = True
         try:
             self._spawn(run, {"sweeps": True, "error": error})
         except OSError:
@@ -349,6 +362,6 @@ class LocalExecutor:
                 pass
 
 
-def _marks(spec: RunSpec) -> list[bytes]:
-    """Variables by which processes of the run are found; another manager here may have the same run id."""
-    return [b"TIRESIAS_RUN_ID=%d" % spec.run_id, b"TIRESIAS_RUN_DIR=" + os.fsencode(spec.job_dir)]
+def _uid(spec: RunSpec) -> int:
+    """The user id of the workers."""
+    return os.getuid() if spec.identity is None or os.geteuid() != 0 else spec.identity.uid
