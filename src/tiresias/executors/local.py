@@ -22,6 +22,7 @@ from zlib import crc32
 from tiresias.core.model import RunId
 from tiresias.executors import procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
+from tiresias.executors.directories import make_passage
 from tiresias.executors.exits import run_gone
 from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.launchers import launchers
@@ -32,6 +33,7 @@ from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 MASTER_ADDR = "127.0.0.1"
 WAKE_PIPE = "news"  # the name stays: supervisors that an earlier version started write to it
 LINGER_S = 2.0  # how long processes that outlive the workers may take to end by themselves
+DEFAULT_UMASK = 0o022  # of a submitter whose process is not known, such as one with a token
 GPU_RELEASE_S = 10.0  # how long to wait for the driver to release a GPU whose processes have ended
 LOOK_AGAIN_S = 0.1
 
@@ -107,7 +109,7 @@ class LocalExecutor:
         run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
         with suppress(OSError):  # on a full disk the grace of the run counts
-            run.spec.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
+            make_passage(run.spec.run_dir)
             earlier = run_files.read(run.dir, run_files.STOP) or {}
             grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
             run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s})
@@ -223,7 +225,7 @@ class LocalExecutor:
     def _prepare(self, spec: RunSpec) -> None:
         if not spec.command:
             raise ValueError("the command is empty; give a program after --")
-        spec.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
+        make_passage(spec.run_dir)
         spec.job_dir.mkdir(exist_ok=True, mode=0o700)
         identity = spec.identity
         if identity is None:
@@ -237,9 +239,10 @@ class LocalExecutor:
             )
 
     def _spawn(self, run: _Run, plan: dict[str, Any]) -> None:
-        spec, credentials = run.spec, None
-        if spec.identity is not None and os.geteuid() == 0:
-            credentials = (spec.identity.uid, spec.identity.gid, spec.identity.groups)
+        spec, account = run.spec, None
+        if (who := spec.identity) is not None and os.geteuid() == 0:
+            umask = DEFAULT_UMASK if who.umask is None else who.umask
+            account = (who.uid, who.gid, who.groups, umask, who.limits)
         pid = spawn_supervisor(
             run.dir,
             {
@@ -249,7 +252,7 @@ class LocalExecutor:
                 "uid": _uid(spec),
                 "command_line": command_line(run.dir),
                 "cwd": spec.cwd,
-                "credentials": credentials,
+                "account": account,
                 "grace_s": spec.grace_s,
                 "linger_s": self._linger_s,
                 "news": str(self._wake_path),
@@ -272,7 +275,7 @@ class LocalExecutor:
         """Write the exit of a run that has not begun, so that it never begins."""
         record = {"run_id": int(run.spec.run_id), "error": error, "stopped": stopped}
         try:
-            run.spec.run_dir.mkdir(parents=True, exist_ok=True)
+            make_passage(run.spec.run_dir)
             if not run_files.claim(run.dir, boot=procfs.boot_id(), pid=0, start=0):
                 self._resume(run)  # another process has just started it
                 return

@@ -131,7 +131,7 @@ class Supervisor:
         for each in self.plan["workers"]:
             worker = Worker()
             self.workers.append(worker)
-            worker.pid, worker.pipe, worker.error = spawn(each, self.plan["cwd"], self.plan["credentials"])
+            worker.pid, worker.pipe, worker.error = spawn(each, self.plan["cwd"], self.plan["account"])
             if worker.pid:
                 self.poll.register(worker.pipe, select.POLLIN)
             else:
