@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tiresias.core.model import RunId
-from tiresias.executors import procfs, run_files
+from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import RunSpec, WorkerExit
+from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.local import LocalExecutor
 from tiresias.executors.spawn_supervisor import command_line
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
@@ -24,9 +25,12 @@ R1 = RunId(1)
 FOREVER = "exec sleep 600"
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2)
+@pytest.fixture(params=["with cgroups", "without cgroups"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    found = cgroup_parent.find() if request.param == "with cgroups" else CgroupParent(None)
+    if request.param == "with cgroups" and found.path is None:
+        pytest.skip(f"no cgroups: {found.reason}")
+    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2, cgroups=found)
     bench = Bench(executor, tmp_path)
     yield bench
     for run_id in bench.specs:
@@ -39,6 +43,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 MANAGER = """
 import os, sys, select, time
 from pathlib import Path
+from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.local import LocalExecutor
 from tiresias.testing.executors import Bench
 top = Path(sys.argv[1])

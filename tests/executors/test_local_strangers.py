@@ -13,17 +13,19 @@ import pytest
 from tiresias.core.model import RunId
 from tiresias.executors import procfs, run_files
 from tiresias.executors.base import RunSpec, Slot
+from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.local import LocalExecutor
 from tiresias.executors.marks import NAME, Marks
 from tiresias.testing.executors import PYTHON, Bench, is_alive, processes_of, until
 
 R1 = RunId(1)
+NO_CGROUPS = CgroupParent(None, "the tests of what holds without them")
 FOREVER = "exec sleep 600"
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2)
+    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2, cgroups=NO_CGROUPS)
     bench = Bench(executor, tmp_path)
     yield bench
     for run_id in bench.specs:
@@ -92,7 +94,7 @@ def test_a_stranger_with_a_copied_environment_is_foreign_on_a_gpu(tmp_path, star
             raise NotImplementedError
 
     driver = Driver()
-    executor = LocalExecutor(tmp_path / "executor", driver=driver, linger_s=0.2)
+    executor = LocalExecutor(tmp_path / "executor", driver=driver, linger_s=0.2, cgroups=NO_CGROUPS)
     bench = Bench(executor, tmp_path)
     spec = bench.shell(FOREVER, slots=(Slot("n", 0, "GPU-x"),))
     worker = worker_of(bench, spec)

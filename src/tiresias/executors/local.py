@@ -20,8 +20,10 @@ from typing import Any
 from zlib import crc32
 
 from tiresias.core.model import RunId
-from tiresias.executors import procfs, run_files
+from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
+from tiresias.executors.cgroup_parent import CgroupParent
+from tiresias.executors.cgroups import CGROUP, Cgroup
 from tiresias.executors.directories import make_passage
 from tiresias.executors.exits import run_gone
 from tiresias.executors.gpus import Driver, GpuProcesses
@@ -47,6 +49,7 @@ class _Run:
     port: int = 0
     is_up: bool = False
     is_stopping: bool = False
+    cgroup: str = ""  # its directory; empty if the run has none
     is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
     gone: RunGone | None = None
     release_by: float = 0.0  # monotonic: after this the end is reported though a GPU looks used
@@ -59,7 +62,17 @@ class _Run:
 class LocalExecutor:
     """Implements `base.Executor`. `root` is a directory that belongs to this executor alone."""
 
-    def __init__(self, root: Path, *, driver: Driver | None = None, linger_s: float = LINGER_S):
+    def __init__(
+        self,
+        root: Path,
+        *,
+        driver: Driver | None = None,
+        linger_s: float = LINGER_S,
+        cgroups: CgroupParent | None = None,
+    ):
+        """`cgroups`: where the runs get cgroups; None: where this process may make them."""
+        self._root = root
+        self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
         self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
         self._linger_s = linger_s
         self._runs: dict[RunId, _Run] = {}
@@ -165,10 +178,15 @@ class LocalExecutor:
             process = procfs.look(above)
             above = process.parent if process is not None else None
         return bool(above) or any(
-            procfs.real_uid(pid) == _uid(run.spec) and procfs.carries(pid, self._marks.of(run.spec))
+            self._is_orphan_of(run, pid)
             for run in self._runs.values()
             if run.is_swept and run.gone is None
         )
+
+    def _is_orphan_of(self, run: _Run, pid: int) -> bool:
+        if run.cgroup:
+            return pid in Cgroup(run.cgroup).pids()
+        return procfs.real_uid(pid) == _uid(run.spec) and procfs.carries(pid, self._marks.of(run.spec))
 
     def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
         """Those of the GPUs that processes other than those of our runs use, and their pids."""
@@ -184,6 +202,8 @@ class LocalExecutor:
         if claim is None:
             return False
         run.port = claim.get("port", 0)
+        found = run_files.read(run.dir, CGROUP) or {}
+        run.cgroup = found.get("path", "") if found.get("boot_id") == procfs.boot_id() else ""
         if claim.get("boot_id") != procfs.boot_id():
             self._sweep(run, "the machine was restarted during the run")
             return True
@@ -218,6 +238,7 @@ class LocalExecutor:
                 }
                 for index in range(spec.workers)
             ]
+            run.cgroup = self._cgroups.choose(self._root.absolute(), run.spec.run_id)
             self._spawn(run, {"workers": workers, "sweeps": False})
         except (OSError, ValueError) as error:
             self._void(run, str(error))
@@ -253,6 +274,7 @@ class LocalExecutor:
                 "command_line": command_line(run.dir),
                 "cwd": spec.cwd,
                 "account": account,
+                "cgroup": run.cgroup,
                 "grace_s": spec.grace_s,
                 "linger_s": self._linger_s,
                 "news": str(self._wake_path),

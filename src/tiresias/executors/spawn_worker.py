@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 
+from tiresias.executors import cgroups
+
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
@@ -27,7 +29,9 @@ IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by t
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def spawn(worker: dict[str, Any], cwd: str, account: Account | None) -> tuple[int, int, str]:
+def spawn(
+    worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str = ""
+) -> tuple[int, int, str]:
     """Return (pid, pipe, error). The pipe yields an error message, or only its end if the program runs.
 
     If `error` is not empty, there is no process and no pipe.
@@ -46,7 +50,7 @@ def spawn(worker: dict[str, Any], cwd: str, account: Account | None) -> tuple[in
             _prepare_imports()
         pid = os.fork()
         if pid == 0:
-            _become(worker, cwd, account, log, writer)
+            _become(worker, cwd, account, cgroup, log, writer)
     except OSError as error:
         os.close(reader)
         return 0, -1, f"cannot start a process: {_reason(error)}"
@@ -57,17 +61,19 @@ def spawn(worker: dict[str, Any], cwd: str, account: Account | None) -> tuple[in
     return pid, reader, ""
 
 
-def _become(worker: dict[str, Any], cwd: str, account: Account | None, log: int, writer: int) -> None:
+def _become(
+    worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int, writer: int
+) -> None:
     """Execute the program of the worker. Runs in the child and never returns."""
     try:
-        message = _execute(worker, cwd, account, log)
+        message = _execute(worker, cwd, account, cgroup, log)
         os.write(1, f"tiresias: {message}\n".encode(errors="replace"))
         os.write(writer, message.encode(errors="replace"))
     finally:
         os._exit(127)
 
 
-def _execute(worker: dict[str, Any], cwd: str, account: Account | None, log: int) -> str:
+def _execute(worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int) -> str:
     """Return the reason for which the program could not be executed."""
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -78,6 +84,11 @@ def _execute(worker: dict[str, Any], cwd: str, account: Account | None, log: int
     os.dup2(log, 1)
     os.dup2(log, 2)
     protect(0)
+    try:
+        if cgroup:
+            cgroups.enter(cgroup)
+    except OSError as error:
+        return f"cannot enter the cgroup {cgroup}: {_reason(error)}"
     if account is not None and (problem := _change_user(account)):
         return problem
     try:
