@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 from zlib import crc32
 
-from tiresias.core.model import RunId
+from tiresias.core.model import JobId, RunId
 from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
 from tiresias.executors.cgroup_parent import CgroupParent
@@ -167,21 +167,24 @@ class LocalExecutor:
     # --- GPUs ------------------------------------------------------------------------------------------
 
     def owns(self, pid: int) -> bool:
-        """Whether this process belongs to one of our runs, by its ancestors.
+        """Whether this process belongs to one of our runs."""
+        return self._run_of(pid) is not None
 
-        The processes that a killed supervisor left behind have lost theirs. Until they are ended, the mark
-        in their environment counts.
+    def _run_of(self, pid: int) -> _Run | None:
+        """The run to which a process belongs, by its ancestors.
+
+        The processes that a killed supervisor left behind have lost theirs. Until they are ended, their
+        cgroup or else the mark in their environment counts.
         """
-        supervisors = {run.pid for run in self._by_pidfd.values()}
+        supervisors = {run.pid: run for run in self._by_pidfd.values()}
         above: int | None = pid
         while above and above not in supervisors:
             process = procfs.look(above)
             above = process.parent if process is not None else None
-        return bool(above) or any(
-            self._is_orphan_of(run, pid)
-            for run in self._runs.values()
-            if run.is_swept and run.gone is None
-        )
+        if above:
+            return supervisors[above]
+        swept = (run for run in self._runs.values() if run.is_swept and run.gone is None)
+        return next((run for run in swept if self._is_orphan_of(run, pid)), None)
 
     def _is_orphan_of(self, run: _Run, pid: int) -> bool:
         if run.cgroup:
@@ -191,6 +194,16 @@ class LocalExecutor:
     def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
         """Those of the GPUs that processes other than those of our runs use, and their pids."""
         return {} if self._gpus is None else self._gpus.foreign(uuids)
+
+    def misused(self, uuids: Iterable[str]) -> dict[str, list[tuple[JobId, int]]]:
+        """Those of the GPUs that runs use without having been given them: the jobs, and the pids."""
+        found: dict[str, list[tuple[JobId, int]]] = {}
+        for uuid, pids in ({} if self._gpus is None else self._gpus.used(uuids)).items():
+            for pid in pids:
+                run = self._run_of(pid)
+                if run is not None and uuid not in {slot.uuid for slot in run.spec.slots}:
+                    found.setdefault(uuid, []).append((run.spec.job_id, pid))
+        return found
 
     # --- starting and resuming -------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
-from tiresias.core.model import Node
+from tiresias.core.model import JobId, Node
 from tiresias.core.plugins import OptionError, placers, policies
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
@@ -70,6 +70,9 @@ class _Watch:
 
     def foreign(self, uuids: list[str]) -> Mapping[str, list[int]]:
         return self._executor.foreign(uuids)
+
+    def misused(self, uuids: list[str]) -> Mapping[str, list[tuple[JobId, int]]]:
+        return self._executor.misused(uuids)
 
     def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
         try:
