@@ -72,6 +72,12 @@ def test_a_run_belongs_to_its_submitter(shared):
     assert as_user("nobody", lambda: Client(shared.home).logs(id).decode()) == "nobody\n"
 
 
+def test_a_run_can_save_in_its_checkpoint_directory(shared):
+    save = ("sh", "-c", 'echo 1 > "$TIRESIAS_CHECKPOINT_DIR/step"')
+    [id] = as_user("nobody", lambda: Client(shared.home).submit(job(*save)))
+    assert until_ended(shared.client(), id)["phase"] == "SUCCEEDED", shared.client().logs(id)
+
+
 def test_another_user_cannot_touch_an_admins_job_or_read_the_journal(shared):
     [id] = shared.client().submit(job(begin_at=4e9))
     with pytest.raises(ApiError) as refused:

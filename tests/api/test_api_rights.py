@@ -86,6 +86,16 @@ def test_what_is_an_admins_business_is_denied_to_a_user(people, call):
     assert (refused.status, refused.code) == (403, "denied")
 
 
+def test_a_user_cannot_raise_a_job_to_high_priority_and_an_admin_can(people, admin, adas):
+    refused = refusal(lambda: people.ada.change(adas, priority="high"))
+    assert (refused.status, refused.code) == (403, "denied")
+    assert people.ada.job(adas)["summary"]["priority"] == "normal"
+    people.ada.change(adas, priority="low")
+    assert people.ada.job(adas)["summary"]["priority"] == "low"
+    admin.change(adas, priority="high")
+    assert people.ada.job(adas)["summary"]["priority"] == "high"
+
+
 def test_every_caller_can_ask_for_its_user_and_role(people, admin):
     assert people.bob.whoami() == {"user": "nobody", "role": "user"}
     assert admin.whoami()["role"] == "admin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from random import Random
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiresias.policies  # noqa: F401  (for what it registers)
-from tiresias.core.controller import Controller
+from tiresias.core import facts as f
+from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
@@ -95,7 +97,48 @@ def test_hundreds_of_jobs(name: str) -> None:
     drive(driven, 150, anew=0.02)
 
 
-def test_who_starves_is_promoted(within: Any) -> None:
-    with within(10):
-        for seed in range(15):
-            drive(driver("tiresias-l promoting", seed, kinds=EVERYTHING), 60)
+class Recorder(Controller):
+    """Keeps of each promotion the seconds that its job has waited and executed since its last one."""
+
+    def __init__(self, *parts: Any):
+        self.promotions: list[tuple[float, float]] = []
+        self._last: dict[int, tuple[float, float]] = {}  # by job: its last promotion, what it had executed
+        super().__init__(*parts)
+
+    def handle(self, facts: Iterable[f.Fact], step: Step) -> bool:
+        is_planned = super().handle(facts, step)
+        for fact in step.facts:
+            if isinstance(fact, f.JobPromoted):
+                job = self.state.jobs[fact.job_id]
+                since, before_s = self._last.get(job.id, (job.submitted_at, 0.0))
+                executed_s = job.executed_s - before_s
+                self.promotions.append((fact.at - since - executed_s, executed_s))
+                self._last[job.id] = (fact.at, job.executed_s)
+        return is_planned
+
+
+def promotions(kinds: Collection[str]) -> list[tuple[float, float]]:
+    """(seconds waited, seconds executed) of every promotion while these things happen."""
+    found: list[tuple[float, float]] = []
+    for seed in range(15):
+        policy = policies.make("tiresias-l", PROMOTING)
+        recorder = Recorder(State(Cluster.of(3, 4)), policy, placers.make("packed" if seed % 2 else "count"))
+        drive(RandomDriver(recorder, Random(seed), kinds=kinds), 150, anew=0.1)
+        found += recorder.promotions
+    assert len(found) > 50, "hardly any job was promoted"
+    return found
+
+
+def test_a_job_is_promoted_as_soon_as_it_starves(within: Any) -> None:
+    """It starves when it has waited twice as long as it has executed, both since its last promotion."""
+    with within(300):  # a promotion that is due and not decided would be due for ever
+        found = promotions(QUIET - {"finish"})
+    assert all(waited_s >= 2 * executed_s - 1e-5 for waited_s, executed_s in found)
+    at_once = [waited_s for waited_s, executed_s in found if waited_s <= 2 * executed_s + 1e-5]
+    assert len(at_once) > len(found) / 2, "the others starved already while they were saving"
+
+
+def test_no_job_is_promoted_too_early_whatever_happens(within: Any) -> None:
+    with within(300):
+        found = promotions(EVERYTHING - {"finish", "cancel", "fail", "fail waiting"})
+    assert all(waited_s >= 2 * executed_s - 1e-5 for waited_s, executed_s in found)

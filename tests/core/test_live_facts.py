@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tiresias.core.model import Demand, Phase, Priority
@@ -106,3 +108,18 @@ def test_a_slot_that_fails_under_a_run_leaves_with_it() -> None:
     assert lab.job("a").phase is Phase.RUNNING
     assert lab.finish("a").started == ["c"]
     assert lab.why("b").code == "OutOfService"
+
+
+@pytest.mark.parametrize("stop", [Harness.hold, Harness.requeue])
+def test_a_run_makes_no_progress_from_the_instant_on_at_which_it_must_stop(
+    stop: Callable[[Harness, str], object],
+) -> None:
+    """What it has done by then is what it can save."""
+    lab = Harness("fifo", gpus=4).running("a", gpus=4, service_s=100)
+    lab.plan()
+    stop(lab, "a")
+    lab.wait(50)
+    run = lab.job("a").run
+    assert run is not None
+    assert run.work_at(lab.at) == 100.0
+    assert lab.job("a").service_at(lab.at) == 4 * 150.0, "it holds its GPUs while it saves"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiresias.core.entries import Entry, Key
+from tiresias.core.entries import Entry, JobEntry, Key
 from tiresias.core.model import JobId
+from tiresias.core.state import JobState
 from tiresias.core.target import CHUNK, Target, plain_target
+from tiresias.testing import Harness, a_job
 
 
 class Book:
@@ -181,3 +184,23 @@ def test_a_pin_changes_no_other_admission() -> None:
     assert (book.target.capacity, first.admitted, third.admitted) == (2, True, False)
     assert not book.target.flips
     book.check()
+
+
+@pytest.mark.parametrize("policy", ["srtf", "fifo", "sjf"])
+@pytest.mark.parametrize(("gpus", "duration_s"), [(4, 10.0), (4, 1000.0), (1, 1000.0), (2, 10.0)])
+def test_a_trial_says_what_a_submission_would_do_and_changes_nothing(
+    policy: str, gpus: int, duration_s: float
+) -> None:
+    lab = Harness(policy, gpus=5).running("a", gpus=2, duration_s=100.0).running("b", gpus=2, duration_s=50.0)
+    lab.plan()
+    controller = lab.controller
+    tried = JobEntry(JobState(a_job(3, gpus, duration_s=duration_s)))
+    rank = controller.policy.rank(tried.job, lab.state.memory, lab.at)
+    found = controller.target.trial(tried, controller.key_of(tried.job, rank), lab.at)
+    plan = lab.plan()
+    assert plan.started == plan.preempted == []
+    plan = lab.submit("c", gpus, duration_s=duration_s)
+    entry = controller.entries[lab.job("c").id]
+    assert found[0] == (entry.admitted or entry.pinned)
+    if controller.policy.preempts:
+        assert [lab.name(other.id) for other in found[1]] == sorted(plan.preempted)

@@ -69,3 +69,9 @@ def test_of_a_job_nobody_knows_there_is_nothing_to_say() -> None:
     lab.plan()
     lab.finish("a")
     assert lab.why("a") is None
+
+
+def test_a_reason_that_has_nothing_to_do_with_others_counts_none() -> None:
+    why = Harness("fifo", gpus=4).held("a").why("a")
+    assert why is not None
+    assert (why.ahead_jobs, why.ahead_gpus, why.free_gpus, why.best_hole) == (0, 0, 0, 0)

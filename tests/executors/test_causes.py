@@ -166,3 +166,10 @@ def test_an_error_before_the_start_is_shown_as_it_is():
 @pytest.mark.parametrize(("name", "blamed"), [("ecc", True), ("no-device", True), ("cuda-oom", False)])
 def test_only_failures_of_the_hardware_count_against_a_gpu(name, blamed):
     assert classify(a_gone(OUTPUTS[name][0])).blames_gpu is blamed
+
+
+@pytest.mark.parametrize(("how", "words"), [({"signal": 11}, "signal 11"), ({"code": 3}, "exit code 3")])
+def test_an_unknown_failure_names_the_signal_or_the_exit_code(how, words):
+    cause = classify(a_gone(**how))
+    assert cause.kind is Kind.UNKNOWN
+    assert f"It ended with {words};" in cause.sentence

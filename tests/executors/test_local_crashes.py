@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from tiresias.core.model import RunId
-from tiresias.executors import cgroup_parent, procfs, run_files
-from tiresias.executors.base import RunSpec, WorkerExit
+from tiresias.executors import cgroup_parent, local, procfs, run_files
+from tiresias.executors.base import RunGone, RunSpec, RunUp, WorkerExit
 from tiresias.executors.cgroup_parent import CgroupParent
-from tiresias.executors.local import LocalExecutor
-from tiresias.executors.spawn_supervisor import command_line
+from tiresias.executors.local import LocalExecutor, _Run
+from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
+from tiresias.executors.supervisor import Supervisor
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
 
 R1 = RunId(1)
@@ -137,6 +140,47 @@ def test_a_stop_reaches_the_gang_that_another_manager_was_about_to_start(bench):
     assert bench.gone().stopped
 
 
+def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervisor(bench, monkeypatch):
+    """The disk has no room for the wish to stop, so the claim alone keeps the supervisor from starting it."""
+    put = run_files.put
+
+    def no_room(run_dir, name, record):
+        if name == run_files.STOP:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        put(run_dir, name, record)
+
+    monkeypatch.setattr(run_files, "put", no_room)
+    spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
+    assert bench.executor.adopt([spec]).absent == [R1]
+    bench.executor.stop(R1)
+    assert bench.gone() == RunGone(R1, stopped=True)
+    slow = Bench(LocalExecutor(bench.top / "other", linger_s=0.2), bench.top)
+    slow.executor._begin(_Run(spec))  # it had looked before the stop, and found that the run has not begun
+    assert slow.gone().stopped
+    assert not (bench.top / "ran").exists()
+    slow.executor.close()
+
+
+def test_a_manager_that_waits_is_woken_when_a_run_is_up(bench):
+    bench.shell(FOREVER)
+    while not any(isinstance(report, RunUp) for report in bench.updates):
+        assert select.select([bench.executor], [], [], 20)[0], "nothing woke it"
+        bench.updates += bench.executor.poll()
+
+
+def test_a_run_that_is_adopted_twice_is_watched_once_and_its_end_is_reported_once(bench):
+    spec = killed_manager(bench, f"until [ -e {bench.top}/go ]; do sleep 0.01; done", act="bench.up()")
+    assert bench.executor.adopt([spec]).running == [R1]
+    open_files = len(os.listdir("/proc/self/fd"))
+    assert bench.executor.adopt([spec]).running == [R1]
+    assert len(os.listdir("/proc/self/fd")) == open_files
+    (bench.top / "go").touch()
+    bench.gone()
+    assert bench.executor.adopt([spec]).gone == [R1]
+    bench.collect()
+    assert [type(report) for report in bench.updates].count(RunGone) == 1
+
+
 # --- the supervisor is killed ---------------------------------------------------------------------------
 
 
@@ -225,6 +269,36 @@ def test_a_pipe_instead_of_the_output_file_blocks_nothing(bench):
     assert "cannot open the output file" in bench.gone().error
 
 
+def test_a_lost_run_is_swept_as_soon_as_the_machine_has_a_process_for_it(bench, monkeypatch):
+    spec = bench.shell(f"touch {bench.top}/on; {FOREVER}")
+    until((bench.top / "on").exists)
+    bench.up()
+    tries: list[str] = []
+
+    def spawn(run_dir, plan):
+        tries.append(run_dir)
+        if len(tries) < 3:
+            raise OSError(errno.EAGAIN, "resource temporarily unavailable")
+        return spawn_supervisor(run_dir, plan)
+
+    monkeypatch.setattr(local, "spawn_supervisor", spawn)
+    os.kill(supervisor_of(spec), signal.SIGKILL)
+    assert bench.gone().lost
+    assert len(tries) == 3
+    assert not processes_of(bench.top)
+
+
+@pytest.mark.parametrize("is_childless", [True, False])
+def test_a_run_is_not_over_while_its_supervisor_has_a_child_that_is_not_in_proc(monkeypatch, is_childless):
+    """A process that is born and orphaned during the look at /proc is missing there."""
+    supervisor = Supervisor.__new__(Supervisor)  # without its signal handlers, which are for a whole process
+    supervisor.workers, supervisor.cgroup, supervisor.lost = [], None, False
+    supervisor.plan, supervisor.deadline, supervisor.escaped = {"linger_s": 60.0}, None, set()
+    monkeypatch.setattr(supervisor, "_reap", lambda: is_childless)
+    monkeypatch.setattr(supervisor, "_leftovers", list)
+    assert supervisor._is_over() is is_childless
+
+
 # --- pids are used again --------------------------------------------------------------------------------
 
 
@@ -290,6 +364,21 @@ def test_the_first_exit_record_stays(tmp_path):
     run_files.write_exit(str(tmp_path), {"run_id": 1, "lost": True})
     assert json.loads((tmp_path / run_files.EXIT).read_text())["lost"] is False
     assert os.listdir(tmp_path) == [run_files.EXIT]
+
+
+def test_an_exit_record_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    synced: list[tuple[str, str, bool]] = []  # what was synced, its contents, whether the record has its name
+
+    def fsync(fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        contents = path.read_text() if path.is_file() else ""
+        synced.append((path.name, contents, (tmp_path / run_files.EXIT).exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    run_files.reserve_exit(str(tmp_path))
+    run_files.write_exit(str(tmp_path), {"run_id": 1, "lost": False})
+    record = (tmp_path / run_files.EXIT).read_text()
+    assert synced == [(run_files.RESERVED, record, False), (tmp_path.name, "", True)]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,26 @@ def test_a_worker_runs_as_the_submitter(bench):
 
 
 @needs_root
+def test_a_worker_has_no_group_of_the_manager(bench):
+    own = os.getgroups()
+    os.setgroups([*own, 4711])
+    try:
+        bench.shell("id -G", identity=SOMEBODY)
+        assert bench.gone().status == 0, bench.gone()
+    finally:
+        os.setgroups(own)
+    assert bench.output().split() == [str(NOBODY.pw_gid)]
+
+
+@needs_root
+def test_the_output_of_a_run_belongs_to_its_submitter(bench):
+    spec = bench.shell("echo hello", identity=SOMEBODY)
+    assert bench.gone().status == 0, bench.gone()
+    found = spec.log(0).stat()
+    assert (found.st_uid, found.st_gid) == (NOBODY.pw_uid, NOBODY.pw_gid)
+
+
+@needs_root
 def test_a_worker_cannot_touch_the_records_of_its_run(bench):
     bench.shell(
         'cd "$TIRESIAS_RUN_DIR/.." && { rm -f claim.json; touch exit.json; mv job other; }', identity=SOMEBODY

@@ -152,5 +152,6 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(tmp_path: Path) -
         assert not plan.starts_now
         assert plan.why.code == "BehindHigherRank"
         lab.manager.requests.set_policy(ADMIN, "las", {"quantum_s": "0.001"})
+        # The run counts its service from quantum to quantum, so the first one has to pass.
         lab.until(lambda: lab.manager.requests.dry_run(ADMIN, asked).displaces == [running])
         assert len(lab.summaries()) == 1

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import time
+from typing import Any
 
 import pytest
 
 from tiresias.core.model import JobId, Phase, Pool, RunId
 from tiresias.core.state import JobState, Run
+from tiresias.executors import run_files
 from tiresias.executors.base import RunGone
 from tiresias.executors.gpus import Driver, Gpu
 from tiresias.executors.topology import Topology
@@ -21,7 +27,7 @@ from tiresias.live.repeated_failures import MOST_REMEMBERED
 from tiresias.live.runs import ended_before
 from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Caller, Submission
-from tiresias.store import Store, StoreError, redecide, replay
+from tiresias.store import Compacted, Store, StoreError, redecide, replay
 from tiresias.testing.builders import a_job
 from tiresias.testing.executors import processes_of, until
 from tiresias.testing.live import ADMIN, LiveLab
@@ -46,17 +52,22 @@ def test_a_start_whose_submission_cannot_be_read_now_is_made_up_for(
         assert lab.manager.queries.status().is_ready
 
 
-@pytest.mark.parametrize("name", ["..", ".", "../jobs", "x/../.."])
+@pytest.mark.parametrize("name", ["..", ".", "../jobs", "x/../..", "x/", "../../project"])
 def test_a_snapshot_that_is_none_takes_nothing_with_it(tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
+    (tmp_path / "project").mkdir()
     with LiveLab(home, gpus=1) as lab:
         (home / "snapshots" / "x").mkdir(parents=True)
+        before = set(threading.enumerate())
         job = lab.submit("true", snapshot=f"{home}/snapshots/{name}")
         lab.until_ended(job)
         lab.turn()
+        for removal in set(threading.enumerate()) - before:
+            removal.join()
         assert (home / "journal.db").exists()
         assert (home / "jobs" / str(job)).is_dir()
         assert (home / "snapshots" / "x").is_dir()
+        assert (tmp_path / "project").is_dir()
 
 
 def test_a_snapshot_goes_with_the_last_job_that_runs_in_it(tmp_path: Path) -> None:
@@ -228,6 +239,12 @@ def test_a_journal_whose_policy_is_not_there_is_refused_in_words(tmp_path: Path)
         open_manager(tmp_path, lab.options)
 
 
+@pytest.mark.parametrize("gpus", [0, 1025])
+def test_a_number_of_fake_gpus_that_makes_no_sense_is_refused(tmp_path: Path, gpus: int) -> None:
+    with pytest.raises(Invalid, match=f"--fake-gpus {gpus}: give a number from 1 to 1024"):
+        open_manager(tmp_path, Options(fake_gpus=gpus))
+
+
 def test_a_setting_that_is_no_number_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="the setting backoff_s is 'long'; give a number"):
         open_manager(tmp_path, Options(fake_gpus=1, settings={"backoff_s": "long"}))  # type: ignore[dict-item]
@@ -257,6 +274,37 @@ def test_a_journal_catches_up_with_what_is_to_leave_it(
         lab.manager.compaction.next_due_at -= 3600.0  # an hour later
         lab.until(lambda: not any(lab.manager.store.facts_of_job(job) for job in jobs))
         assert [lab.of(job) for job in jobs] == ends, "their history stays"
+
+
+def test_only_so_many_facts_leave_the_journal_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else can be committed meanwhile."""
+    gone: list[int] = []
+    compact = Store.compact
+
+    def counted(store: Store, *args: Any, **options: Any) -> Compacted:
+        done = compact(store, *args, **options)
+        gone.append(done.facts)
+        return done
+
+    monkeypatch.setattr(Store, "compact", counted)
+    monkeypatch.setattr(housekeeping, "FACTS_PER_BITE", 3)
+    with LiveLab(tmp_path, settings={"keep_facts_s": 0.0}) as lab:
+        jobs = [lab.submit("true") for _ in range(5)]
+        lab.until_ended(*jobs)
+        until_later(lab)
+        lab.manager.compaction.compact()  # keeps a State to replay from
+        until_later(lab)
+        while any(lab.manager.store.facts_of_job(job) for job in jobs):
+            lab.manager.compaction.compact()
+        assert max(gone) == 3
+        assert len(gone) > 5
+
+
+def until_later(lab: LiveLab) -> None:
+    """Until the clock of the manager shows another instant than that of the last fact."""
+    lab.until(lambda: lab.manager.now() > lab.manager.state.at)
 
 
 SAVES_SLOWLY = (  # told to stop, it waits for a word; its second run ends by itself
@@ -351,3 +399,34 @@ def test_a_clock_that_was_set_back_makes_no_run_end_before_it_began(tmp_path: Pa
     assert ended_before(run, RunGone(RunId(1), ended_at=199.5), 200.0) is None, "as usual"
     assert ended_before(run, RunGone(RunId(1), ended_at=300.0), 200.0) is None
     assert ended_before(run, RunGone(RunId(1)), 200.0) is None, "nobody knows"
+
+
+def test_a_running_job_whose_run_is_nowhere_after_a_restart_runs_again(tmp_path: Path) -> None:
+    """For example because the machine lost its disk and the home comes from a backup."""
+    once = "if [ -e done ]; then exit 0; fi; touch done; exec sleep 600"
+    with LiveLab(tmp_path, gpus=1) as lab:
+        job = lab.submit(("/bin/sh", "-c", once))
+        lab.until_running(job)
+        lab.until((tmp_path / "done").exists)
+        [claim] = (tmp_path / "jobs").glob("*/**/claim.json")
+        supervisor = run_files.read(str(claim.parent), run_files.CLAIM)
+        assert supervisor is not None
+        lab.close()
+        for pid in (supervisor["pid"], *processes_of(tmp_path)):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not processes_of(tmp_path), "all processes of the run have ended")
+        shutil.rmtree(claim.parent)
+        lab.manager = open_manager(lab.home, lab.options)
+        assert lab.of(job).phase == Phase.RUNNING, "what the journal says"
+        [end] = lab.until_ended(job)
+        assert (end.phase, end.runs) == ("SUCCEEDED", 2)
+
+
+def test_a_job_whose_runs_are_lost_again_and_again_fails(tmp_path: Path) -> None:
+    """Each run kills its own supervisor."""
+    settings = {"backoff_s": 0.01, "most_lost_runs": 2}
+    with LiveLab(tmp_path, gpus=1, settings=settings) as lab:
+        job = lab.submit(("/bin/sh", "-c", "kill -9 $PPID; exec sleep 600"), retries=0)
+        lab.until(lambda: job not in lab.manager.state.jobs or lab.of(job).runs > 3)
+        assert (lab.of(job).phase, lab.of(job).runs) == ("FAILED", 3)
+        assert lab.of(job).reason == "Lost"

@@ -77,3 +77,23 @@ def test_jobs_that_failed_or_were_cancelled_are_told_with_the_time_they_held(tmp
     assert rows[never]["duration_s"] == 0.0
     assert rows[never]["startup_s"] is None
     assert {row["name"] for row in rows.values()} == {""}  # bob sees that somebody used GPUs, not for what
+
+
+def test_the_history_shows_names_of_jobs_to_their_owner_and_to_administrators_only(tmp_path: Path) -> None:
+    ada, bob = Caller("ada"), Caller("bob")
+    with LiveLab(tmp_path) as lab:
+        job = lab.submit("true", by=ada, name="secret-project")
+        lab.until_ended(job)
+        assert [history(lab, caller)[job]["name"] for caller in (ada, bob, ADMIN)] == [
+            "secret-project",
+            "",
+            "secret-project",
+        ]
+
+
+def test_a_summary_says_when_a_job_first_started(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        first, waits = lab.submit("sleep 600"), lab.submit("sleep 600")
+        lab.until_running(first)
+        assert lab.of(first).first_started_at == lab.manager.state.jobs[first].first_started_at
+        assert lab.of(waits).first_started_at is None

@@ -110,3 +110,15 @@ def test_what_was_only_tried_or_refused_is_not_kept(tmp_path: Path) -> None:
         lab.manager.flush()
         assert not list(lab.manager.journal.profiles)
         assert not any(key.startswith("profile:") for key in lab.manager.store.settings())
+
+
+def test_a_profile_is_read_anew_with_every_submission(tmp_path: Path) -> None:
+    """Also when it is in the same object as one before, with other contents."""
+    with LiveLab(tmp_path) as lab:
+        profile = dict(MINE)
+        first = lab.submit("true", profile=profile)
+        profile["compute_s"] = 0.7
+        second = lab.submit("true", profile=profile)
+        names = [lab.manager.queries.detail(ADMIN, job).model for job in (first, second)]
+        found = [lab.manager.journal.profiles.find(name) for name in names]
+        assert [each.compute_s for each in found if each is not None] == [0.1, 0.7]

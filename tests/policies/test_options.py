@@ -68,6 +68,8 @@ def test_a_wrong_value_is_told_with_its_name(name: str, key: str, value: str) ->
     assert name in message
     assert key in message
     assert repr(value) in message
+    help = policies.get(name).Options.__dataclass_fields__[key].metadata["help"]
+    assert message.endswith(f"; {key}: {help}"), "it says what may be given"
 
 
 def test_an_unknown_option_names_the_nearest() -> None:

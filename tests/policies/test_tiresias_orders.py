@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tiresias.core import facts as f
 from tiresias.testing import Harness, a_trace, story_of
 from tiresias.testing.checkers import check_story
 
@@ -77,8 +78,42 @@ def test_who_falls_into_a_queue_and_cannot_run_on_waits_at_its_end() -> None:
     assert scene.submit("new", gpus=2).started == ["new"]
 
 
-def test_of_several_that_fall_together_only_those_without_room_are_preempted() -> None:
+@pytest.mark.parametrize(
+    ("order", "preempted"),
+    [("first-start", []), ("running-first", []), ("last-preempted-first", ["d", "c"])],
+)
+def test_of_several_that_fall_together_only_those_without_room_are_preempted(
+    order: str, preempted: list[str]
+) -> None:
+    """Four jobs fall at one instant into the queue in which another waits for four of their eight GPUs."""
+    scene = Harness("tiresias-l", gpus=12, options={"queues": "600", "order": order})
+    for name in ("a", "b", "c", "d"):
+        scene.running(name, gpus=2, service_s=299)
+    scene.suspended("waits", gpus=4, service_s=160, waited_s=100)
+    scene.running("other", gpus=4, service_s=100, priority="high")
+    scene.plan()
+    assert [scene.queue_of(name) for name in ("a", "d", "waits")] == [1, 1, 2]
+    assert scene.wait(1).preempted == preempted, "the last in rank is revoked first"
+    assert [scene.queue_of(name) for name in ("a", "d", "waits")] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("order", "revoked"),
+    [
+        ("running-first", [(75, 0), (375, 2), (875, 2), (875, 3), (987.5, 0)]),
+        (
+            "last-preempted-first",
+            [(75, 0), (375, 2), (675, 2), (675, 3), (700, 0), (900, 2), (900, 3), (987.5, 0)],
+        ),
+    ],
+)
+def test_a_job_that_falls_is_not_preempted_for_a_job_that_it_then_preempts(
+    order: str, revoked: list[tuple[float, int]]
+) -> None:
     rows = [(0.0, 8, 796.0), (0.0, 2, 362.0), (31.0, 2, 898.0), (31.0, 1, 1500.0), (77.0, 4, 4.0)]
-    options = {"queues": "600,800,1500", "order": "last-preempted-first"}
+    options = {"queues": "600,800,1500", "order": order}
     story = story_of(a_trace(rows), "1x8", "tiresias-l", options=options, preemption_cost_s=0)
     check_story(story)
+    runs = story.grants()
+    revocations = [fact for fact in story.facts if isinstance(fact, f.RunRevoked)]
+    assert [(fact.at, runs[fact.run_id].job_id) for fact in revocations] == revoked

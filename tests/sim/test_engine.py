@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiresias.core import facts as f
 from tiresias.core import invariants
 from tiresias.core.controller import Controller
-from tiresias.core.model import Cluster, Job
+from tiresias.core.model import Cluster, Job, JobId
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
 from tiresias.sim.engine import Engine
@@ -22,6 +22,7 @@ from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
 from tiresias.testing import a_trace, random_trace, story_of
 from tiresias.testing.checkers import check_story, no_job_is_preempted_back
+from tiresias.testing.story import Story
 
 CASES: dict[str, dict[str, Any]] = {
     "fifo": {},
@@ -73,12 +74,42 @@ def test_las_may_preempt_a_job_for_one_that_ranks_behind_it_once_it_has_saved() 
         no_job_is_preempted_back(story)
 
 
-def test_a_promotion_without_consequences_is_one_fact() -> None:
+def test_a_promotion_without_consequences_is_decided_once() -> None:
     options = CASES["tiresias-l promoting"]
     story = story_of(
         busy_trace(5014), "2x4", "tiresias-l", options=options, preemption_cost_s=60.0, placer="count"
     )
     check_story(story)
+    promoted = [(fact.at, fact.job_id) for fact in story.facts if isinstance(fact, f.JobPromoted)]
+    assert [(round(at, 3), job) for at, job in promoted] == [
+        (1389.667, 15),
+        (1749.667, 6),
+        (2253.667, 6),
+        (2254.667, 24),
+        (2429.667, 15),
+        (2757.667, 6),
+        (2758.667, 24),
+        (3253.0, 8),
+        (3763.0, 31),
+    ]
+    assert promoted == [(pytest.approx(starved_at(story, *each)), each[1]) for each in promoted]
+    followed = {fact.at for fact in story.facts if isinstance(fact, f.RunGranted | f.RunRevoked)}
+    assert any(at not in followed for at, _ in promoted), "a promotion that changes no allocation"
+
+
+def starved_at(story: Story, at: float, job_id: int) -> float:
+    """When the job had waited three times as long as it had executed, both since its promotion before `at`.
+
+    A run that takes long to save delays that until its exit.
+    """
+    since = story.jobs()[JobId(job_id)].submitted_at
+    for fact in story.facts:
+        if isinstance(fact, f.JobPromoted) and fact.job_id == job_id and fact.at < at:
+            since = fact.at
+    own = [(grant.at, end.at) for grant, end in story.runs() if grant.job_id == job_id]
+    executed = [(start, end) for start, end in own if since <= start and end <= at]
+    executed_s = sum(end - start for start, end in executed)
+    return max(since + (1 + 3) * executed_s, executed[-1][1])
 
 
 def test_the_checkers_see_what_they_look_for() -> None:

@@ -84,6 +84,7 @@ def test_an_older_version_is_upgraded_step_by_step(monkeypatch: pytest.MonkeyPat
     def instants(body: codec.Body) -> codec.Body:
         return {"at": body["when"], "node": body["node"]}
 
+    assert names({"t": 2.5, "node": "n1"}) == {"when": 2.5, "node": "n1"}, "it can still be called"
     assert codec.decode_fact("NodeDrained", 1, '{"t":2.5,"node":"n1"}') == f.NodeDrained(2.5, "n1")
     assert codec.decode_fact("NodeDrained", 2, '{"when":2.5,"node":"n1"}') == f.NodeDrained(2.5, "n1")
     assert codec.decode_fact("TimerFired", 1, '{"at":2.5}') == f.TimerFired(2.5)  # nothing changed for it

@@ -230,6 +230,15 @@ def test_bases_are_stored_no_more_often_than_requested(scene: Scene) -> None:
     assert redecide(replay(scene.store)) is None
 
 
+def test_a_state_that_is_stored_as_a_base_is_not_stored_again(scene: Scene) -> None:
+    scene.store.compact(100.0)
+    assert scene.store._all("SELECT seq FROM bases") == [(0,)], "nothing has happened since the beginning"
+    scene.submit(1, at=5.0)
+    for _ in range(2):
+        scene.store.compact(1.0)
+    assert scene.store._all("SELECT seq FROM bases ORDER BY seq") == [(0,), (scene.store.last_seq,)]
+
+
 def test_submissions_are_deleted_in_the_order_in_which_jobs_ended(scene: Scene) -> None:
     for id in range(1, 7):
         scene.submit(id, at=float(id))

@@ -111,10 +111,10 @@ def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
 def write_nodes(connection: Connection, state: State) -> None:
     rows = []
     for position, node in enumerate(state.ledger.nodes):
-        books = state.ledger_of(node.name)
-        out = books.out_slots[position]
+        ledger = state.ledger_of(node.name)
+        out = ledger.out_slots[position]
         withdrawn = [index for index in range(out.bit_length()) if out >> index & 1]
-        is_in = int(books.in_service[position])
+        is_in = int(ledger.in_service[position])
         rows.append((position, node.name, dump(NODE.encode(node)), is_in, dump(withdrawn)))
     connection.executemany(REPLACE_NODE, rows)
 

@@ -23,6 +23,7 @@ from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, Demand, Job, JobId, Node, Phase, RunId
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, State
 from tiresias.sim.trace import Trace
 from tiresias.testing.builders import a_trace, random_trace
@@ -107,7 +108,8 @@ class PolicyContract:
                 assert reason is not None
                 assert reason.code
                 assert reason.text
-                assert (reason.code == "Running") is (job.phase in (Phase.STARTING, Phase.RUNNING))
+                assert (reason.code == ReasonCode.RUNNING) is (job.phase is Phase.RUNNING)
+                assert (reason.code == ReasonCode.STARTING) is (job.phase is Phase.STARTING)
 
     def test_it_runs_without_knowing_durations_or_says_that_it_cannot(self) -> None:
         driven = self.driven(3)
