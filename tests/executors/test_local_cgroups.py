@@ -106,6 +106,16 @@ def test_a_copy_of_the_whole_environment_does_not_make_a_process_one_of_the_run(
         copy.wait()
 
 
+@needs_cgroups
+def test_a_cgroup_that_a_supervisor_left_behind_is_removed_when_the_run_is_forgotten(bench):
+    spec = bench.shell("exit 0")
+    bench.gone()
+    cgroup = cgroup_of(spec)
+    cgroup.make()
+    bench.executor.forget(R1)
+    assert not os.path.exists(cgroup.path)
+
+
 # It ignores SIGTERM, clears its environment and goes on in a child of a new session every 2 ms.
 HOPPER = """
 import os, signal, sys, time

@@ -148,6 +148,8 @@ class LocalExecutor:
             self._starting.pop(run_id, None)
             self._settling.pop(run_id, None)
             self._unswept.pop(run_id, None)
+            if run.cgroup and run.gone is not None:
+                Cgroup(run.cgroup).remove()  # usually the supervisor has done it
 
     def poll(self) -> list[RunUpdate]:
         for fd, _ in self._epoll.poll(0):
