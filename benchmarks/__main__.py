@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import job, ladder, live, network, observe, placement, placing, quality, speed, store
+from benchmarks import attack, job, ladder, live, network, observe, placement, placing, quality, speed, store
 from tiresias.executors.interrupts import exiting_on_signals
 
 ALL = {
@@ -21,7 +21,9 @@ ALL = {
     "live.submit": live.submit,
     "live.restart": live.restart,
     "live.idle": live.idle,
+    "live.attack": attack.attack,
     "store": store.store,
+    "checksums": store.checksums,
     "job": job.job,
     "observe": observe.overhead,
     "placing": placing.placing,

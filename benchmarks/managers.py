@@ -30,9 +30,9 @@ def share(values: Sequence[float], part: float) -> float:
 class ManagerProcess:
     """`python -m tiresias.api.serve` with fake GPUs."""
 
-    def __init__(self, home: Path, gpus: int):
+    def __init__(self, home: Path, gpus: int, **options: Any):
         self.home = home
-        (home / "options.json").write_text(json.dumps({"fake_gpus": gpus}))
+        (home / "options.json").write_text(json.dumps({"fake_gpus": gpus, **options}))
         self.client = Client(home)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -48,6 +48,11 @@ class ManagerProcess:
                 return time.perf_counter() - began
             time.sleep(0.005)
         raise AssertionError(f"no manager within {PATIENCE_S} s")
+
+    @property
+    def url(self) -> str:
+        """Where it answers over TCP, if it does."""
+        return str(json.loads((self.home / "manager.json").read_text())["url"])
 
     def kill(self) -> None:
         assert self.process is not None
@@ -94,10 +99,10 @@ class ManagerProcess:
 
 
 @contextmanager
-def manager_process(gpus: int = 1) -> Iterator[ManagerProcess]:
+def manager_process(gpus: int = 1, **options: Any) -> Iterator[ManagerProcess]:
     """A running manager with an empty home; both are removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-bench-"))
-    manager = ManagerProcess(home, gpus)
+    manager = ManagerProcess(home, gpus, **options)
     try:
         manager.start()
         yield manager

@@ -40,7 +40,7 @@ from queue import SimpleQueue
 from random import Random
 from tempfile import TemporaryDirectory
 
-from tiresias.executors.interrupts import ended_in_order
+from tiresias.executors.interrupts import exiting_on_signals
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/tiresias"
@@ -519,7 +519,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     try:
-        with ended_in_order():
+        with exiting_on_signals():
             sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)

@@ -18,7 +18,7 @@ from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster, Demand, Job, JobId
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
-from tiresias.store import Batch, Chosen, Store, SubmissionKey
+from tiresias.store import Batch, Chosen, Store, SubmissionKey, tables
 
 SUBMISSION = {
     "command": ["python", "train.py"],
@@ -26,6 +26,13 @@ SUBMISSION = {
     "env": {f"V{i}": "x" * 40 for i in range(60)},
 }
 CHOSEN = Chosen("tiresias-l", {}, "packed")
+PLAIN_STATEMENTS = {  # as they would be without checksums
+    "INSERT_FACT": "INSERT INTO facts (seq, step, decided, at, kind, version, job, body)"
+    " VALUES (?,?,?,?,?,?,?,?)",
+    "REPLACE_SUBMISSION": "INSERT OR REPLACE INTO submissions (job, body) VALUES (?,?)",
+    "REPLACE_MANAGED": "INSERT OR REPLACE INTO managed (job, body) VALUES (?,?)",
+}
+STATEMENTS = {name: getattr(tables, name) for name in PLAIN_STATEMENTS}
 
 
 def store() -> None:
@@ -55,6 +62,55 @@ def store() -> None:
         f"store: {jobs:,} active jobs are loaded in {reload_s:.2f} CPU seconds (less than 2 wanted),"
         f" {reload_s / dictionary_s:.0f} times as long as a million dictionary stores"
     )
+
+
+def checksums() -> None:
+    """What the checksums of rows cost: the same commits with and without them, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        seconds: dict[bool, list[float]] = {True: [], False: []}
+        cpu = {True: 0.0, False: 0.0}
+        singles: dict[bool, list[float]] = {True: [], False: []}
+        journals = {
+            has: _begun(Path(folder) / str(has) / "journal.db", has_checksums=has) for has in (True, False)
+        }
+        for number in range(300):
+            order = (True, False) if number % 2 else (False, True)
+            for has in order:
+                _use_statements(STATEMENTS if has else PLAIN_STATEMENTS)
+                began, cpu_began = time.perf_counter(), time.process_time()
+                _submit(*journals[has], range(1 + 20 * number, 21 + 20 * number))
+                seconds[has].append(time.perf_counter() - began)
+                cpu[has] += time.process_time() - cpu_began
+        for number in range(6001, 6601):
+            for has in (True, False) if number % 2 else (False, True):
+                _use_statements(STATEMENTS if has else PLAIN_STATEMENTS)
+                began = time.perf_counter()
+                _submit(*journals[has], range(number, number + 1))
+                singles[has].append(time.perf_counter() - began)
+        for journal, _ in journals.values():
+            journal.close()
+    ratio = share(seconds[True], 0.5) / share(seconds[False], 0.5)
+    one = share(singles[True], 0.5) / share(singles[False], 0.5)
+    print(
+        f"checksums: a commit of 20 jobs takes {ratio:.2f} times as long as without them (p50;"
+        f" {cpu[True] / cpu[False]:.2f} times the CPU time), a commit of one job {one:.2f} times"
+    )
+
+
+def _use_statements(statements: dict[str, str]) -> None:
+    for name, sql in statements.items():
+        setattr(tables, name, sql)
+
+
+def _begun(path: Path, *, has_checksums: bool) -> tuple[Store, Controller]:
+    policy, placer = policies.make(CHOSEN.policy), placers.make(CHOSEN.placer)
+    controller = Controller(State(Cluster.of(32, 8)), policy, placer)
+    journal = Store.open(path)
+    if not has_checksums:
+        for (name,) in journal._all("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+            journal._write.execute(f"DROP TRIGGER {name}")
+    journal.begin(controller, CHOSEN)
+    return journal, controller
 
 
 def _submit(journal: Store, controller: Controller, ids: range) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
 class Server:
-    def __init__(self, home: Path, **options: Any):
+    def __init__(self, home: Path, *, descriptors: int | None = None, **options: Any):
         self.home = home
+        self._descriptors = descriptors
         self.options = {"fake_gpus": 2, **options}
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -38,8 +40,14 @@ class Server:
         (self.home / "manager.json").unlink(missing_ok=True)
         (self.home / "options.json").write_text(json.dumps(self.options))
         with (self.home / "stderr").open("wb") as errors:
-            self.process = subprocess.Popen(serve_command(self.home), stderr=errors)
+            self.process = subprocess.Popen(
+                serve_command(self.home), stderr=errors, preexec_fn=self._limit_descriptors
+            )
         return self.process
+
+    def _limit_descriptors(self) -> None:
+        if self._descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self._descriptors, self._descriptors))
 
     def _ended(self) -> bool:
         return self.process is None or self.process.poll() is not None

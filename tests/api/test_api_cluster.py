@@ -12,7 +12,7 @@ from tiresias.api.client import ApiError
 @pytest.fixture(scope="module")
 def http(server):
     transport = httpx.HTTPTransport(uds=str(server.home / "manager.sock"))
-    with httpx.Client(transport=transport, base_url="http://manager") as client:
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
         yield client
 
 

@@ -52,7 +52,7 @@ def test_on_a_full_disk_nothing_is_acknowledged_and_nothing_is_lost(small_disk):
         assert (refused.status, refused.code) == (503, "unavailable")
         assert "disk is full" in refused.message
         transport = httpx.HTTPTransport(uds=str(made.home / "manager.sock"))
-        with httpx.Client(transport=transport, base_url="http://manager") as http:
+        with httpx.Client(transport=transport, base_url="http://localhost") as http:
             assert http.get("/readyz").status_code == 503
             assert "disk is full" in http.get("/readyz").json()["error"]["message"]
             assert http.get("/healthz").status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -153,3 +154,21 @@ def test_a_job_that_is_not_there_is_not_found(admin, ref):
         admin.job(ref)
     assert (refused.value.status, refused.value.code) == (404, "not-found")
     assert str(ref) in refused.value.message
+
+
+def test_half_a_character_in_a_metric_is_shown_and_breaks_no_list(admin):
+    """A job reports a metric whose name and value are no UTF-8."""
+    line = {"at": 1.0, "step": 1, "metrics": {"lo\ud800ss": "\udfff", "other": 0.5}}
+    text = f"""
+import os, time
+with open(os.environ["TIRESIAS_RUN_DIR"] + "/report-0.jsonl", "w") as file:
+    file.write({json.dumps(line)!r} + "\\n")
+time.sleep(600)
+"""
+    [id] = admin.submit(python(text))
+    eventually(lambda: (admin.job(id)["summary"]["progress"] or {}).get("step") == 1)
+    assert admin.job(id)["summary"]["progress"]["metrics"] == {"lo\\ud800ss": "\\udfff", "other": 0.5}
+    assert id in [each["id"] for each in admin.jobs(all=True)]
+    admin.cancel(id)
+    until_ended(admin, id)
+    assert id in [each["id"] for each in admin.jobs(all=True)]

@@ -9,6 +9,7 @@ import pytest
 from api_server import job, until_ended
 
 from tiresias.api.client import ApiError, Client
+from tiresias.api.failures import FORGOTTEN_S, LONGEST_S, FailedTokens
 
 SECRET = "s3cr3t-of-ada"
 FAR_AWAY = 4e9  # begin then: it waits for as long as the tests take
@@ -169,3 +170,23 @@ def test_no_secret_is_in_any_answer_or_in_the_managers_log(server, admin, people
     assert "POST /api/v1/jobs/logged/cancel by daemon: 200" in log
     for secret in (SECRET, people.ada_token, people.bob_token):
         assert secret not in log
+
+
+def test_tokens_that_are_not_known_are_logged_without_them(server):
+    url = server.about["url"] + "/api/v1/status"
+    for _ in range(2):
+        assert httpx.get(url, headers={"Authorization": "Bearer tir_guessed"}).status_code == 401
+    assert "a token that is not known, from 127.0.0.1" in server.log()
+    assert "tir_guessed" not in server.log()
+
+
+def test_a_peer_that_keeps_guessing_waits_longer_and_longer_and_others_do_not():
+    now = 0.0
+    failed = FailedTokens(lambda: now)
+    delays = [failed.note("10.0.0.1") for _ in range(12)]
+    assert delays[:5] == [0.0, 0.0, 0.0, 0.25, 0.5]
+    assert delays == sorted(delays)
+    assert delays[-1] == LONGEST_S
+    assert failed.note("10.0.0.2") == 0.0
+    now = FORGOTTEN_S + 1
+    assert failed.note("10.0.0.1") == 0.0

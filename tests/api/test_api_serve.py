@@ -12,6 +12,7 @@ import subprocess
 import pytest
 from api_server import DEADLINE_S, Server, eventually, job, phase, serve_command, until_ended
 
+from tiresias.api import serve
 from tiresias.api.client import ApiError, Client, Unreachable
 from tiresias.api.serve import main
 from tiresias.executors import procfs
@@ -223,3 +224,16 @@ def test_where_no_manager_is_the_client_says_how_to_start_one(tmp_path):
     assert str(tmp_path) in trouble.value.message
     with pytest.raises(ApiError, match="http://HOST:PORT"):
         Client(url="127.0.0.1:80")
+
+
+def test_every_file_of_a_rotated_log_is_private(tmp_path, monkeypatch):
+    monkeypatch.setattr(serve, "LARGEST_LOG_BYTES", 100)
+    before = os.umask(0o022)
+    try:
+        with serve.logging_to(tmp_path / "manager.log"):
+            for number in range(10):
+                serve.log.info("line %d of a log that is rotated at each line, as it is so long", number)
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(["manager.log", *(f"manager.log.{n}" for n in (1, 2, 3))], 0o600)

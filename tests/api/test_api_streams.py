@@ -145,7 +145,7 @@ def test_a_log_is_read_in_parts_by_offset(server, admin):
     [id] = admin.submit(python("print('0123456789' * 10)"))
     until_ended(admin, id)
     transport = httpx.HTTPTransport(uds=str(server.home / "manager.sock"))
-    with httpx.Client(transport=transport, base_url="http://manager") as http:
+    with httpx.Client(transport=transport, base_url="http://localhost") as http:
         answer = http.get(f"/api/v1/jobs/{id}/logs", params={"offset": 95, "limit": 4})
         assert answer.content == b"5678"
         assert answer.headers["content-type"].startswith("text/plain")
@@ -159,7 +159,7 @@ def test_the_stream_is_what_browsers_and_other_clients_read(server, admin):
     [id] = admin.submit(python("print('a\\nb')"))
     until_ended(admin, id)
     transport = httpx.HTTPTransport(uds=str(server.home / "manager.sock"))
-    with httpx.Client(transport=transport, base_url="http://manager") as http:
+    with httpx.Client(transport=transport, base_url="http://localhost") as http:
         answer = http.get(f"/api/v1/jobs/{id}/logs", params={"follow": "true"})
         assert answer.headers["content-type"].startswith(sse.MEDIA_TYPE)
         lines = answer.text.splitlines()
@@ -189,7 +189,7 @@ def test_nothing_is_left_of_a_stream_that_its_reader_has_left(server, admin):
         reader = socket.socket(socket.AF_UNIX)
         reader.connect(str(server.home / "manager.sock"))
         target = f"/api/v1/jobs/{id}/logs?follow=true"
-        reader.sendall(f"GET {target} HTTP/1.1\r\nHost: manager\r\n\r\n".encode())
+        reader.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert reader.recv(100).startswith(b"HTTP/1.1 200")
         readers.append(reader)
     assert len(list(open_files.iterdir())) >= before + 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -241,3 +242,46 @@ def test_fake_gpus_in_groups(fresh):
     assert fresh("up", "--fake-gpus", "4").code == 0, "nothing else is asked for"
     refused = fresh("up", "--fake-gpus", "2", "--fake-groups", "3")
     assert (refused.code, "--fake-groups 3: there are only 2 fake GPUs" in refused.err) == (2, True)
+
+
+def test_a_backup_is_made_while_the_manager_runs_and_restored_when_it_is_down(fresh, tmp_path):
+    file = tmp_path / "backup.db"
+    assert "there is no journal" in fresh("backup", file).err
+    assert fresh("up", "--fake-gpus", "1").code == 0
+    kept = fresh("submit", "--hold", "--", "true").id
+    done = fresh("backup", file)
+    assert (done.code, "the journal up to fact" in done.out) == (0, True), done.err
+    forgotten = fresh("submit", "--", "true").id
+    assert fresh("wait", forgotten).code == 0
+    refused = fresh("restore", file)
+    assert (refused.code, "another manager" in refused.err) == (6, True)
+    assert fresh("down").code == 0
+    shutil.copy(file, fresh.home / "journal.db")  # not by `restore`
+    found = {each["what"]: each for each in fresh("doctor", "-o", "json").json}
+    assert "commits are missing" in found["journal"]["text"]
+    assert f"tir restore {fresh.home}/journal.db" in found["journal"]["next_step"]
+    assert "commits are missing" in fresh("up").err
+    (fresh.home / "journal.db.mark").unlink()
+    assert f"there is a directory of job {forgotten}" in fresh("doctor").out
+    assert f"there is a directory of job {forgotten}" in fresh("up").err
+    done = fresh("restore", file)
+    assert (done.code, "set-aside-" in done.out) == (0, True), done.err
+    assert fresh("up").code == 0
+    assert [each["id"] for each in fresh("ls", "--all", "-o", "json").json] == [kept]
+    assert fresh("doctor").code == 0
+
+
+def test_doctor_and_up_name_a_damaged_row_and_what_can_be_saved(fresh):
+    assert fresh("up", "--fake-gpus", "1").code == 0
+    kept = fresh("submit", "--hold", "--name", "before", "--", "true").id
+    assert fresh("down").code == 0
+    path = fresh.home / "journal.db"
+    path.write_bytes(path.read_bytes().replace(b'"before"', b'"befora"'))
+    found = {each["what"]: each for each in fresh("doctor", "-o", "json").json}
+    assert f"row {kept} of the table jobs has not the values that were stored" in found["journal"]["text"]
+    assert "--accept-damage" in found["journal"]["next_step"]
+    assert "of the table" in fresh("up").err
+    assert fresh("restore", path).code == 1
+    assert fresh("restore", path, "--accept-damage").code == 0
+    assert fresh("up").code == 0
+    assert [each["name"] for each in fresh("ls", "-o", "json").json] == ["befora"]

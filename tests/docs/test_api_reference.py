@@ -59,7 +59,13 @@ def test_every_code_of_an_error_is_explained():
     told = {(int(status), cells[1].strip("`")) for cells in rows for status in cells[0].split(",")}
     raised = {(status, kind.code) for kind, status in errors.STATUSES.items()}
     assert raised <= told
-    assert told - raised == {(400, "invalid"), (405, "invalid"), (413, "invalid"), (500, "internal")}
+    assert told - raised == {
+        (400, "invalid"),
+        (405, "invalid"),
+        (413, "invalid"),
+        (421, "invalid"),
+        (500, "internal"),
+    }
 
 
 def test_every_figure_is_explained():

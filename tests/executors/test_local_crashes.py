@@ -253,7 +253,7 @@ def test_a_stopped_run_counts_as_stopped_even_if_its_supervisor_is_killed(bench)
 def test_a_child_that_has_not_executed_its_program_yet_is_found_when_the_supervisor_is_killed(bench):
     spec = bench.spec("/bin/sh", "-c", FOREVER)
     spec.run_dir.mkdir(parents=True)
-    run_files.claim(str(spec.run_dir), boot=procfs.boot_id(), pid=2**22 + 1, start=1)
+    run_files.claim(str(spec.run_dir), journal="", run_id=1, boot=procfs.boot_id(), pid=2**22 + 1, start=1)
     names = [os.fsdecode(name) for name in command_line(str(spec.run_dir))]
     child = subprocess.Popen([*PYTHON, "import time; time.sleep(600)", *names])  # the same command line
     bench.executor.adopt([spec])
@@ -318,7 +318,7 @@ def test_another_process_with_the_same_pid_gets_no_signal(bench, stranger, of):
     spec.run_dir.mkdir(parents=True)
     boot = procfs.boot_id()
     pid, start = (stranger.pid, stranger.start - 1) if of == "supervisor" else (2**22 + 1, 1)
-    run_files.claim(str(spec.run_dir), boot=boot, pid=pid, start=start)
+    run_files.claim(str(spec.run_dir), journal="", run_id=1, boot=boot, pid=pid, start=start)
     workers = [(stranger.pid, stranger.start - 1)]
     run_files.put(str(spec.run_dir), run_files.UP, {"boot_id": boot, "workers": workers})
     bench.executor.adopt([spec])
@@ -330,7 +330,9 @@ def test_another_process_with_the_same_pid_gets_no_signal(bench, stranger, of):
 def test_a_claim_from_before_a_restart_of_the_machine_is_a_lost_run(bench, stranger):
     spec = bench.spec("/bin/sh", "-c", FOREVER)
     spec.run_dir.mkdir(parents=True)
-    run_files.claim(str(spec.run_dir), boot="another-boot", pid=stranger.pid, start=stranger.start)
+    run_files.claim(
+        str(spec.run_dir), journal="", run_id=1, boot="another-boot", pid=stranger.pid, start=stranger.start
+    )
     bench.executor.start(spec)
     gone = bench.gone()
     assert (gone.lost, gone.error) == (True, "the machine was restarted during the run")

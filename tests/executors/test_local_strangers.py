@@ -137,7 +137,7 @@ def test_the_mark_of_a_run_counts_only_in_processes_of_its_user(bench):
 def test_a_run_that_was_started_before_there_was_a_key_is_found_by_its_former_marks(bench, start_stranger):
     spec = bench.spec("/bin/sh", "-c", FOREVER, grace_s=0.1)
     spec.run_dir.mkdir(parents=True)
-    run_files.claim(str(spec.run_dir), boot=procfs.boot_id(), pid=2**22 + 1, start=1)
+    run_files.claim(str(spec.run_dir), journal="", run_id=1, boot=procfs.boot_id(), pid=2**22 + 1, start=1)
     os.utime(spec.run_dir / run_files.CLAIM, (1, 1))
     orphan = start_stranger(
         {b"TIRESIAS_RUN_ID": b"1", b"TIRESIAS_RUN_DIR": os.fsencode(spec.job_dir)},
@@ -178,7 +178,7 @@ def test_a_daemon_in_a_session_whose_number_a_worker_had_is_not_ended(bench):
         spec = bench.spec("/bin/sh", "-c", FOREVER, grace_s=0.1)
         spec.run_dir.mkdir(parents=True)
         boot = procfs.boot_id()
-        run_files.claim(str(spec.run_dir), boot=boot, pid=2**22 + 1, start=1)
+        run_files.claim(str(spec.run_dir), journal="", run_id=1, boot=boot, pid=2**22 + 1, start=1)
         run_files.put(str(spec.run_dir), run_files.UP, {"boot_id": boot, "workers": [(session, 1)]})
         bench.executor.adopt([spec])
         assert bench.gone().lost

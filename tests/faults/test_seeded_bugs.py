@@ -75,8 +75,8 @@ class ForgetsWhoWaitsForAnInstant(Manager):
 
 class RetriesForEver(Manager):
     def poll(self) -> None:
-        for id in self.journal.managed:
-            self.journal.managed._jobs[id] = replace(self.journal.managed[id], retries_used=0)
+        for id in list(self.journal.managed):
+            self.journal.managed[id] = replace(self.journal.managed[id], retries_used=0)
         super().poll()
 
 

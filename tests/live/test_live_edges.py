@@ -237,6 +237,7 @@ def test_a_journal_whose_policy_is_not_there_is_refused_in_words(tmp_path: Path)
     lab.close()
     with pytest.raises(Invalid, match=r"journal.db: no policy 'mine'.*start the manager with what"):
         open_manager(tmp_path, lab.options)
+    Store.open(tmp_path / "journal.db").close()  # it is not locked any more
 
 
 @pytest.mark.parametrize("gpus", [0, 1025])

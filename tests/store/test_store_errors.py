@@ -77,7 +77,7 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
         for page in range(4096, size, 4096):
             file.seek(page)
             file.write(b"\xff" * 512)
-    with pytest.raises(StoreError, match=r"journal.db: cannot .*: it is damaged .*restore it from a backup"):
+    with pytest.raises(StoreError, match=r"journal.db: cannot .*: it is damaged .*restore a backup"):
         Store.open(path).load()
 
 
@@ -291,3 +291,17 @@ def test_synchronous_is_one_of_three(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="synchronous='FAST' is not one of FULL, NORMAL, OFF"):
         Store.open(tmp_path / "journal.db", synchronous="FAST")
     Store.open(tmp_path / "journal.db", synchronous="NORMAL").close()
+
+
+def test_a_removed_lock_file_lets_in_no_second_manager(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Store.open(path):
+        (tmp_path / "journal.db.lock").unlink()
+        code = (
+            "import sys\nfrom pathlib import Path\nfrom tiresias.store import InUse, Store\n"
+            "try: Store.open(Path(sys.argv[1]))\n"
+            "except InUse: print('refused')\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+        assert done.stdout == "refused\n", done.stderr
+    Store.open(path).close()

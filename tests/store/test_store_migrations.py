@@ -154,7 +154,7 @@ def test_only_the_owner_can_read_a_new_journal(tmp_path: Path) -> None:
         assert not store.is_new
         assert store.chosen() == Chosen("tiresias-l", {"queues": "auto"})
         names = {each.name for each in path.parent.iterdir()}
-        assert names == {"journal.db", "journal.db-wal", "journal.db-shm", "journal.db.lock"}
+        assert names == {f"journal.db{end}" for end in ("", "-wal", "-shm", ".lock", ".mark")}
         for each in path.parent.iterdir():
             assert each.stat().st_mode & 0o077 == 0, each.name
     with Store.open(path) as store:

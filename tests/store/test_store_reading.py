@@ -129,6 +129,29 @@ def test_a_run_that_is_granted_and_exits_in_one_commit_is_stored_whole(scene: Sc
     assert [stored.step for stored in scene.store.facts()] == [1, 1, 2, 3, 4]
 
 
+def test_runs_of_one_commit_are_numbered_in_the_order_of_their_grants(scene: Scene) -> None:
+    scene.submit(1)
+    scene.finish(1, 1.0, ExitCause.PREEMPTED)
+    steps = [
+        hand(scene.controller, f.RunExited(2.0, RunId(2), ExitCause.PREEMPTED, 2.0)),
+        hand(scene.controller, f.RunExited(3.0, RunId(3), ExitCause.PREEMPTED, 3.0)),
+    ]
+    commit(scene.store, scene.controller, steps)
+    runs = scene.store.runs(JobId(1))
+    assert [(run.id, run.number) for run in runs] == [(1, 1), (2, 2), (3, 3), (4, 4)]
+
+
+def test_usage_is_summed_by_user_and_by_tenant(scene: Scene) -> None:
+    for id, user, gpus in ((1, "ann", 1), (2, "bob", 2), (3, "ann", 1)):
+        scene.submit(id, gpus=gpus, at=0.0, user=user)
+    for id, at in ((1, 5.0), (2, 10.0), (3, 100.0)):
+        scene.finish(id, at)
+    bob = ("bob", 1, 20.0, 0.0, 1, 0)
+    assert scene.store.usage("user", 0.0, 50.0) == [("ann", 2, 105.0, 0.0, 1, 0), bob]
+    assert scene.store.usage("user", 10.0, 50.0) == [("ann", 1, 100.0, 0.0, 0, 0), bob]
+    assert scene.store.usage("tenant", 0.0, 50.0) == [("lab", 3, 125.0, 0.0, 2, 0)]
+
+
 def test_commands_that_may_not_have_been_carried_out_are_loaded(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     scene = Scene(path, "fifo", gpus=4)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import Response
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
 
 from tiresias.live.answers import (
     EventInfo,
@@ -125,7 +126,21 @@ def as_json(value: Any) -> bytes:
     kind = type(value)
     if kind not in _writers:
         _writers[kind] = TypeAdapter(kind)
-    return _writers[kind].dump_json(value)
+    try:
+        return _writers[kind].dump_json(value)
+    except PydanticSerializationError:  # text that is no UTF-8 can have come from a job
+        return to_json(_as_text(_writers[kind].dump_python(value)), inf_nan_mode="null")
+
+
+def _as_text(value: Any) -> Any:
+    """The same value, with half characters (surrogates) written as `\\udc80`."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_as_text(key): _as_text(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(each) for each in value]
+    return value
 
 
 def answer(value: Any, status: int = 200) -> Response:

@@ -6,7 +6,7 @@ anything but the service and the caller. When a change is answered, it is durabl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,6 +17,7 @@ from tiresias.api.answers import ErrorReport
 from tiresias.api.audit import Audited
 from tiresias.api.bounds import Bounded
 from tiresias.api.callers import Accounts
+from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
 
@@ -34,8 +35,13 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(service: Service, fatal: Callable[[Exception], None] | None = None) -> FastAPI:
-    """The application of one manager; `fatal` ends the manager when its State cannot be trusted any more."""
+def create_app(
+    service: Service, fatal: Callable[[Exception], None] | None = None, names: Sequence[str] = ()
+) -> FastAPI:
+    """The application of one manager, which has these `names` beside those of loopback.
+
+    `fatal` ends the manager when its State cannot be trusted any more.
+    """
     app = FastAPI(
         title="Tiresias", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -46,6 +52,7 @@ def create_app(service: Service, fatal: Callable[[Exception], None] | None = Non
         app.include_router(module.router, responses=ERRORS)
     errors.handle(app)
     app.add_middleware(Bounded)
+    app.add_middleware(KnownHosts, names=names)
     app.add_middleware(Audited)
     app.add_middleware(metrics.Measured, figures=app.state.figures)
     return app

@@ -1,18 +1,37 @@
-"""A limit for the size of requests, so that none can fill the manager's memory."""
+"""Limits of what a request may cost before its caller is known and while it is read.
+
+Rules: the caller of a request that may change something must be known before its body is read. A body is
+bounded in bytes and in values. A large one is parsed in another thread, one at a time, so that it
+delays other requests as little as possible.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tiresias.api.errors import error
+from tiresias.api.callers import caller_of
+from tiresias.api.errors import error, refused
+from tiresias.api.state import state_of
+from tiresias.live.errors import Refused
 
-LARGEST_BODY_BYTES = 64 * 1024 * 1024
-TOO_LARGE = f"the request is larger than {LARGEST_BODY_BYTES} bytes; send it in parts"
+LARGEST_BODY_BYTES = 4 * 1024 * 1024
+MOST_VALUES = 150_000  # in one body; while they are parsed, nothing else runs for tens of milliseconds
+LARGE_BYTES = 64 * 1024
+READING = ("GET", "HEAD", "OPTIONS")
+TOO_LARGE = f"the request is larger than {LARGEST_BODY_BYTES // 1024**2} MiB; send it in parts"
+TOO_MANY = f"the request has more than {MOST_VALUES:,} values; send it in parts"
 
 
 class Bounded:
-    """Refuses bodies that are too large, whether their length is announced or not."""
+    """Refuses callers that are not known and bodies that are too large, before the body is read."""
 
     def __init__(self, app: ASGIApp, largest: int = LARGEST_BODY_BYTES):
         self._app = app
@@ -22,9 +41,16 @@ class Bounded:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        refusal: Response | None = None
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._largest:
             refusal = error(413, "invalid", TOO_LARGE)
+        elif scope["method"] not in READING:
+            try:
+                await caller_of(Request(scope))
+            except Refused as problem:
+                refusal = refused(problem)
+        if refusal is not None:
             refusal.headers["Connection"] = "close"  # the rest is not even read
             await refusal(scope, receive, send)
             return
@@ -39,3 +65,36 @@ class Bounded:
             return message
 
         await self._app(scope, counted, send)
+
+
+class BoundedRequest(Request):
+    """A request whose body is parsed within limits."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            body = await self.body()
+            if values_in(body) > MOST_VALUES:
+                raise HTTPException(413, TOO_MANY)
+            if len(body) < LARGE_BYTES:
+                self._json = json.loads(body)
+            else:
+                async with state_of(self).large_bodies:
+                    self._json = await asyncio.to_thread(json.loads, body)
+        return self._json
+
+
+def values_in(body: bytes) -> int:
+    """At least as many values as the JSON text has; found without parsing it."""
+    return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
+
+
+class BodyRoute(APIRoute):
+    """A route whose request has a body."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            return await handle(BoundedRequest(request.scope, request.receive))
+
+        return handled

@@ -18,7 +18,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from tiresias.api.audit import USER
-from tiresias.api.errors import Unauthenticated
+from tiresias.api.errors import Unauthenticated, UnknownToken
 from tiresias.api.peers import PEER, Peer
 from tiresias.api.state import State, state_of
 from tiresias.executors.base import Identity
@@ -26,6 +26,7 @@ from tiresias.live.errors import Denied
 from tiresias.live.submission import Caller
 
 ADMIN = "admin"
+CALLER = "tiresias.caller"  # in the scope, once the caller is known
 RESOURCES = {  # by their names in /proc/PID/limits, which needs no privilege, as prlimit does
     "Max cpu time": resource.RLIMIT_CPU,
     "Max file size": resource.RLIMIT_FSIZE,
@@ -105,20 +106,33 @@ def caller_of_token(header: str | None, state: State) -> Caller:
         )
     found = state.manager.store.token(token.strip())
     if found is None:
-        raise Unauthenticated("this token is not known, it may have been revoked; ask an admin for another")
+        raise UnknownToken("this token is not known, it may have been revoked; ask an admin for another")
     identity = of_name(found.user) if runs_as_submitter() else None
     return Caller(found.user, found.role == ADMIN, identity)
 
 
-async def get_caller(request: Request) -> Caller:
+async def caller_of(request: Request) -> Caller:
+    """The caller, who is identified once per request."""
+    known: Caller | None = request.scope.get(CALLER)
+    if known is not None:
+        return known
     state = state_of(request)
     peer = request.scope.get(PEER)
     if peer is not None:
         caller = caller_of_peer(peer, state.accounts)
     else:
-        caller = caller_of_token(request.headers.get("authorization"), state)
+        try:
+            caller = caller_of_token(request.headers.get("authorization"), state)
+        except UnknownToken:
+            await state.failed_tokens.delay(request.client.host if request.client else "an unknown address")
+            raise
     request.scope[USER] = caller.user
+    request.scope[CALLER] = caller
     return caller
+
+
+async def get_caller(request: Request) -> Caller:
+    return await caller_of(request)
 
 
 async def get_submitter(request: Request, caller: Annotated[Caller, Depends(get_caller)]) -> Caller:

@@ -36,7 +36,11 @@ class Unauthenticated(Denied):
     """The caller is not known."""
 
 
-STATUSES[Unauthenticated] = 401
+class UnknownToken(Unauthenticated):
+    """The caller has sent a token that does not exist."""
+
+
+STATUSES[Unauthenticated] = STATUSES[UnknownToken] = 401
 
 
 def error(status: int, code: str, message: str) -> JSONResponse:

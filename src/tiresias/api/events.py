@@ -11,13 +11,14 @@ from tiresias.api import sse
 from tiresias.api.answers import Events, answer, as_json
 from tiresias.api.callers import AnyCaller
 from tiresias.api.state import PREFIX, Shared, State
-from tiresias.api.streams import Waiting, stream
+from tiresias.api.streams import Waiting, stream, turn
+from tiresias.live.answers import EventInfo
 from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller
 from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
-PAGE = 500
+PIECE = 50  # events that are read from the journal in one turn of the event loop
 Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last known event")]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
 
@@ -34,8 +35,22 @@ async def events(
     """The events after number `since`; with `follow` as server-sent events, without an end."""
     if follow:
         return stream(_followed(shared, caller, since if not last_id else _number(last_id)))
-    found = shared.manager.queries.events(caller, since, limit)
+    found = await _page(shared, caller, since, limit)
     return answer(Events(found, found[-1].seq if len(found) == limit else None))
+
+
+async def _page(shared: State, caller: Caller, since: int, limit: int) -> list[EventInfo]:
+    """At most `limit` events, read in pieces, because a long page takes a second."""
+    found: list[EventInfo] = []
+    while len(found) < limit:
+        await turn(shared)
+        wanted = min(PIECE, limit - len(found))
+        piece = shared.manager.queries.events(caller, since, wanted)
+        found += piece
+        if len(piece) < wanted:
+            break
+        since = piece[-1].seq
+    return found
 
 
 def _number(last_id: str) -> int:
@@ -49,12 +64,13 @@ async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[
     waiting = Waiting(shared)
     yield sse.position(str(since))
     while not waiting.is_closing:
+        await waiting.turn()
         last_seq = waiting.last_seq()
-        page = shared.manager.queries.events(caller, since, PAGE)
-        if page:
-            yield b"".join(sse.event("event", as_json(each), str(each.seq)) for each in page)
+        piece = shared.manager.queries.events(caller, since, PIECE)
+        if piece:
+            yield b"".join(sse.event("event", as_json(each), str(each.seq)) for each in piece)
             waiting.has_sent()
-            since = page[-1].seq
+            since = piece[-1].seq
         else:
             since = max(since, last_seq)  # the facts between are no longer in the journal
             yield await waiting.wait(since, sse.HEARTBEAT_S)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 
 from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
+from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import AnyCaller, Submitter
-from tiresias.api.models import ChangeBody, JobBody, SubmitBody, submissions
+from tiresias.api.models import ChangeBody, JobBody, SubmitBody, expanded_bytes, submissions
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
@@ -18,7 +20,9 @@ from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller, Submission
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
+MIB = 1024 * 1024
+LARGEST_SUBMISSION_BYTES = 64 * MIB  # of all jobs of one request together
 Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
 Key = Annotated[
     str | None,
@@ -38,18 +42,33 @@ def _submissions(body: JobBody) -> list[Submission]:
 async def submit(body: SubmitBody, caller: Submitter, shared: Shared, key: Key = None) -> Response:
     """Submit one job or several, all or none. When the answer arrives, the jobs are on disk."""
     bodies = [body] if isinstance(body, JobBody) else body.jobs
+    _check_size(bodies)
     wanted = [each for one in bodies for each in _submissions(one)]
-    if len(wanted) > MOST_JOBS:
-        raise Invalid(f"{len(wanted)} jobs in one request; send at most {MOST_JOBS} per request")
     digest = hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()
     ids = shared.manager.requests.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
     return answer(Ids(list(ids)), 201)
 
 
+def _check_size(bodies: Sequence[JobBody]) -> None:
+    """Refuse what would be too much once every array has a job per index."""
+    count = sum(len(each.array.indices) if each.array else 1 for each in bodies)
+    if count > MOST_JOBS:
+        raise Invalid(f"{count} jobs in one request; send at most {MOST_JOBS} per request")
+    size = sum(expanded_bytes(each) for each in bodies)
+    if size > LARGEST_SUBMISSION_BYTES:
+        raise Invalid(
+            f"the {count:,} jobs of this request take {size / MIB:,.0f} MiB together, with the command and"
+            f" the environment of each; submit at most {LARGEST_SUBMISSION_BYTES // MIB} MiB per request,"
+            " with fewer indices or a smaller environment"
+        )
+
+
 @router.post("/jobs/dry-run", response_model=DryRun)
 async def dry_run(body: JobBody, caller: AnyCaller, shared: Shared) -> Response:
     """What would happen to this job if it were submitted now; for an array, to its first job."""
+    if body.array is not None:
+        body.array.indices = body.array.indices[:1]
     return answer(shared.manager.requests.dry_run(caller, _submissions(body)[0]))
 
 

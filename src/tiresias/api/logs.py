@@ -87,6 +87,7 @@ async def _followed(
     waiting = Waiting(shared)
     yield sse.position(f"{run}:{offset}")
     while not waiting.is_closing:
+        await waiting.turn()
         seen = waiting.last_seq()
         log = _log_of(shared, caller, id, run, worker)
         piece = Piece(b"", offset) if log is None else read_text(log.path, offset, whole=log.is_over)

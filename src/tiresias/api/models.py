@@ -179,6 +179,16 @@ class ShutdownBody(Body):
     stop_jobs: bool = False
 
 
+def expanded_bytes(body: JobBody) -> int:
+    """About how many bytes the jobs of this body take together; at least as many as are stored."""
+    text: str = body.model_dump_json(exclude_defaults=True)
+    if body.array is None:
+        return len(text)
+    longest = len(str(max(body.array.indices)))
+    one = len(text) + text.count("{i}") * longest - sum(len(f"{index},") for index in body.array.indices)
+    return one * len(body.array.indices)
+
+
 def submissions(body: JobBody, array: str) -> list[Submission]:
     """One submission, or one for each index of an array; `array` is the name that these will share."""
     if body.array is None:

@@ -7,11 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from tiresias.api.answers import Nodes, answer
+from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import DrainBody
 from tiresias.api.state import PREFIX, Shared
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 What = Annotated[str, Path(description="a node, or one GPU as `node:index`", max_length=200)]
 
 

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from tiresias.api.answers import AllLimits, answer
+from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import LimitsBody, PolicyBody
 from tiresias.api.state import PREFIX, Shared
 from tiresias.live.answers import Limits
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 User = Annotated[str, Path(description="a user, or `*` for all without limits of their own", max_length=200)]
 
 

@@ -19,13 +19,14 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import UnionType
 from typing import Any, TextIO, get_origin, get_type_hints
 
 from tiresias.api.home import ABOUT, LOG, OPTIONS, SOCKET, default_home
-from tiresias.api.sockets import listen_tcp, listen_unix, url_of
+from tiresias.api.sockets import host_of, is_loopback, listen_tcp, listen_unix, url_of
 from tiresias.executors import procfs
 from tiresias.executors.directories import make_passage
 from tiresias.job._files import save
@@ -35,6 +36,10 @@ from tiresias.live.start import Options, open_manager
 from tiresias.store import InUse, StoreError
 
 FAILED, USAGE, REJECTED = 1, 2, 6
+NOT_ENCRYPTED = (
+    "What is sent there, tokens included, is not encrypted: put a proxy with TLS before it, and listen on"
+    " 127.0.0.1"
+)
 LARGEST_LOG_BYTES = 10 * 1024 * 1024
 
 log = logging.getLogger("tiresias.api")
@@ -61,7 +66,7 @@ def _run(home: Path) -> int:
             manager = open_manager(home, options)
         try:
             with listening(manager, options) as (sockets, about):
-                work(manager, sockets, about)
+                work(manager, sockets, names_of(options), about)
         finally:
             manager.executor.close()
             manager.store.close()
@@ -86,13 +91,21 @@ def loading() -> Iterator[None]:
         gc.enable()
 
 
-def work(manager: Manager, sockets: list[socket.socket], about: Mapping[str, Any]) -> None:
+def names_of(options: Options) -> list[str]:
+    """The names beside those of loopback under which requests are accepted."""
+    return [*options.allow_host, *([host_of(options.listen)] if options.listen else [])]
+
+
+def work(
+    manager: Manager, sockets: list[socket.socket], names: Sequence[str], about: Mapping[str, Any]
+) -> None:
     with suppress(StoreError):  # the service tries again, and logs it
         manager.poll()
         manager.flush()
     from tiresias.api.server import serve  # takes half of the time of a start
 
-    asyncio.run(serve(manager, sockets, lambda: announce(manager.home / ABOUT, about)))
+    gc.freeze()  # what was imported stays, too
+    asyncio.run(serve(manager, sockets, names, lambda: announce(manager.home / ABOUT, about)))
 
 
 def complain(code: int, text: str) -> int:
@@ -144,11 +157,18 @@ def load_plugins(options: Options) -> None:
             raise Invalid(str(error)) from error
 
 
+class PrivateLog(RotatingFileHandler):
+    """Only the manager's user can read the log, the new file after each rotation included."""
+
+    def _open(self) -> TextIOWrapper:
+        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return super()._open()
+
+
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
     """Log to a file that only the manager's user can read, and to the terminal if there is one."""
-    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
-    handlers: list[logging.Handler] = [RotatingFileHandler(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
+    handlers: list[logging.Handler] = [PrivateLog(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
     if sys.stderr.isatty():
         handlers.append(logging.StreamHandler())
     root = logging.getLogger()
@@ -177,6 +197,8 @@ def listening(manager: Manager, options: Options) -> Iterator[tuple[list[socket.
         if options.listen:
             sockets.append(listen_tcp(options.listen, has_tokens=bool(manager.store.tokens())))
             url = url_of(sockets[-1])
+            if not is_loopback(sockets[-1]):
+                log.warning("%s can be reached from other machines. %s", url, NOT_ENCRYPTED)
         me = procfs.look(os.getpid())
         start = None if me is None else me.start
         yield sockets, {"pid": os.getpid(), "start": start, "socket": str(path), "url": url}

@@ -8,31 +8,36 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from tiresias.api.app import create_app
+from tiresias.api.connections import Acceptor, Connection, Connections, Deadlines
 from tiresias.api.errors import was_inside
 from tiresias.api.peers import PeerProtocol
 from tiresias.live.manager import Manager
 from tiresias.live.service import Service
 
 STREAMS_END_S = 5  # after the manager's end
+SWEEP_TICKS = 5  # uvicorn has ten per second
 FAILED = 1
 
 log = logging.getLogger("tiresias.api")
 
 
-async def serve(manager: Manager, sockets: list[socket.socket], on_started: Callable[[], None]) -> None:
-    """Answer on the sockets and run the manager, until it is asked to stop."""
+async def serve(
+    manager: Manager, sockets: list[socket.socket], names: Sequence[str], on_started: Callable[[], None]
+) -> None:
+    """Answer on the sockets, under these names, and run the manager, until it is asked to stop."""
     service = Service(manager)
-    app = create_app(service, die)
+    app = create_app(service, die, names)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: _unexpected(context))
-    server = _Server(app, on_started)
+    server = ApiServer(app, on_started)
     working = asyncio.create_task(service.run())
     await asyncio.sleep(0)  # it runs: now it can be stopped
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -62,10 +67,16 @@ def _unexpected(context: dict[str, Any]) -> None:
     log.error("%s", context.get("message"), exc_info=problem)
 
 
-class _Server(uvicorn.Server):
-    """Installs no signal handlers, and reports when it is ready."""
+class ApiServer(uvicorn.Server):
+    """Installs no signal handlers, bounds its connections, and reports when it is ready."""
 
-    def __init__(self, app: FastAPI, on_started: Callable[[], None]):
+    def __init__(
+        self,
+        app: FastAPI,
+        on_started: Callable[[], None],
+        connections: Connections | None = None,
+        deadlines: Deadlines | None = None,
+    ):
         super().__init__(
             uvicorn.Config(
                 app,
@@ -81,10 +92,24 @@ class _Server(uvicorn.Server):
             )
         )
         self._on_started = on_started
+        self._connections = connections or Connections()
+        self._deadlines = deadlines or Deadlines()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        acceptors = [Acceptor(each, self._connections, self._protocol) for each in sockets or []]
+        self.servers = acceptors  # type: ignore[assignment]  # they are closed as servers are
+        self.started = True
         self._on_started()
+
+    def _protocol(self, connection: Connection) -> PeerProtocol:
+        made = PeerProtocol(config=self.config, server_state=self.server_state, app_state={})
+        made.watch(connection, self._connections, self._deadlines)
+        return made
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % SWEEP_TICKS == 0:
+            self._connections.close_overdue(time.monotonic())
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -105,6 +105,16 @@ def _parsed(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def host_of(address: str) -> str:
+    """The host in `host:port`."""
+    return _parsed(address)[0]
+
+
+def is_loopback(listening: socket.socket) -> bool:
+    """Whether only this machine can reach the socket."""
+    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
+
+
 def url_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

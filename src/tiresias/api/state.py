@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
+from tiresias.api.failures import FailedTokens
+
 if TYPE_CHECKING:
     from tiresias.api.callers import Accounts
     from tiresias.live.manager import Manager
@@ -23,6 +25,9 @@ class State:
     accounts: Accounts
     fatal: Callable[[Exception], None]  # the manager cannot be trusted any more
     closing: asyncio.Event = field(default_factory=asyncio.Event)  # streams end when it is set
+    failed_tokens: FailedTokens = field(default_factory=FailedTokens)
+    large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)  # they are parsed one at a time
+    turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
 
     @property
     def manager(self) -> Manager:

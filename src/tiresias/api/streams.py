@@ -1,4 +1,9 @@
-"""Streams: how they wait, send heartbeats, and end with the manager."""
+"""Streams: how they take turns, wait, send heartbeats, and end with the manager or with their reader.
+
+A stream awaits its turn before each piece. So however much there is to send, everything else runs between two
+pieces, of all streams together one piece is made per turn of the event loop, and a stream whose reader has
+gone is cancelled at its next turn.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,12 @@ def stream(body: AsyncIterator[bytes], headers: dict[str, str] | None = None) ->
     return StreamingResponse(body, media_type=sse.MEDIA_TYPE, headers={**HEADERS, **(headers or {})})
 
 
+async def turn(shared: State) -> None:
+    """Let everything that is ready run first, and then those streams that have waited longer."""
+    async with shared.turns:
+        await asyncio.sleep(0)
+
+
 class Waiting:
     """How one stream waits for new facts in the journal."""
 
@@ -34,6 +45,10 @@ class Waiting:
     def has_sent(self) -> None:
         """Something has been sent, so no heartbeat is due for a while."""
         self._sent_at = time.monotonic()
+
+    async def turn(self) -> None:
+        """Return when this stream may make one piece."""
+        await turn(self._shared)
 
     def last_seq(self) -> int:
         """The number of the last fact. Ask before reading the journal, so that no fact is missed."""

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from tiresias import __version__
 from tiresias.api.answers import Health, Version, Who, answer
+from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import ADMIN, Admin, AnyCaller
 from tiresias.api.errors import error
 from tiresias.api.models import ShutdownBody
@@ -14,7 +15,7 @@ from tiresias.live.answers import ManagerStatus
 from tiresias.live.errors import Unavailable
 
 probes = APIRouter()
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 
 
 @probes.get("/healthz", response_model=Health)

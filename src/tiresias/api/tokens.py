@@ -9,12 +9,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from tiresias.api.answers import NewToken, TokenReport, Tokens, answer
+from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import Admin, of_name, runs_as_submitter
 from tiresias.api.models import TokenBody
 from tiresias.api.state import PREFIX, Shared
 from tiresias.live.errors import Conflict, Invalid, NotFound
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 PREFIX = "tir_"  # so that scanners for leaked secrets can recognise one
 
 

@@ -56,6 +56,8 @@ VERBS = {
     "slowdowns": Verb(CLUSTER, "live.slowdowns:slowdowns"),
     "report": Verb(CLUSTER, "live.report:report"),
     "doctor": Verb(CLUSTER, "live.doctor:doctor"),
+    "backup": Verb(CLUSTER, "live.backup:backup"),
+    "restore": Verb(CLUSTER, "live.backup:restore"),
     "policy": Verb(CLUSTER, "live.policy:app"),
     "limits": Verb(CLUSTER, "live.limits:app"),
     "token": Verb(CLUSTER, "live.token:app"),

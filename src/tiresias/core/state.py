@@ -20,6 +20,7 @@ PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
 GPUS, CPUS = Pool.GPUS, Pool.CPUS
 
+
 class Run:
     """One attempt of a job, from grant to exit."""
 

@@ -70,6 +70,7 @@ class RunSpec:
     array_index: int | None = None
     launcher: str = "plain"
     identity: Identity | None = None  # None: the user of the manager itself
+    journal: str = ""  # the id of the journal that granted the run; empty for one of an earlier version
 
     @property
     def job_dir(self) -> Path:

@@ -119,10 +119,12 @@ class LocalExecutor:
         run = self._runs.get(run_id)
         if run is None or run.gone is not None:
             return
+        if run.pidfd < 0 and self._is_of_another_run(run):
+            return
         run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
         with suppress(OSError):  # on a full disk the grace of the run counts
-            make_passage(run.spec.run_dir)
+            _make_run_dir(run.spec)
             earlier = run_files.read(run.dir, run_files.STOP) or {}
             grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
             run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s})
@@ -211,7 +213,7 @@ class LocalExecutor:
 
     def _resume(self, run: _Run) -> bool:
         """Continue from the files in the directory of the run; False if the run has never begun."""
-        if self._has_exit(run):
+        if self._is_of_another_run(run) or self._has_exit(run):
             return True
         claim = run_files.read(run.dir, run_files.CLAIM)
         if claim is None:
@@ -230,6 +232,18 @@ class LocalExecutor:
             killed = f"the supervisor of the run (pid {pid}) was killed; its processes were ended"
             self._sweep(run, killed if pid else "the manager was killed as it gave up starting the run")
         return True
+
+    def _is_of_another_run(self, run: _Run) -> bool:
+        """End a run whose directory belongs to a run of another journal. Nothing there is read or changed."""
+        spec = run.spec
+        other = run_files.other_owner(run.dir, journal=spec.journal, run_id=int(spec.run_id))
+        if other:
+            error = (
+                f"the directory {run.dir} belongs to another run: {other}; the journal is older than the"
+                " directory, or from another home. Move the directory away, and submit the job again"
+            )
+            self._finish(run, RunGone(spec.run_id, error=error))
+        return bool(other)
 
     def _has_exit(self, run: _Run) -> bool:
         record = run_files.read(run.dir, run_files.EXIT)
@@ -261,7 +275,7 @@ class LocalExecutor:
     def _prepare(self, spec: RunSpec) -> None:
         if not spec.command:
             raise ValueError("the command is empty; give a program after --")
-        make_passage(spec.run_dir)
+        _make_run_dir(spec)
         spec.job_dir.mkdir(exist_ok=True, mode=0o700)
         identity = spec.identity
         if identity is None:
@@ -282,6 +296,7 @@ class LocalExecutor:
         pid = spawn_supervisor(
             run.dir,
             {
+                "journal": spec.journal,
                 "run_id": int(spec.run_id),
                 "run_dir": run.dir,
                 "marks": self._marks.of(spec),
@@ -310,10 +325,12 @@ class LocalExecutor:
 
     def _void(self, run: _Run, error: str, *, stopped: bool = False) -> None:
         """Write the exit of a run that has not begun, so that it never begins."""
-        record = {"run_id": int(run.spec.run_id), "error": error, "stopped": stopped}
+        journal, run_id = run.spec.journal, int(run.spec.run_id)
+        record = {"journal": journal, "run_id": run_id, "error": error, "stopped": stopped}
         try:
-            make_passage(run.spec.run_dir)
-            if not run_files.claim(run.dir, boot=procfs.boot_id(), pid=0, start=0):
+            _make_run_dir(run.spec)
+            boot = procfs.boot_id()
+            if not run_files.claim(run.dir, journal=journal, run_id=run_id, boot=boot, pid=0, start=0):
                 self._resume(run)  # another process has just started it
                 return
             run_files.write_exit(run.dir, record)
@@ -405,3 +422,9 @@ class LocalExecutor:
 def _uid(spec: RunSpec) -> int:
     """The user id of the workers."""
     return os.getuid() if spec.identity is None or os.geteuid() != 0 else spec.identity.uid
+
+
+def _make_run_dir(spec: RunSpec) -> None:
+    """Make the directory of a run, with the file that says whose it is."""
+    make_passage(spec.run_dir)
+    run_files.own(str(spec.run_dir), journal=spec.journal, run_id=int(spec.run_id))

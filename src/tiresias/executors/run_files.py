@@ -1,12 +1,14 @@
 """The files in the directory of a run. Standard library only, because every supervisor imports this.
 
+    run.json     which run of which journal the directory belongs to; there before anything else
     claim.json   which process started the gang; only the process that creates it may start the gang
     up.json      every worker executes its program
     stop.json    the run must stop, with this grace
     exit.json    the exit record: how the run ended; durable before the manager gets to know of the end
 
-A file appears whole or not at all. `claim.json` and `exit.json` are created once and never change: they are
-put in place with a hard link, which never replaces an existing file.
+A file appears whole or not at all. `run.json`, `claim.json` and `exit.json` name the journal and the run that
+they belong to, because another journal may have used the same path. They are created once and never change:
+they are put in place with a hard link, which never replaces an existing file.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-CLAIM, UP, STOP, EXIT = "claim.json", "up.json", "stop.json", "exit.json"
+RUN, CLAIM, UP, STOP, EXIT = "run.json", "claim.json", "up.json", "stop.json", "exit.json"
 RESERVED = "exit.reserved"
 RESERVED_BYTES = 16384  # allocated at the start, for the case that the disk is full at the end
 SIGNALLED = "told"  # WorkerExit.was_signalled in exit.json; managers of every version read this key
@@ -44,18 +46,39 @@ def exists(run_dir: str, name: str) -> bool:
     return os.path.exists(os.path.join(run_dir, name))
 
 
-def claim(run_dir: str, *, boot: str, pid: int, start: int, port: int = 0) -> bool:
+def own(run_dir: str, *, journal: str, run_id: int) -> None:
+    """Make the directory that of this run, unless it is that of a run already (see `other_owner`)."""
+    if not exists(run_dir, RUN):
+        _create(run_dir, RUN, {"journal": journal, "run_id": run_id})
+
+
+def other_owner(run_dir: str, *, journal: str, run_id: int) -> str:
+    """Which other run the files here belong to, in words; empty if they are those of this run, or none.
+
+    Files of earlier versions name no journal, which is right for runs whose journal is the empty text. A file
+    that is damaged, as after a loss of power, names nothing.
+    """
+    for name in (RUN, CLAIM, EXIT):
+        found = read(run_dir, name)
+        if not found:
+            continue
+        its_run, its_journal = found.get("run_id", run_id), found.get("journal", "")
+        if (its_run, its_journal) != (run_id, journal):
+            return f"run {its_run} of the journal {its_journal or 'of an earlier version'} ({name})"
+    return ""
+
+
+def claim(run_dir: str, *, journal: str, run_id: int, boot: str, pid: int, start: int, port: int = 0) -> bool:
     """Claim the run; True for exactly one caller, which may start it. `pid` 0: the run must never start."""
-    text = f'{{"version": 1, "boot_id": "{boot}", "pid": {pid}, "start": {start}, "port": {port}}}\n'
-    temporary = os.path.join(run_dir, f"claim.{os.getpid()}.{pid}")
-    try:
-        _write(temporary, text.encode())
-        os.link(temporary, os.path.join(run_dir, CLAIM))
-    except FileExistsError:
-        return False
-    finally:
-        _unlink(temporary)
-    return True
+    content = {
+        "journal": journal,
+        "run_id": run_id,
+        "boot_id": boot,
+        "pid": pid,
+        "start": start,
+        "port": port,
+    }
+    return _create(run_dir, CLAIM, content)
 
 
 def reserve_exit(run_dir: str) -> None:
@@ -102,6 +125,19 @@ def put(run_dir: str, name: str, content: Mapping[str, Any]) -> None:
         raise
 
 
+def _create(run_dir: str, name: str, content: Mapping[str, Any]) -> bool:
+    """Write a file unless it exists already; True for exactly one caller."""
+    temporary = os.path.join(run_dir, f"{name}.{os.getpid()}.new")
+    try:
+        _write(temporary, _encode(content))
+        os.link(temporary, os.path.join(run_dir, name))
+    except FileExistsError:
+        return False
+    finally:
+        _unlink(temporary)
+    return True
+
+
 def _encode(content: Mapping[str, Any]) -> bytes:
     return _json({"version": 1, **content}).encode(errors="replace") + b"\n"
 
@@ -123,6 +159,8 @@ def _write(path: str, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None  # with the name, for the user
     finally:
         os.close(fd)
 

@@ -99,7 +99,13 @@ class Supervisor:
         me = procfs.look(os.getpid())
         assert me is not None
         claimed = run_files.claim(
-            self.run_dir, boot=procfs.boot_id(), pid=me.pid, start=me.start, port=self.plan["port"]
+            self.run_dir,
+            journal=self.plan["journal"],
+            run_id=self.plan["run_id"],
+            boot=procfs.boot_id(),
+            pid=me.pid,
+            start=me.start,
+            port=self.plan["port"],
         )
         if not claimed:
             return
@@ -374,6 +380,7 @@ class Supervisor:
         if self.cgroup is not None:
             self.cgroup.remove()
         record = {
+            "journal": self.plan["journal"],
             "run_id": self.plan["run_id"],
             "exits": [worker.exit() for worker in self.workers],
             "stopped": self.stopped,

@@ -93,7 +93,7 @@ class Admission:
         """Remember since when a job that has never run only waits for its rank."""
         job = self._jobs.get(id)
         if job is not None and job.first_started_at >= at:
-            self._journal.managed.update(id, ready_at=at)
+            self._journal.managed.change(id, ready_at=at)
 
     def _needs_of(self, id: JobId) -> list[JobId]:
         """All jobs that must succeed before this one may queue, its preflight included."""

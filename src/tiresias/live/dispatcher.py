@@ -78,6 +78,7 @@ class Dispatcher:
             array_index=submission.array_index,
             launcher=submission.launcher,
             identity=submission.identity,
+            journal=self._journal.store.journal_id_of(run.id),
         )
 
 

@@ -26,8 +26,12 @@ class HomePaths:
     def snapshots(self) -> Path:
         return self.home / "snapshots"
 
+    @property
+    def jobs(self) -> Path:
+        return self.home / "jobs"
+
     def job(self, id: JobId) -> Path:
-        return self.home / "jobs" / str(id)
+        return self.jobs / str(id)
 
     def checkpoint(self, id: JobId) -> Path:
         return self.job(id) / "checkpoint"

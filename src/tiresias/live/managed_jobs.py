@@ -1,6 +1,6 @@
 """What the manager must know about a job after a restart, beyond what the core keeps in its State.
 
-Rules: a ManagedJob is a value. It changes only through `ManagedJobs.update`, which remembers that the job has
+Rules: a ManagedJob is a value. It changes only through `ManagedJobs.change`, which remembers that the job has
 to be stored again; the journal writes the changed ones with its next commit. So a change cannot be
 forgotten.
 """
@@ -36,10 +36,6 @@ class ManagedJob:
         None  # when it was last cleared to queue before its first run; None: at submission
     )
 
-    @classmethod
-    def of(cls, submission: Submission) -> Self:
-        return cls(replace(submission, env={}))
-
     def to_json(self) -> dict[str, Any]:
         body = {name: getattr(self, name) for name in NAMES}
         del body["spec"]
@@ -64,30 +60,21 @@ def fingerprint(spec: Submission) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-class ManagedJobs(Mapping[JobId, ManagedJob]):
-    """All active jobs by id, with indexes by name and by snapshot directory."""
+class ManagedJobs(dict[JobId, ManagedJob]):
+    """All active jobs by id, with indexes by name and by snapshot directory.
+
+    A dictionary, because it is read for every run at every turn; it is changed by the methods below only.
+    """
 
     def __init__(self) -> None:
-        self._jobs: dict[JobId, ManagedJob] = {}
+        super().__init__()
         self._by_name: dict[str, dict[JobId, None]] = {}
         self._by_snapshot: dict[str, dict[JobId, None]] = {}
         self._changed: dict[JobId, None] = {}
 
-    def __getitem__(self, id: JobId) -> ManagedJob:
-        return self._jobs[id]
-
-    def __iter__(self) -> Iterator[JobId]:
-        return iter(self._jobs)
-
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._jobs
-
     def load(self, id: JobId, job: ManagedJob) -> None:
         """Take in a job that is stored already."""
-        self._jobs[id] = job
+        self[id] = job
         self._by_name.setdefault(job.spec.name, {})[id] = None
         if job.spec.snapshot:
             self._by_snapshot.setdefault(job.spec.snapshot, {})[id] = None
@@ -96,19 +83,19 @@ class ManagedJobs(Mapping[JobId, ManagedJob]):
         self.load(id, job)
         self._changed[id] = None
 
-    def update(self, id: JobId, **changes: Any) -> ManagedJob:
+    def change(self, id: JobId, **changes: Any) -> ManagedJob:
         """Replace some fields of a job; it is stored with the next commit."""
-        job = replace(self._jobs[id], **changes)
+        job = replace(self[id], **changes)
         if "spec" in changes:
             self.remove(id)
             self.load(id, job)
         else:
-            self._jobs[id] = job
+            self[id] = job
         self._changed[id] = None
         return job
 
     def remove(self, id: JobId) -> ManagedJob:
-        job = self._jobs.pop(id)
+        job = self.pop(id)
         for index, word in ((self._by_name, job.spec.name), (self._by_snapshot, job.spec.snapshot)):
             if ids := index.get(word):
                 ids.pop(id, None)
@@ -120,7 +107,7 @@ class ManagedJobs(Mapping[JobId, ManagedJob]):
     def take_changed(self) -> dict[JobId, dict[str, Any]]:
         """The jobs that have changed since the last call, as they are stored."""
         changed, self._changed = self._changed, {}
-        return {id: self._jobs[id].to_json() for id in changed}
+        return {id: self[id].to_json() for id in changed}
 
     def named(self, name: str) -> Iterator[JobId]:
         """The jobs of this name, the latest first."""

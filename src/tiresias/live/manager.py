@@ -110,9 +110,7 @@ class Manager:
             _begin(store, machine, chosen)
         loaded = store.load()
         clock.at_least(loaded.state.at)
-        placer = placers.make(
-            loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles
-        )
+        placer = placers.make(loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles)
         controller = Controller(loaded.state, loaded.policy, placer)
         journal = Journal(store, controller, loaded.chosen, clock, loaded.profiles)
         manager = cls(home, executor, machine, journal, settings=settings)

@@ -6,7 +6,6 @@ that cannot be met raises Refused (errors.py) and changes nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -90,7 +89,7 @@ class Requests:
         for submission in checked:
             id = self.journal.new_job_id()
             child = self._add_preflight(id, submission, at, facts) if submission.preflight else None
-            self._add(id, ManagedJob.of(submission), submission, at, facts, preflight_job=child)
+            self._add(id, submission, at, facts, preflight_job=child)
             ids.append(id)
         if key is not None:
             self.journal.keep_key(f"{caller.user}/{key}", SubmissionKey(ids, digest))
@@ -100,14 +99,16 @@ class Requests:
     def _add(
         self,
         id: JobId,
-        managed: ManagedJob,
         submission: Submission,
         at: float,
         facts: list[f.Fact],
-        **links: Any,
+        *,
+        preflight_job: JobId | None = None,
+        preflight_of: JobId | None = None,
     ) -> None:
-        """Append the facts that submit one job; `links` are to or from its preflight."""
-        managed = replace(managed, **links)
+        """Append the facts that submit one job."""
+        spec = replace(submission, env={})
+        managed = ManagedJob(spec, preflight_job=preflight_job, preflight_of=preflight_of)
         self.journal.managed.add(id, managed)
         self.journal.keep_submission(id, submission.to_json())
         facts.append(f.JobSubmitted(at, submission.to_job(id, at)))
@@ -125,7 +126,7 @@ class Requests:
             array="",
             array_limit=None,
         )
-        self._add(child, ManagedJob.of(trial), trial, at, facts, preflight_of=id)
+        self._add(child, trial, at, facts, preflight_of=id)
         return child
 
     def _known_key(self, caller: Caller, key: str, digest: str) -> list[JobId] | None:
@@ -140,13 +141,11 @@ class Requests:
     def _checked(self, caller: Caller, submission: Submission) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
         asked = submission.of(caller)
-        if os.geteuid() != 0:
-            asked = replace(asked, identity=None)
         _check(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
-        if why := never_met(asked.to_job(JobId(0), 0.0).demand, nodes):
+        if why := never_met(asked.demand, nodes):
             raise Impossible(f"it {why}")
         limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
@@ -221,9 +220,9 @@ class Requests:
         new = replace(new, priority=Priority(new.priority))
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
-        self.journal.managed.update(id, spec=new)
+        self.journal.managed.change(id, spec=new)
         if "time_limit_s" in changes:
-            self.journal.managed.update(id, is_expired=False)  # whether it has passed is seen anew
+            self.journal.managed.change(id, is_expired=False)  # whether it has passed is seen anew
         changed = replace(job.job, priority=new.priority, name=new.name, tenant=new.tenant)
         self._apply(f.JobChanged(self.journal.now(), changed))
 

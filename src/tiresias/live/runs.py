@@ -75,7 +75,7 @@ class Runs:
         changes = {"progress": progress, **outcome.counts}
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
             changes["failure"] = {key: record[key] for key in KEPT}
-        self._journal.managed.update(job.id, **changes)
+        self._journal.managed.change(job.id, **changes)
         self._journal.keep_exit(run.id, record)
         self._dispatcher.forget(run.id)
         ending = {
@@ -101,10 +101,15 @@ class Runs:
     @property
     def next_due_at(self) -> float:
         due_at = INFINITY
+        jobs, managed = self._journal.state.jobs, self._journal.managed
         for run in self._journal.state.runs.values():
-            due_at = min(due_at, self._expires_at(run))
-            if self._is_preflight(run):
-                due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
+            job = managed[run.job_id]
+            if job.spec.time_limit_s is None and job.preflight_of is None:
+                continue  # as nearly all are
+            if jobs[run.job_id].phase is not Phase.STOPPING:
+                due_at = min(due_at, self._expires_at(run))
+                if job.preflight_of is not None:
+                    due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
         return due_at
 
     def due(self, at: float) -> Iterator[Input]:
@@ -112,28 +117,28 @@ class Runs:
         runs, managed = self._journal.state.runs, self._journal.managed
         for run in list(runs.values()):
             if self._expires_at(run) <= at:
-                managed.update(run.job_id, is_expired=True)
+                managed.change(run.job_id, is_expired=True)
                 yield Input([f.JobRequeued(at, run.job_id)])
         if at >= self._preflights_checked_at + self._settings.preflight_check_s:
             self._preflights_checked_at = at
             for run in list(runs.values()):
                 if self._is_preflight(run) and self._has_shown_enough(run, at):
-                    managed.update(run.job_id, is_tried=True)
+                    managed.change(run.job_id, is_tried=True)
                     yield Input([f.JobRequeued(at, run.job_id)])
 
     def _job(self, run: Run) -> JobState:
         return self._journal.state.jobs[run.job_id]
 
     def _expires_at(self, run: Run) -> float:
-        job = self._job(run)
-        limit_s = self._journal.managed[job.id].spec.time_limit_s
-        if limit_s is None or job.phase is Phase.STOPPING:
+        limit_s = self._journal.managed[run.job_id].spec.time_limit_s
+        if limit_s is None:
             return INFINITY
-        return run.granted_at + limit_s - job.executed_s
+        job = self._job(run)
+        return INFINITY if job.phase is Phase.STOPPING else run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
-        job = self._job(run)
-        return self._journal.managed[job.id].preflight_of is not None and job.phase is not Phase.STOPPING
+        is_one = self._journal.managed[run.job_id].preflight_of is not None
+        return is_one and self._job(run).phase is not Phase.STOPPING
 
     def _has_shown_enough(self, run: Run, at: float) -> bool:
         """After its first progress report, or when it has run for long enough without failing."""

@@ -26,12 +26,13 @@ from tiresias.executors.gpus import (
     parse_selection,
 )
 from tiresias.executors.local import LocalExecutor
+from tiresias.live import run_directories
 from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
 from tiresias.live.settings import Settings
-from tiresias.store import Chosen, Store
+from tiresias.store import Chosen, Store, StoreError
 
 DEFAULT_POLICY = "tiresias-l"
 DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
@@ -50,6 +51,7 @@ class Options:
     placer: str = DEFAULT_PLACER
     placer_set: dict[str, Any] = field(default_factory=dict)
     listen: str | None = None
+    allow_host: list[str] = field(default_factory=list)  # names that requests may use
     group: str | None = None
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
     settings: dict[str, float] = field(default_factory=dict)
@@ -101,6 +103,9 @@ def open_manager(
         )
     store = Store.open(paths.journal, home=home)
     try:
+        if problem := run_directories.problem(paths, store):
+            raise StoreError(problem)
+        run_directories.take(paths, store)
         is_fake = options.fake_gpus is not None
         executor = LocalExecutor(paths.executor, driver=None if is_fake else driver)
         machine = _machine(survey, store)

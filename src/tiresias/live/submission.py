@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
@@ -38,11 +39,15 @@ class Submission(JobSpec):
     array_limit: int | None = None  # at most so many of the array's jobs hold GPUs at once
     identity: Identity | None = None  # the account under which its workers run
 
+    @property
+    def demand(self) -> Demand:
+        return Demand(self.gpus)
+
     def to_job(self, id: JobId, at: float) -> Job:
         """The part of it that the core schedules."""
         return Job(
             id,
-            Demand(self.gpus),
+            self.demand,
             at,
             user=self.user,
             tenant=self.tenant,
@@ -72,8 +77,8 @@ class Submission(JobSpec):
         return cls(**values)
 
     def of(self, caller: Caller) -> Self:
-        """The same submission, owned by the caller."""
-        return replace(self, user=caller.user, identity=caller.identity)
+        """The same submission, owned by the caller; only root can start workers under another account."""
+        return replace(self, user=caller.user, identity=caller.identity if os.geteuid() == 0 else None)
 
 
 NAMES = {each.name: None for each in fields(Submission)}  # in order

@@ -48,9 +48,7 @@ FLOW = np.dtype(
         ("rest", "V8"),
     ]
 )
-RECORD = np.dtype(
-    [("at_ns", "<u8"), ("asked", "<u8"), ("sent", "<u8"), ("flow", "<u4"), ("number", "<u4")]
-)
+RECORD = np.dtype([("at_ns", "<u8"), ("asked", "<u8"), ("sent", "<u8"), ("flow", "<u4"), ("number", "<u4")])
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,7 @@ class Profile(Placer):
         limit: float | str = option(
             FITTED, "with rule=skew: models with a larger skew suffer; a share, or fitted to runs", limit_of
         )
-        network: str | Links = option(
-            "tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of
-        )
+        network: str | Links = option("tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of)
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")

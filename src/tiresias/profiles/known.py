@@ -25,6 +25,7 @@ DIGITS = 12
 LONGEST_TITLE = 80
 LARGEST = 4 << 20  # characters of a profile that a job may bring along
 
+
 def read(body: Mapping[str, Any], place: str) -> ModelProfile:
     """The profile that a job brings along, under the name that is its own; ProfileError names the key."""
     try:

@@ -362,7 +362,9 @@ class JobSpec:
     def check(self, names: Iterable[str] | None = None) -> None:
         """Raise SpecError if an option, or one of those named, has a value that no job may have."""
         for name in BY_NAME if names is None else names:
-            check_value(name, getattr(self, name))
+            value = getattr(self, name)
+            if value is not DEFAULTS[name]:  # a default is right, and most options have it
+                check_value(name, value)
         if self.workers > self.gpus:
             few = f"{self.workers} workers cannot share {self.gpus} GPUs"
             raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")

@@ -32,6 +32,7 @@ class Counters:
     last_seq: int = 0
     last_step: int = 0
     next_job_id: int = 1
+    commits: int = 0
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ class Changes:
 
 def changes_of(batch: Batch, state: State, open_runs: Mapping[RunId, JobId], counters: Counters) -> Changes:
     """What the batch changes, numbered on from the counters; StoreError if facts contradict the State."""
-    changes = Changes(replace(counters))
+    changes = Changes(replace(counters, commits=counters.commits + 1))
     owners = dict(open_runs)
     for outside, decisions in batch.steps:
         changes.counters.last_step += 1

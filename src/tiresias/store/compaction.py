@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiresias.store.database import transaction
 from tiresias.store.tables import REPLACE_SETTING
 
 _DELETE = """
@@ -49,27 +48,26 @@ def compact(
     base_every_s: float,
     write_base: Callable[[], None],
 ) -> Compacted:
-    """Delete at most `limit` rows per table, in one transaction. See `Store.compact`."""
-    with transaction(connection):
-        if _wants_base(connection, last_seq, base_every_s):
-            write_base()
-        base = connection.execute("SELECT max(seq) FROM bases WHERE at < ?", (before_at,)).fetchone()[0]
-        facts = 0
-        if base is not None:
-            connection.execute("DELETE FROM bases WHERE seq < ?", (base,))
-            connection.execute("DELETE FROM restarts WHERE seq < ?", (base,))
-            facts = connection.execute(_DELETE, (base, before_at, limit)).rowcount
-        over = connection.execute(_NEXT, (before_at, _COMPACTED_UP_TO, limit)).fetchall()
-        submissions = 0
-        if over:
-            rows = [(id,) for id, _ in over]
-            connection.executemany("DELETE FROM managed WHERE job = ?", rows)
-            submissions = connection.executemany("DELETE FROM submissions WHERE job = ?", rows).rowcount
-            connection.execute(REPLACE_SETTING, (_COMPACTED_UP_TO, over[-1][1]))
-        keys = connection.execute(
-            "DELETE FROM submission_keys WHERE key IN (SELECT key FROM submission_keys WHERE at < ? LIMIT ?)",
-            (before_at, limit),
-        ).rowcount
+    """Delete at most `limit` rows per table, in the transaction of the caller. See `Store.compact`."""
+    if _wants_base(connection, last_seq, base_every_s):
+        write_base()
+    base = connection.execute("SELECT max(seq) FROM bases WHERE at < ?", (before_at,)).fetchone()[0]
+    facts = 0
+    if base is not None:
+        connection.execute("DELETE FROM bases WHERE seq < ?", (base,))
+        connection.execute("DELETE FROM restarts WHERE seq < ?", (base,))
+        facts = connection.execute(_DELETE, (base, before_at, limit)).rowcount
+    over = connection.execute(_NEXT, (before_at, _COMPACTED_UP_TO, limit)).fetchall()
+    submissions = 0
+    if over:
+        rows = [(id,) for id, _ in over]
+        connection.executemany("DELETE FROM managed WHERE job = ?", rows)
+        submissions = connection.executemany("DELETE FROM submissions WHERE job = ?", rows).rowcount
+        connection.execute(REPLACE_SETTING, (_COMPACTED_UP_TO, str(over[-1][1])))
+    keys = connection.execute(
+        "DELETE FROM submission_keys WHERE key IN (SELECT key FROM submission_keys WHERE at < ? LIMIT ?)",
+        (before_at, limit),
+    ).rowcount
     return Compacted(facts, submissions, max(facts, len(over), keys) < limit)
 
 

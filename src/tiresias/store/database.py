@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from tiresias.store.checksums import register
 from tiresias.store.errors import StoreError, explaining
 
 APPLICATION_ID = 0x54697265  # "Tire"
@@ -58,6 +59,7 @@ def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute("PRAGMA cache_size = -16384")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
+            register(connection)
             migrate(connection, path, migrations())
             if is_new:
                 _sync_directory(path.parent)
@@ -86,6 +88,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
             uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False
         )
         try:
+            register(connection)
             known = migrations()
             version = check_readable(connection, path, known)
             if version < len(known):
@@ -123,10 +126,15 @@ def migrate(connection: sqlite3.Connection, path: Path, known: Sequence[str]) ->
     version = check_readable(connection, path, known)
     for number, sql in enumerate(known[version:], start=version + 1):
         with explaining(path, f"bring the journal to version {number}"), transaction(connection):
-            for statement in _statements(sql):
-                connection.execute(statement)
+            apply(connection, sql)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {number}")
+
+
+def apply(connection: sqlite3.Connection, sql: str) -> None:
+    """Execute the statements of one migration."""
+    for statement in _statements(sql):
+        connection.execute(statement)
 
 
 @contextmanager

@@ -40,11 +40,12 @@ _CAUSES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_PERM: ("access is denied", "check that this user may read and write it"),
     sqlite3.SQLITE_NOTADB: (
         "it is not a SQLite database, or its beginning is damaged",
-        "move the file away and restore it from a copy, or choose another home",
+        "move the file away and restore a backup with `tir restore FILE`, or choose another home",
     ),
     sqlite3.SQLITE_CORRUPT: (
         "it is damaged",
-        "stop the manager, keep a copy, and try `sqlite3 FILE .recover` or restore it from a backup",
+        "stop the manager, keep a copy, and restore a backup with `tir restore FILE`, or try"
+        " `sqlite3 FILE .recover`",
     ),
     sqlite3.SQLITE_BUSY: (
         "another process is writing to it",
@@ -55,6 +56,16 @@ _CAUSES: dict[int, tuple[str, str]] = {
         "check the space left and the health of the disk; everything acknowledged so far is safe",
     ),
 }
+
+
+def damaged(path: Path, found: list[str]) -> str:
+    """What was found damaged in a journal, what can be saved, and the next step."""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"{path}: it is damaged: {found[0]}{more}. `tir doctor` lists all of it; everything that it does not"
+        " list is intact. Keep a copy, check the disk, and restore a backup with `tir restore FILE`, or, to"
+        f" continue with what can be read, use `tir restore {path} --accept-damage`"
+    )
 
 
 def explained(error: sqlite3.Error, path: Path, doing: str) -> StoreError:

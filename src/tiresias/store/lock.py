@@ -1,8 +1,9 @@
 """The lock that lets only one manager write a journal; it is held as long as the store is open.
 
 The kernel releases the lock when the process ends, however it ends, so a lock file that was left behind does
-no harm. A forked child does not keep the lock, so a process that outlives the manager does not lock out the
-next one.
+no harm. Two things are locked: the lock file, which names the holder, and its directory, because somebody may
+remove the lock file while the manager runs, and the next manager would then lock a new file. A forked child
+does not keep the lock, so a process that outlives the manager does not lock out the next one.
 """
 
 from __future__ import annotations
@@ -32,31 +33,38 @@ class Lock:
 
     def __init__(self, path: Path, home: Path):
         self.path = path
-        with explaining(path, "take the lock"):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptors: list[int] = []
         try:
             with explaining(path, "take the lock"):
-                self._take(descriptor, home)
+                self._take(home)
         except BaseException:
-            os.close(descriptor)
+            self.release()
             raise
-        self._descriptor: int | None = descriptor
-        _held.add(descriptor)
 
-    def _take(self, descriptor: int, home: Path) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InUse(_in_use(descriptor, self.path, home)) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "home": str(home)}).encode(), 0)
+    def _take(self, home: Path) -> None:
+        file = self._open(self.path, os.O_RDWR | os.O_CREAT)
+        folder = self._open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        for descriptor in (file, folder):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InUse(_in_use(file, self.path, home)) from None
+        os.ftruncate(file, 0)
+        os.pwrite(file, json.dumps({"pid": os.getpid(), "home": str(home)}).encode(), 0)
+
+    def _open(self, path: Path, flags: int) -> int:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        self._descriptors.append(descriptor)
+        _held.add(descriptor)
+        return descriptor
 
     def release(self) -> None:
-        if self._descriptor is not None and self._descriptor in _held:
-            _held.discard(self._descriptor)
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a forked child may not have closed its copy yet
-            os.close(self._descriptor)
-        self._descriptor = None
+        for descriptor in self._descriptors:
+            if descriptor in _held:
+                _held.discard(descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may not have closed its copy yet
+                os.close(descriptor)
+        self._descriptors = []
 
 
 def _in_use(descriptor: int, path: Path, home: Path) -> str:

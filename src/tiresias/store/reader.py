@@ -16,14 +16,16 @@ from threading import RLock
 from typing import Any, Self, TypeVar
 
 from tiresias.core.model import JobId, RunId
+from tiresias.store import checksums, mark
 from tiresias.store import stored as s
 from tiresias.store.batch import Chosen, SubmissionKey
-from tiresias.store.database import connect_reader
+from tiresias.store.database import connect_reader, migrations
 from tiresias.store.errors import StoreError, explaining
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
 from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
 
 T = TypeVar("T")
+SMALL_BYTES = 16 * 2**20  # of a file whose structure is checked at each start
 
 
 class Reader:
@@ -196,6 +198,29 @@ class Reader:
             key: json.loads(value) for key, value in self._all("SELECT key, value FROM settings ORDER BY key")
         }
 
+    # --- which journal this is -------------------------------------------------------------------------
+
+    def journal_ids(self) -> dict[int, str]:
+        """The ids of this journal, each by the first run that has it; more than one after a restore."""
+        return dict(self._all("SELECT first_run_id, id FROM journal_ids ORDER BY first_run_id"))
+
+    def journal_id_of(self, run_id: RunId) -> str:
+        """The id that the files of this run must name; empty if an earlier version granted the run."""
+        ids = self.journal_ids()
+        return ids[max(first for first in ids if first <= run_id)]
+
+    def lost_commits(self) -> str:
+        """Whether commits are missing that were made in this file, in words; empty if none is."""
+        marked = mark.read(self.path)  # before the journal, which may grow meanwhile
+        row = self._one("SELECT commits, last_seq FROM meta") or (0, 0)
+        return mark.lost(self.path, marked, set(self.journal_ids().values()), *row)
+
+    @property
+    def next_job_id(self) -> JobId:
+        """One more than the highest id of any job that was submitted."""
+        row = self._one("SELECT next_job_id FROM meta")
+        return JobId(1 if row is None else row[0])
+
     # --- the State -------------------------------------------------------------------------------------
 
     def chosen(self) -> Chosen | None:
@@ -212,10 +237,21 @@ class Reader:
             finally:
                 self._read.execute("ROLLBACK")
 
-    def damage(self) -> list[str]:
-        """What is wrong with the file according to SQLite; empty if nothing. Reads the whole file."""
-        found = [row[0] for row in self._all("PRAGMA quick_check")]
-        return [] if found == ["ok"] else found
+    def damage(self, *, is_start: bool = False) -> list[str]:
+        """What is wrong with the content of the file; empty if nothing.
+
+        Reads the whole file. With `is_start` it reads what a manager loads, the latest rows of the tables
+        that grow, and the structure of the file if that is small.
+        """
+        with self._reading, explaining(self.path, "check the journal"):
+            found = []
+            if not is_start:
+                found = [row[0] for row in self._read.execute("PRAGMA integrity_check(20)").fetchall()]
+            elif self.path.stat().st_size <= SMALL_BYTES:
+                found = [row[0] for row in self._read.execute("PRAGMA quick_check(20)").fetchall()]
+            wrong = [] if found == ["ok"] else found
+            wrong += checksums.schema_damage(self._read, migrations())
+            return wrong or list(checksums.damaged_rows(self._read, is_start=is_start))
 
     def all_facts(self, since: int, size: int = 2000) -> Iterator[StoredFact]:
         """All facts after number `since`, read in pages of `size`."""

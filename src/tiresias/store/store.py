@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -23,14 +24,15 @@ from tiresias.core.controller import Controller
 from tiresias.core.model import JobId, RunId
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
-from tiresias.store import codec, tables
+from tiresias.store import codec, mark, tables
 from tiresias.store.batch import Batch, Chosen
 from tiresias.store.changes import Changes, Counters, changes_of
 from tiresias.store.compaction import Compacted, compact
 from tiresias.store.database import connect_writer, transaction
-from tiresias.store.errors import StoreError, explaining
+from tiresias.store.errors import StoreError, damaged, explaining
 from tiresias.store.loading import Loaded, loaded
 from tiresias.store.lock import Lock
+from tiresias.store.mark import Mark, Marked
 from tiresias.store.reader import Reader, hashed, read_rows
 from tiresias.store.rows import instant, refused_in, to_json
 
@@ -38,8 +40,9 @@ from tiresias.store.rows import instant, refused_in, to_json
 class Store(Reader):
     """A Reader that may also write. Only one process can have it open; any thread may call its methods."""
 
-    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection):
+    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, *, is_marked: bool = False):
         super().__init__(path)
+        self._mark: Mark | None = None
         self._lock = lock
         self._writing = RLock()
         self._write = connection
@@ -48,8 +51,16 @@ class Store(Reader):
         self._counters = Counters()
         self._open_runs: dict[RunId, JobId] = {}
         self._ended_counts: dict[str, int] = {}
+        self._journal_ids: dict[int, str] = {}
         try:
+            if found := self.damage(is_start=True):
+                raise StoreError(damaged(path, found))
+            self._journal_ids = super().journal_ids()
             self._read_counters()
+            if is_marked:
+                if problem := self.lost_commits():
+                    raise StoreError(problem)
+                self._mark = Mark(path)
         except BaseException:
             super().close()
             raise
@@ -66,8 +77,9 @@ class Store(Reader):
         lock = Lock(path.with_name(path.name + ".lock"), home or path.parent)
         connection = None
         try:
+            mark.check_present(path)
             connection = connect_writer(path, synchronous)
-            return cls(path, lock, connection)
+            return cls(path, lock, connection, is_marked=synchronous == "FULL")
         except BaseException:
             if connection is not None:
                 connection.close()
@@ -79,12 +91,18 @@ class Store(Reader):
         with self._writing:
             super().close()
             self._write.close()
+            if self._mark is not None:
+                self._mark.close()
             self._lock.release()
 
     @property
     def is_new(self) -> bool:
         """Whether `begin` has not been called for this journal yet."""
         return self._is_new
+
+    def journal_ids(self) -> dict[int, str]:
+        """The ids of this journal, each by the first run that has it, from memory."""
+        return self._journal_ids
 
     @property
     def next_job_id(self) -> JobId:
@@ -101,13 +119,17 @@ class Store(Reader):
         if state.jobs:
             raise StoreError(f"{self.path}: a journal begins without jobs, and there are {len(state.jobs)}")
         memory = dump_memory(controller.policy, state.memory)
-        with self._writing, explaining(self.path, "begin the journal"), transaction(self._write):
+        with self._transaction("begin the journal"):
             tables.write_nodes(self._write, state)
             tables.write_policy(self._write, chosen, memory)
             tables.write_meta(self._write, state, self._counters)
             self._write_base({})
         self._memory = memory
         self._is_new = False
+        self._counters.commits = 1
+        self._write_mark()
+        with explaining(self.path, "begin the journal"):  # the file has its id even if it loses its log
+            self._write.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def commit(self, controller: Controller, batch: Batch) -> int:
         """Store a batch in one transaction and return the number of its last fact.
@@ -132,6 +154,7 @@ class Store(Reader):
                 if batch.chosen is not None:
                     self._write_base(refused_in(state))
             self._counters = changes.counters
+            self._write_mark()
             self._open_runs.update((id, grant.job_id) for id, grant in changes.granted.items())
             for id in changes.exited:
                 del self._open_runs[id]
@@ -140,6 +163,23 @@ class Store(Reader):
             if memory is not None:
                 self._memory = memory
             return self._counters.last_seq
+
+    @contextmanager
+    def _transaction(self, doing: str) -> Iterator[None]:
+        """A transaction that is not a batch, counted as a commit."""
+        with self._writing, explaining(self.path, doing):
+            commits = self._counters.commits + 1
+            with transaction(self._write):
+                yield
+                self._write.execute(tables.COUNT_COMMIT, (commits,))
+            if not self._is_new:
+                self._counters.commits = commits
+                self._write_mark()
+
+    def _write_mark(self) -> None:
+        if self._mark is not None:
+            ids = self._journal_ids
+            self._mark.write(Marked(ids[max(ids)], self._counters.commits, self._counters.last_seq))
 
     def _new_memory(self, controller: Controller, batch: Batch, changes: Changes) -> str | None:
         """The memory of the policy as text if it has changed, else None."""
@@ -164,14 +204,14 @@ class Store(Reader):
         """
         with self._writing:
             found = loaded(self, policy)
-            with explaining(self.path, "store the restart"), transaction(self._write):
+            with self._transaction("store the restart"):
                 self._write.execute(tables.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
             self._memory = dump_memory(found.policy, found.state.memory)
             return found
 
     def _read_counters(self) -> None:
         """Read from the tables what the writer keeps in memory."""
-        meta = self._one("SELECT last_seq, last_step, next_job_id FROM meta")
+        meta = self._one("SELECT last_seq, last_step, next_job_id, commits FROM meta")
         if meta is None:
             return
         self._counters = Counters(*meta)
@@ -200,7 +240,7 @@ class Store(Reader):
         less than `base_every_s` seconds old. Facts are deleted only up to a base from before `before_at`, so
         the first calls delete nothing. `state` is that of the last commit; a running manager must pass it.
         """
-        with self._writing, explaining(self.path, "compact"):
+        with self._transaction("compact"):
             last_seq = self._counters.last_seq
             refused = {} if state is None else refused_in(state)
             write = partial(self._write_base, refused)
@@ -208,7 +248,7 @@ class Store(Reader):
 
     def set_setting(self, key: str, value: Any) -> None:
         """Store a value under a name; None deletes it."""
-        with self._writing, explaining(self.path, "store a setting"), transaction(self._write):
+        with self._transaction("store a setting"):
             if value is None:
                 self._write.execute("DELETE FROM settings WHERE key = ?", (key,))
             else:
@@ -219,7 +259,7 @@ class Store(Reader):
         """Add an access token, of which only the hash is stored. It is listed and revoked by its name."""
         if any(known.name == name for known in self.tokens()):
             raise StoreError(f"{self.path}: there is a token named {name!r} already; revoke it first")
-        with self._writing, explaining(self.path, "store a token"), transaction(self._write):
+        with self._transaction("store a token"):
             row = (hashed(token), name, user, role, at)
             self._write.execute(
                 "INSERT INTO tokens (hash, name, user, role, created_at) VALUES (?,?,?,?,?)", row
@@ -227,7 +267,7 @@ class Store(Reader):
 
     def revoke_token(self, name: str) -> bool:
         """Delete the token with this name; False if there is none."""
-        with self._writing, explaining(self.path, "revoke a token"), transaction(self._write):
+        with self._transaction("revoke a token"):
             return self._write.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
 
 

@@ -12,7 +12,12 @@ from tiresias.store.codec import NODE, dump
 from tiresias.store.errors import StoreError
 from tiresias.store.rows import JOB_COLUMNS, instant
 
-INSERT_FACT = "INSERT INTO facts (seq, step, decided, at, kind, version, job, body) VALUES (?,?,?,?,?,?,?,?)"
+# Of the rows that are written most, the checksum is part of the statement; triggers add that of all others.
+INSERT_FACT = (
+    "INSERT INTO facts (seq, step, decided, at, kind, version, job, body, crc)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+    " row_crc('facts', ?1, ?2, ?3, CAST(?4 AS REAL), ?5, ?6, ?7, ?8))"
+)
 
 _UPDATED = [name.strip() for name in JOB_COLUMNS.split(",")][1:]
 UPSERT_JOB = (
@@ -20,7 +25,11 @@ UPSERT_JOB = (
     f" ON CONFLICT (id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _UPDATED)}"
 )
 DELETE_JOB = "DELETE FROM jobs WHERE id = ?"
-INSERT_HISTORY = f"INSERT INTO history VALUES ({','.join('?' * 17)})"
+HISTORY_COLUMNS = (
+    "ended_seq, id, job, user, tenant, name, gpus, phase, submitted_at, first_started_at, ended_at, runs,"
+    " preemptions, executed_s, service_gpu_s, progress_s, ending"
+)
+INSERT_HISTORY = f"INSERT INTO history ({HISTORY_COLUMNS}) VALUES ({','.join('?' * 17)})"
 SEEN_BEFORE = "SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM history WHERE id = ?1"
 
 INSERT_RUN = (
@@ -37,18 +46,21 @@ EXIT_RUN = (
 
 REPLACE_NODE = "INSERT OR REPLACE INTO nodes (position, name, node, in_service, out_slots) VALUES (?,?,?,?,?)"
 REPLACE_META = (
-    "INSERT OR REPLACE INTO meta (one, at, last_seq, last_step, next_run_id, next_job_id)"
-    " VALUES (1,?,?,?,?,?)"
+    "INSERT OR REPLACE INTO meta (one, at, last_seq, last_step, next_run_id, next_job_id, commits)"
+    " VALUES (1,?,?,?,?,?,?)"
 )
+COUNT_COMMIT = "UPDATE meta SET commits = ?"
 INSERT_POLICY = "INSERT INTO policy (one, name, options, placer, placer_options, memory) VALUES (1,?,?,?,?,?)"
 UPDATE_POLICY = "UPDATE policy SET name = ?, options = ?, placer = ?, placer_options = ?"
 FIND_KEY = "SELECT jobs FROM submission_keys WHERE key = ?"
 UPDATE_MEMORY = "UPDATE policy SET memory = ?"
-REPLACE_SUBMISSION = "INSERT OR REPLACE INTO submissions (job, body) VALUES (?,?)"
-REPLACE_MANAGED = "INSERT OR REPLACE INTO managed (job, body) VALUES (?,?)"
+_BODY = "INSERT OR REPLACE INTO {0} (job, body, crc) VALUES (?1, ?2, row_crc('{0}', ?1, ?2))"
+REPLACE_SUBMISSION = _BODY.format("submissions")
+REPLACE_MANAGED = _BODY.format("managed")
 INSERT_KEY = "INSERT INTO submission_keys (key, jobs, digest, at) VALUES (?,?,?,?)"
 INSERT_BASE = "INSERT OR REPLACE INTO bases (seq, at, body) VALUES (?,?,?)"
 INSERT_RESTART = "INSERT INTO restarts (seq, at) VALUES (?,?)"
+INSERT_JOURNAL_ID = "INSERT OR REPLACE INTO journal_ids (first_run_id, id) VALUES (?,?)"
 REPLACE_SETTING = "INSERT OR REPLACE INTO settings (key, value) VALUES (?,?)"
 
 
@@ -125,7 +137,7 @@ def write_policy(connection: Connection, chosen: Chosen, memory: str) -> None:
 
 def write_meta(connection: Connection, state: State, counters: Counters) -> None:
     last_seq, last_step, next_job_id = counters.last_seq, counters.last_step, counters.next_job_id
-    row = (instant(state.at), last_seq, last_step, state.next_run_id, next_job_id)
+    row = (instant(state.at), last_seq, last_step, state.next_run_id, next_job_id, counters.commits)
     connection.execute(REPLACE_META, row)
 
 

@@ -1,8 +1,8 @@
 """A real manager with real processes on fake GPUs, driven by a test: `until` runs its loop.
 
-    with LiveLab(tmp_path, gpus=2) as lab:
-        job = lab.submit("sleep 1", gpus=2)
-        lab.until_ended(job)
+with LiveLab(tmp_path, gpus=2) as lab:
+    job = lab.submit("sleep 1", gpus=2)
+    lab.until_ended(job)
 """
 
 from __future__ import annotations

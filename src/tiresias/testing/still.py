@@ -1,10 +1,10 @@
 """A manager whose runs have no processes, to measure what the manager itself costs.
 
-    with still_manager(tmp_path, gpus=256) as (manager, executor):
-        manager.requests.submit(caller, submissions)
-        manager.flush()
-        executor.finish(run_id)
-        manager.poll()
+with still_manager(tmp_path, gpus=256) as (manager, executor):
+    manager.requests.submit(caller, submissions)
+    manager.flush()
+    executor.finish(run_id)
+    manager.poll()
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class NoProcesses:
 
 
 @contextmanager
-def still_manager(
-    home: Path, gpus: int, policy: str = "tiresias-l"
-) -> Iterator[tuple[Manager, NoProcesses]]:
+def still_manager(home: Path, gpus: int, policy: str = "tiresias-l") -> Iterator[tuple[Manager, NoProcesses]]:
     """The real manager with the real journal; only its runs have no processes."""
     executor = NoProcesses()
     with Store.open(home / "journal.db", home=home) as store:

@@ -206,13 +206,27 @@ def _clock(home_dir: Path) -> Finding:
 def _journal(home_dir: Path) -> Finding:
     path = home_dir / "journal.db"
     if not path.exists():
+        if (home_dir / "journal.db.mark").exists():
+            step = "put it back, or restore a backup: tir restore FILE"
+            return Finding("journal", False, f"{path} is missing, and there was one", step)
         return Finding("journal", True, "none yet")
     if not os.access(path, os.R_OK):
         return Finding("journal", True, "you may not read it")
-    found = _of_journal(home_dir, "PRAGMA quick_check(1)")
-    if found != "ok":
-        step = f"stop the manager, keep a copy of {path}, and try: sqlite3 {path} .recover"
-        return Finding("journal", False, f"{path}: {found}", step)
+    from tiresias.live import run_directories
+    from tiresias.live.home_paths import HomePaths
+    from tiresias.store import Reader, StoreError
+
+    step = f"stop the manager, keep a copy of {path}, and restore a backup (tir restore FILE),"
+    step += f" or continue with what can be read: tir restore {path} --accept-damage"
+    try:
+        with Reader(path) as journal:
+            if damage := journal.damage():
+                return Finding("journal", False, f"{path} is damaged: {'; '.join(damage)}", step)
+            wrong = journal.lost_commits() or run_directories.problem(HomePaths(home_dir), journal)
+    except StoreError as error:
+        return Finding("journal", False, str(error), step)
+    if wrong:
+        return Finding("journal", False, wrong, f"stop the manager, if one runs, then: tir restore {path}")
     return Finding("journal", True, f"{path} is intact ({written(path.stat().st_size)})")
 
 

@@ -31,6 +31,7 @@ class Settings:
     placer: str = "profile"
     placer_set: dict[str, str] = field(default_factory=dict)
     listen: str | None = None
+    allow_host: list[str] = field(default_factory=list)
     group: str | None = None
     plugins: list[str] = field(default_factory=list)
     settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
@@ -47,6 +48,8 @@ class Settings:
             return " ".join(f"{option} {key}={text}" for key, text in value.items())
         if name == "plugins":
             return " ".join(f"(with --plugin {each})" for each in value) or "(without plugins)"
+        if name == "allow_host":
+            return " ".join(f"--allow-host {each}" for each in value or [NONE])
         if name == "settings":
             return f"(settings of {FILE}: {value})"
         return f"--{name.replace('_', '-')} {'all' if name == 'gpus' and value is None else value or NONE}"
@@ -66,6 +69,7 @@ class Given:
     listen: str | None = None
     group: str | None = None
     plugins: Sequence[str] = ()
+    allow_host: Sequence[str] = ()
 
     @property
     def asks_for_policy(self) -> bool:
@@ -85,6 +89,7 @@ class Given:
             placer=placer,
             placer_set={**kept_there, **self.placer_set},
             listen=_or_none(self.listen, stored.listen),
+            allow_host=_names(self.allow_host, stored.allow_host),
             group=_or_none(self.group, stored.group),
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
@@ -99,6 +104,11 @@ class Given:
 
 def _or_none(given: str | None, stored: str | None) -> str | None:
     return stored if given is None else None if given == NONE else given
+
+
+def _names(given: Sequence[str], stored: list[str]) -> list[str]:
+    """The names that are given replace those that are stored; `none` stands for no name."""
+    return [name for name in given if name != NONE] if given else stored
 
 
 def read(home: Path) -> Settings | None:

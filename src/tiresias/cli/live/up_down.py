@@ -58,6 +58,14 @@ Listen = Annotated[
         help="Listen on TCP as well, for callers with a token (none: stop).",
     ),
 ]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="Name under which clients reach the manager; may be repeated (none: loopback names only).",
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
@@ -76,6 +84,7 @@ def up(
     placer: PlacerName = None,
     placer_set: PlacerSet = None,
     listen: Listen = None,
+    allow_host: AllowHost = None,
     group: Group = None,
     foreground: Foreground = False,
     home: HomeOption = None,
@@ -100,6 +109,7 @@ def up(
         listen,
         group,
         manager_options.plugins(),
+        allow_host or [],
     )
     if fake_gpus is not None and gpus is not None:
         raise Stop("--fake-gpus and --gpus cannot be combined; give one of them")
@@ -118,6 +128,13 @@ def up(
         print_json(status)
         return
     typer.echo(_sentence(status, home_dir))
+    if wanted.listen is not None and not _is_loopback(wanted.listen):
+        notify(
+            [
+                f"warning: other machines can reach {wanted.listen}, and what is sent there, tokens "
+                "included, is not encrypted; put a proxy with TLS before it, and listen on 127.0.0.1"
+            ]
+        )
     if home is not None and not os.environ.get("TIRESIAS_HOME"):
         notify([f"for the other commands: export TIRESIAS_HOME={home_dir}"])
 
@@ -308,6 +325,17 @@ def _sentence(status: dict[str, Any], home_dir: Path) -> str:
         f"the manager is up (pid {status['pid']}): {count(status['slots'], 'GPU')}, {_policy(status)}, "
         f"home {home_dir}{url}"
     )
+
+
+def _is_loopback(address: str) -> bool:
+    """Whether only this machine can reach the address; a name other than localhost may be reachable."""
+    import ipaddress
+
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _policy(status: dict[str, Any]) -> str:

@@ -25,16 +25,34 @@ DEEPEST = 100
 MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network")
 """Under which keys training programs store the model in their checkpoints, the most usual first."""
 SIZES = {
-    "double": (8, True), "float": (4, True), "half": (2, True), "bfloat16": (2, True),
-    "complexdouble": (16, True), "complexfloat": (8, True),
-    "long": (8, False), "int": (4, False), "short": (2, False), "char": (1, False), "byte": (1, False),
-    "bool": (1, False), "untyped": (1, True),
+    "double": (8, True),
+    "float": (4, True),
+    "half": (2, True),
+    "bfloat16": (2, True),
+    "complexdouble": (16, True),
+    "complexfloat": (8, True),
+    "long": (8, False),
+    "int": (4, False),
+    "short": (2, False),
+    "char": (1, False),
+    "byte": (1, False),
+    "bool": (1, False),
+    "untyped": (1, True),
 }
 """Bytes per element, and whether it is a real number, by the name of the storage."""
 DTYPES = {
-    "float64": "double", "float32": "float", "float16": "half", "bfloat16": "bfloat16", "int64": "long",
-    "int32": "int", "int16": "short", "int8": "char", "uint8": "byte", "bool": "bool",
-    "float8_e4m3fn": "char", "float8_e5m2": "char",
+    "float64": "double",
+    "float32": "float",
+    "float16": "half",
+    "bfloat16": "bfloat16",
+    "int64": "long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "char",
+    "uint8": "byte",
+    "bool": "bool",
+    "float8_e4m3fn": "char",
+    "float8_e5m2": "char",
 }
 
 

@@ -89,8 +89,15 @@ MODELS: dict[str, Entry] = {
         "Llama 3 70B", 8192, 80, heads=64, shared_heads=8, vocabulary=128256, inner=_inner(8192, 1.3, 4096)
     ),
     "mixtral-8x7b": _llama(
-        "Mixtral 8x7B, 2 of 8 experts per token", 4096, 32, heads=32, shared_heads=8, vocabulary=32000,
-        inner=_inner(4096, 1.3, 1024), experts=8, used_experts=2,
+        "Mixtral 8x7B, 2 of 8 experts per token",
+        4096,
+        32,
+        heads=32,
+        shared_heads=8,
+        vocabulary=32000,
+        inner=_inner(4096, 1.3, 1024),
+        experts=8,
+        used_experts=2,
     ),
     "vit-b": _plain("ViT-B/16", 64, senses.vit, 768, 12),
     "vit-l": _plain("ViT-L/16", 32, senses.vit, 1024, 24),
