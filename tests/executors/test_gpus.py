@@ -210,3 +210,18 @@ def test_the_real_driver():
         gpu.uuid.startswith("GPU-") and gpu.memory_bytes > GIB for gpu in survey.gpus if not gpu.unhealthy
     )
     assert isinstance(Nvml().processes(survey.gpus[0].uuid), list)
+
+
+def test_a_run_on_a_gpu_that_it_was_not_given_is_noticed(tmp_path: Path):
+    driver = Recorded()
+    executor = LocalExecutor(tmp_path / "executor", driver=driver)
+    bench = Bench(executor, tmp_path)
+    bench.shell("(echo $$; exec sleep 600) > $TIRESIAS_RUN_DIR/pid", slots=(Slot("n", 0, "GPU-x"),))
+    pid = int(bench.file("runs/1/job/pid"))
+    driver.used |= {"GPU-x": [pid], "GPU-y": [pid, os.getpid()]}
+    assert executor.misused(["GPU-x", "GPU-y"]) == {"GPU-y": [(1, pid)]}
+    assert executor.foreign(["GPU-x", "GPU-y"]) == {"GPU-y": [os.getpid()]}
+    driver.used.clear()
+    executor.stop(bench.specs.popitem()[0])
+    bench.gone()
+    executor.close()

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from tiresias.core.model import RunId
-from tiresias.executors import local, procfs, run_files
+from tiresias.executors import cgroup_parent, local, procfs, run_files
 from tiresias.executors.base import RunGone, RunSpec, RunUp, WorkerExit
+from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.local import LocalExecutor, _Run
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 from tiresias.executors.supervisor import Supervisor
@@ -27,9 +28,12 @@ R1 = RunId(1)
 FOREVER = "exec sleep 600"
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2)
+@pytest.fixture(params=["with cgroups", "without cgroups"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    found = cgroup_parent.find() if request.param == "with cgroups" else CgroupParent(None)
+    if request.param == "with cgroups" and found.path is None:
+        pytest.skip(f"no cgroups: {found.reason}")
+    executor = LocalExecutor(tmp_path / "executor", linger_s=0.2, cgroups=found)
     bench = Bench(executor, tmp_path)
     yield bench
     for run_id in bench.specs:
@@ -42,6 +46,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 MANAGER = """
 import os, sys, select, time
 from pathlib import Path
+from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.local import LocalExecutor
 from tiresias.testing.executors import Bench
 top = Path(sys.argv[1])
@@ -287,7 +292,8 @@ def test_a_lost_run_is_swept_as_soon_as_the_machine_has_a_process_for_it(bench, 
 def test_a_run_is_not_over_while_its_supervisor_has_a_child_that_is_not_in_proc(monkeypatch, is_childless):
     """A process that is born and orphaned during the look at /proc is missing there."""
     supervisor = Supervisor.__new__(Supervisor)  # without its signal handlers, which are for a whole process
-    supervisor.workers = []
+    supervisor.workers, supervisor.cgroup, supervisor.lost = [], None, False
+    supervisor.plan, supervisor.deadline, supervisor.escaped = {"linger_s": 60.0}, None, set()
     monkeypatch.setattr(supervisor, "_reap", lambda: is_childless)
     monkeypatch.setattr(supervisor, "_leftovers", list)
     assert supervisor._is_over() is is_childless

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -24,6 +27,23 @@ from tiresias.live.submission import Caller
 
 ADMIN = "admin"
 CALLER = "tiresias.caller"  # in the scope, once the caller is known
+RESOURCES = {  # by their names in /proc/PID/limits, which needs no privilege, as prlimit does
+    "Max cpu time": resource.RLIMIT_CPU,
+    "Max file size": resource.RLIMIT_FSIZE,
+    "Max data size": resource.RLIMIT_DATA,
+    "Max stack size": resource.RLIMIT_STACK,
+    "Max core file size": resource.RLIMIT_CORE,
+    "Max resident set": resource.RLIMIT_RSS,
+    "Max processes": resource.RLIMIT_NPROC,
+    "Max open files": resource.RLIMIT_NOFILE,
+    "Max locked memory": resource.RLIMIT_MEMLOCK,
+    "Max address space": resource.RLIMIT_AS,
+    "Max pending signals": resource.RLIMIT_SIGPENDING,
+    "Max msgqueue size": resource.RLIMIT_MSGQUEUE,
+    "Max nice priority": resource.RLIMIT_NICE,
+    "Max realtime priority": resource.RLIMIT_RTPRIO,
+    "Max realtime timeout": resource.RLIMIT_RTTIME,
+}
 ACCOUNTS_KEPT_S = 60.0  # a directory service may be slow; a change of groups may take effect this late
 
 
@@ -115,6 +135,38 @@ async def get_caller(request: Request) -> Caller:
     return await caller_of(request)
 
 
+async def get_submitter(request: Request, caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
+    """The caller, with the umask and the limits of the process that submits."""
+    must_have_account(caller)
+    peer = request.scope.get(PEER)
+    if peer is None or caller.identity is None:
+        return caller
+    return replace(caller, identity=with_process(caller.identity, peer))
+
+
+def with_process(identity: Identity, peer: Peer) -> Identity:
+    """The identity with the umask and the limits of this process, if it still belongs to the peer."""
+    try:
+        limits = _limits(Path(f"/proc/{peer.pid}/limits").read_text())
+        lines = Path(f"/proc/{peer.pid}/status").read_text().splitlines()
+    except (OSError, ValueError):  # it has ended, or is not visible from here
+        return identity
+    status = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    if "Umask" not in status or int(status["Uid"][1]) != peer.uid:
+        return identity
+    return replace(identity, umask=int(status["Umask"][0], 8), limits=limits)
+
+
+def _limits(table: str) -> tuple[tuple[int, int, int], ...]:
+    """The limits in /proc/PID/limits, whose columns have fixed widths."""
+    rows = [(RESOURCES.get(line[:26].rstrip()), line[26:].split()) for line in table.splitlines()]
+    return tuple((which, _bound(row[0]), _bound(row[1])) for which, row in rows if which is not None)
+
+
+def _bound(text: str) -> int:
+    return resource.RLIM_INFINITY if text == "unlimited" else int(text)
+
+
 async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
     if not caller.is_admin:
         raise Denied(f"only an admin may do this, and {caller.user} is not one; ask an admin")
@@ -122,6 +174,7 @@ async def get_admin(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
 
 
 AnyCaller = Annotated[Caller, Depends(get_caller)]
+Submitter = Annotated[Caller, Depends(get_submitter)]
 Admin = Annotated[Caller, Depends(get_admin)]
 
 

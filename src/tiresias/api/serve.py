@@ -28,6 +28,7 @@ from typing import Any, TextIO, get_origin, get_type_hints
 from tiresias.api.home import ABOUT, LOG, OPTIONS, SOCKET, default_home
 from tiresias.api.sockets import host_of, is_loopback, listen_tcp, listen_unix, url_of
 from tiresias.executors import procfs
+from tiresias.executors.directories import make_passage
 from tiresias.job._files import save
 from tiresias.live.errors import Invalid, Refused
 from tiresias.live.manager import Manager
@@ -50,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", type=Path, default=None, help="by default TIRESIAS_HOME or ~/.tiresias")
     home = (parser.parse_args(words).home or default_home()).absolute()
     try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o711)
+        make_passage(home)
         with logging_to(home / LOG):
             return _run(home)
     except OSError as error:

@@ -34,13 +34,15 @@ class Slot:
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """The user and groups under which the workers run."""
+    """The user and groups under which the workers run, and what they inherit from the submitter's process."""
 
     uid: int
     gid: int
     groups: tuple[int, ...]
     user: str
     home: str
+    umask: int | None = None  # None: not known, DEFAULT_UMASK applies
+    limits: tuple[tuple[int, int, int], ...] = ()  # resource, soft and hard limit; others are the manager's
 
 
 @dataclass(slots=True, frozen=True)

@@ -198,6 +198,10 @@ class GpuProcesses:
                 found[uuid] = pids
         return found
 
+    def used(self, uuids: Iterable[str]) -> dict[str, list[int]]:
+        """The live processes on each GPU, ours or not."""
+        return {uuid: [pid for pid in self._pids(uuid) if self._is_alive(pid)] for uuid in uuids}
+
     def in_use(self, uuids: Iterable[str]) -> tuple[str, ...]:
         """GPUs on which the driver still shows a process that is ours or that has ended."""
         return tuple(

@@ -19,18 +19,23 @@ from time import monotonic
 from typing import Any
 from zlib import crc32
 
-from tiresias.core.model import RunId
-from tiresias.executors import procfs, run_files
+from tiresias.core.model import JobId, RunId
+from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
+from tiresias.executors.cgroup_parent import CgroupParent
+from tiresias.executors.cgroups import CGROUP, Cgroup
+from tiresias.executors.directories import make_passage
 from tiresias.executors.exits import run_gone
 from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.launchers import launchers
+from tiresias.executors.marks import Marks
 from tiresias.executors.ports import free_port
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 
 MASTER_ADDR = "127.0.0.1"
 WAKE_PIPE = "news"  # the name stays: supervisors that an earlier version started write to it
 LINGER_S = 2.0  # how long processes that outlive the workers may take to end by themselves
+DEFAULT_UMASK = 0o022  # of a submitter whose process is not known, such as one with a token
 GPU_RELEASE_S = 10.0  # how long to wait for the driver to release a GPU whose processes have ended
 LOOK_AGAIN_S = 0.1
 
@@ -44,6 +49,8 @@ class _Run:
     port: int = 0
     is_up: bool = False
     is_stopping: bool = False
+    cgroup: str = ""  # its directory; empty if the run has none
+    is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
     gone: RunGone | None = None
     release_by: float = 0.0  # monotonic: after this the end is reported though a GPU looks used
 
@@ -55,7 +62,17 @@ class _Run:
 class LocalExecutor:
     """Implements `base.Executor`. `root` is a directory that belongs to this executor alone."""
 
-    def __init__(self, root: Path, *, driver: Driver | None = None, linger_s: float = LINGER_S):
+    def __init__(
+        self,
+        root: Path,
+        *,
+        driver: Driver | None = None,
+        linger_s: float = LINGER_S,
+        cgroups: CgroupParent | None = None,
+    ):
+        """`cgroups`: where the runs get cgroups; None: where this process may make them."""
+        self._root = root
+        self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
         self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
         self._linger_s = linger_s
         self._runs: dict[RunId, _Run] = {}
@@ -66,6 +83,7 @@ class LocalExecutor:
         self._updates: list[RunUpdate] = []
         self._timer: Timer | None = None
         root.mkdir(parents=True, exist_ok=True)
+        self._marks = Marks(root)
         self._wake_path = root / WAKE_PIPE
         if not self._wake_path.is_fifo():
             self._wake_path.unlink(missing_ok=True)
@@ -132,6 +150,8 @@ class LocalExecutor:
             self._starting.pop(run_id, None)
             self._settling.pop(run_id, None)
             self._unswept.pop(run_id, None)
+            if run.cgroup and run.gone is not None:
+                Cgroup(run.cgroup).remove()  # usually the supervisor has done it
 
     def poll(self) -> list[RunUpdate]:
         for fd, _ in self._epoll.poll(0):
@@ -151,17 +171,43 @@ class LocalExecutor:
     # --- GPUs ------------------------------------------------------------------------------------------
 
     def owns(self, pid: int) -> bool:
-        """Whether this process belongs to one of our runs, by its ancestors or by its environment."""
-        supervisors = {run.pid for run in self._by_pidfd.values()}
+        """Whether this process belongs to one of our runs."""
+        return self._run_of(pid) is not None
+
+    def _run_of(self, pid: int) -> _Run | None:
+        """The run to which a process belongs, by its ancestors.
+
+        The processes that a killed supervisor left behind have lost theirs. Until they are ended, their
+        cgroup or else the mark in their environment counts.
+        """
+        supervisors = {run.pid: run for run in self._by_pidfd.values()}
         above: int | None = pid
         while above and above not in supervisors:
             process = procfs.look(above)
             above = process.parent if process is not None else None
-        return bool(above) or any(procfs.carries(pid, _marks(run.spec)) for run in self._runs.values())
+        if above:
+            return supervisors[above]
+        swept = (run for run in self._runs.values() if run.is_swept and run.gone is None)
+        return next((run for run in swept if self._is_orphan_of(run, pid)), None)
+
+    def _is_orphan_of(self, run: _Run, pid: int) -> bool:
+        if run.cgroup:
+            return pid in Cgroup(run.cgroup).pids()
+        return procfs.real_uid(pid) == _uid(run.spec) and procfs.carries(pid, self._marks.of(run.spec))
 
     def foreign(self, uuids: Iterable[str]) -> dict[str, list[int]]:
         """Those of the GPUs that processes other than those of our runs use, and their pids."""
         return {} if self._gpus is None else self._gpus.foreign(uuids)
+
+    def misused(self, uuids: Iterable[str]) -> dict[str, list[tuple[JobId, int]]]:
+        """Those of the GPUs that runs use without having been given them: the jobs, and the pids."""
+        found: dict[str, list[tuple[JobId, int]]] = {}
+        for uuid, pids in ({} if self._gpus is None else self._gpus.used(uuids)).items():
+            for pid in pids:
+                run = self._run_of(pid)
+                if run is not None and uuid not in {slot.uuid for slot in run.spec.slots}:
+                    found.setdefault(uuid, []).append((run.spec.job_id, pid))
+        return found
 
     # --- starting and resuming -------------------------------------------------------------------------
 
@@ -173,6 +219,8 @@ class LocalExecutor:
         if claim is None:
             return False
         run.port = claim.get("port", 0)
+        found = run_files.read(run.dir, CGROUP) or {}
+        run.cgroup = found.get("path", "") if found.get("boot_id") == procfs.boot_id() else ""
         if claim.get("boot_id") != procfs.boot_id():
             self._sweep(run, "the machine was restarted during the run")
             return True
@@ -214,11 +262,12 @@ class LocalExecutor:
             workers = [
                 {
                     "argv": list(launcher.command(spec, index)),
-                    "env": launcher.environment(spec, index, MASTER_ADDR, run.port),
+                    "env": self._marks.added(spec, launcher.environment(spec, index, MASTER_ADDR, run.port)),
                     "log": str(spec.log(index)),
                 }
                 for index in range(spec.workers)
             ]
+            run.cgroup = self._cgroups.choose(self._root.absolute(), run.spec.run_id)
             self._spawn(run, {"workers": workers, "sweeps": False})
         except (OSError, ValueError) as error:
             self._void(run, str(error))
@@ -240,19 +289,22 @@ class LocalExecutor:
             )
 
     def _spawn(self, run: _Run, plan: dict[str, Any]) -> None:
-        spec, credentials = run.spec, None
-        if spec.identity is not None and os.geteuid() == 0:
-            credentials = (spec.identity.uid, spec.identity.gid, spec.identity.groups)
+        spec, account = run.spec, None
+        if (who := spec.identity) is not None and os.geteuid() == 0:
+            umask = DEFAULT_UMASK if who.umask is None else who.umask
+            account = (who.uid, who.gid, who.groups, umask, who.limits)
         pid = spawn_supervisor(
             run.dir,
             {
                 "journal": spec.journal,
                 "run_id": int(spec.run_id),
                 "run_dir": run.dir,
-                "marks": _marks(spec),
+                "marks": self._marks.of(spec),
+                "uid": _uid(spec),
                 "command_line": command_line(run.dir),
                 "cwd": spec.cwd,
-                "credentials": credentials,
+                "account": account,
+                "cgroup": run.cgroup,
                 "grace_s": spec.grace_s,
                 "linger_s": self._linger_s,
                 "news": str(self._wake_path),
@@ -264,6 +316,7 @@ class LocalExecutor:
 
     def _sweep(self, run: _Run, error: str) -> None:
         """Start another supervisor after one that left no exit: it ends what is left and writes the exit."""
+        run.is_swept = True
         try:
             self._spawn(run, {"sweeps": True, "error": error})
         except OSError:
@@ -366,12 +419,12 @@ class LocalExecutor:
                 pass
 
 
+def _uid(spec: RunSpec) -> int:
+    """The user id of the workers."""
+    return os.getuid() if spec.identity is None or os.geteuid() != 0 else spec.identity.uid
+
+
 def _make_run_dir(spec: RunSpec) -> None:
     """Make the directory of a run, with the file that says whose it is."""
-    spec.run_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
+    make_passage(spec.run_dir)
     run_files.own(str(spec.run_dir), journal=spec.journal, run_id=int(spec.run_id))
-
-
-def _marks(spec: RunSpec) -> list[bytes]:
-    """Variables by which processes of the run are found; another manager here may have the same run id."""
-    return [b"TIRESIAS_RUN_ID=%d" % spec.run_id, b"TIRESIAS_RUN_DIR=" + os.fsencode(spec.job_dir)]

@@ -93,6 +93,29 @@ def carries(pid: int, marks: Iterable[bytes]) -> bool:
     return all(mark in variables for mark in marks)
 
 
+def real_uid(pid: int) -> int | None:
+    """The real user id of the process; None if it has ended. A set-user-ID program does not change it."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith(b"Uid:")), None)
+    except OSError:
+        return None
+
+
+def children() -> list[int]:
+    """The pids of the children of this process, which has one thread; empty if the kernel lists none."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return []
+
+
+def newest_first() -> list[int]:
+    """All pids in descending order, in which a process that was just started usually comes early."""
+    return sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
+
+
 def command_line(pid: int) -> list[bytes]:
     """The arguments of the process; empty if it has ended."""
     try:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 
+from tiresias.executors import cgroups
+
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
@@ -16,15 +18,20 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-Credentials = tuple[int, int, tuple[int, ...]]
-"""uid, gid and supplementary groups."""
+Account = tuple[int, int, tuple[int, ...], int, tuple[tuple[int, int, int], ...]]
+"""uid, gid, supplementary groups, umask, and limits (resource, soft, hard)."""
+
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}  # the number of the system call keyctl
+KEYCTL_GET_KEYRING_ID, KEYCTL_JOIN_SESSION_KEYRING, KEY_SPEC_SESSION_KEYRING = 0, 1, -3
 
 BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor or by Python
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> tuple[int, int, str]:
+def spawn(
+    worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str = ""
+) -> tuple[int, int, str]:
     """Return (pid, pipe, error). The pipe yields an error message, or only its end if the program runs.
 
     If `error` is not empty, there is no process and no pipe.
@@ -38,11 +45,12 @@ def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> 
     # A stop that arrives now must end the child and not run the handler of the supervisor in it.
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     try:
-        if credentials is not None:
-            os.fchown(log, credentials[0], credentials[1])
+        if account is not None:
+            os.fchown(log, account[0], account[1])
+            _prepare_imports()
         pid = os.fork()
         if pid == 0:
-            _become(worker, cwd, credentials, log, writer)
+            _become(worker, cwd, account, cgroup, log, writer)
     except OSError as error:
         os.close(reader)
         return 0, -1, f"cannot start a process: {_reason(error)}"
@@ -53,17 +61,19 @@ def spawn(worker: dict[str, Any], cwd: str, credentials: Credentials | None) -> 
     return pid, reader, ""
 
 
-def _become(worker: dict[str, Any], cwd: str, credentials: Credentials | None, log: int, writer: int) -> None:
+def _become(
+    worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int, writer: int
+) -> None:
     """Execute the program of the worker. Runs in the child and never returns."""
     try:
-        message = _execute(worker, cwd, credentials, log)
+        message = _execute(worker, cwd, account, cgroup, log)
         os.write(1, f"tiresias: {message}\n".encode(errors="replace"))
         os.write(writer, message.encode(errors="replace"))
     finally:
         os._exit(127)
 
 
-def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, log: int) -> str:
+def _execute(worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int) -> str:
     """Return the reason for which the program could not be executed."""
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -75,19 +85,74 @@ def _execute(worker: dict[str, Any], cwd: str, credentials: Credentials | None, 
     os.dup2(log, 2)
     protect(0)
     try:
-        if credentials is not None:
-            uid, gid, groups = credentials
-            os.setgroups(groups)  # first, because only root may; the uid last, because it drops root
-            os.setresgid(gid, gid, gid)
-            os.setresuid(uid, uid, uid)
+        if cgroup:
+            cgroups.enter(cgroup)
     except OSError as error:
-        return f"cannot become user {credentials}: {_reason(error)}; the manager must run as root for this"
+        return f"cannot enter the cgroup {cgroup}: {_reason(error)}"
+    if account is not None and (problem := _change_user(account)):
+        return problem
     try:
         os.chdir(cwd)  # as the user, who may have rights that root lacks (NFS)
     except OSError as error:
         return f"cannot enter the working directory {cwd!r}: {_reason(error)}; submit from one that exists"
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return _exec(worker["argv"], worker["env"])
+
+
+def _change_user(account: Account) -> str:
+    """Become the submitter; return the reason if that fails."""
+    uid, gid, groups, umask, limits = account
+    os.umask(umask)
+    for resource, soft, hard in limits:
+        _limit(resource, soft, hard)
+    try:
+        os.setgroups(groups)  # first, because only root may; the uid last, because it drops root
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        who = f"uid {uid}, gid {gid}, groups {list(groups)}"
+        return f"cannot become {who}: {_reason(error)}; the manager must run as root for this"
+    if not _leave_keyring():
+        return f"cannot make a session keyring for uid {uid}; see its quota in /proc/key-users"
+    return ""
+
+
+def _prepare_imports() -> None:
+    """Load what the child needs after it has become a user who may not be able to read these files."""
+    import _ctypes
+    import resource
+
+    assert _ctypes, resource
+
+
+def _limit(which: int, soft: int, hard: int) -> None:
+    """Set a limit of the submitter. Without the right to raise the hard limit, as far as it allows."""
+    import resource
+
+    most = resource.getrlimit(which)[1]
+    try:
+        resource.setrlimit(which, (soft, hard))
+    except (OSError, ValueError):
+        both = [most if each == resource.RLIM_INFINITY or each > most >= 0 else each for each in (soft, hard)]
+        resource.setrlimit(which, (both[0], both[1]))
+
+
+def _leave_keyring() -> bool:
+    """Join a new session keyring, because that of the manager gives access to its keys.
+
+    A kernel without keyrings, or a container that forbids their use, refuses both calls: then there is
+    nothing to leave. False if the process still has the keyring of the manager.
+    """
+    import _ctypes
+
+    number = KEYCTL.get(os.uname().machine)
+    if number is None:
+        return True
+    call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall")  # type: ignore[arg-type]
+    if _ctypes.call_function(call, (number, KEYCTL_JOIN_SESSION_KEYRING, None)) != -1:
+        return True
+    found = _ctypes.call_function(call, (number, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0))
+    return bool(found == -1)
 
 
 def _exec(argv: list[str], env: dict[str, str]) -> str:

@@ -6,8 +6,9 @@ leave behind become its children, so that it finds them. It writes the exit reco
 process of the run is alive.
 
 If a supervisor is killed, the executor starts another one to `sweep`: it finds the processes of the run by
-the marks in their environment and by the sessions of the workers, ends them, and writes an exit record that
-says that the run was lost.
+the mark in their environment and by the sessions of living workers, ends them, and writes an exit record that
+says that the run was lost. While a supervisor lives, marks and sessions count for nothing, because a process
+that only copied the environment of the run could carry them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import select
 import time
 
 from tiresias.executors import procfs, run_files
+from tiresias.executors.cgroups import CGROUP, Cgroup
 from tiresias.executors.spawn_worker import protect, spawn
 
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
@@ -28,6 +30,9 @@ else:
     import _signal as signal
 
 PR_SET_CHILD_SUBREAPER = 36
+FREEZE_ROUNDS = 50
+CHILDREN_ROUNDS = 2000
+QUICK_SCANS = 8
 LOOK_AGAIN_S = 0.05  # the interval at which ending processes that are not our children are checked
 
 
@@ -63,6 +68,7 @@ class Supervisor:
         self.plan = plan
         self.run_dir: str = plan["run_dir"]
         self.marks: list[bytes] = plan["marks"]
+        self.cgroup = Cgroup(plan["cgroup"]) if plan["cgroup"] else None
         self.workers: list[Worker] = []
         self.deadline: float | None = None  # when processes that are still alive get SIGKILL (monotonic)
         self.stopped = self.lost = self.killed = self.is_up = False
@@ -130,15 +136,30 @@ class Supervisor:
         except OSError as error:
             self.error = f"cannot reserve space for the exit record in {self.run_dir}: {error.strerror}"
             return
+        self._make_cgroup()
         for each in self.plan["workers"]:
             worker = Worker()
             self.workers.append(worker)
-            worker.pid, worker.pipe, worker.error = spawn(each, self.plan["cwd"], self.plan["credentials"])
+            worker.pid, worker.pipe, worker.error = spawn(
+                each, self.plan["cwd"], self.plan["account"], self.cgroup.path if self.cgroup else ""
+            )
             if worker.pid:
                 self.poll.register(worker.pipe, select.POLLIN)
             else:
                 self._ended(worker, None)
                 break
+
+    def _make_cgroup(self) -> None:
+        """Make the cgroup and note it before a worker is started, so that a sweep knows where to look."""
+        if self.cgroup is None:
+            return
+        try:
+            self.cgroup.make()
+            run_files.put(self.run_dir, CGROUP, {"boot_id": procfs.boot_id(), "path": self.cgroup.path})
+        except OSError as error:  # the run is then supervised without one
+            _log(f"cannot make the cgroup {self.cgroup.path}: {error}")
+            self.cgroup.remove()
+            self.cgroup = None
 
     def _is_over(self) -> bool:
         """Whether no process of the run is alive. Also ends processes that outlived the workers."""
@@ -146,11 +167,15 @@ class Supervisor:
         if any(not worker.ended for worker in self.workers):
             return False
         rest = self._leftovers()
-        if not rest:
-            return is_childless  # a process that was started and orphaned meanwhile is a child of ours
+        if not rest and is_childless and not self._was_missed():
+            return True  # else a scan has missed a process that forks again and again
         if self.deadline is None:
             self._end_by(self.plan["linger_s"])
         signalled = {worker.pid for worker in self.workers if worker.was_signalled}
+        if self._is_late():
+            if self.cgroup is not None:
+                self.cgroup.kill()
+            rest = self._freeze()
         for process in rest:
             if self._is_late():
                 procfs.send(process, signal.SIGKILL)
@@ -161,21 +186,96 @@ class Supervisor:
         return False
 
     def _leftovers(self) -> list[procfs.Process]:
-        """The live processes of the run, found by ancestors, by marks, or by the session of a lost worker."""
+        """The live processes of the run: those in its cgroup, descendants, and orphans of a lost run."""
         processes = procfs.all_processes()
-        leaders = {each.pid: each.start for each in processes}
-        sessions = {pid for pid, start in self.sessions.items() if leaders.get(pid, start) == start}
-        roots = {each.pid for each in processes if each.session in sessions or self._is_marked(each.pid)}
+        roots = self._orphans(processes) if self.lost else set()
+        if self.cgroup is not None:
+            roots.update(self.cgroup.pids())
         found = roots | procfs.descendants([os.getpid(), *roots], processes)
         found.discard(os.getpid())
         return [each for each in processes if each.pid in found and each.alive]
 
+    def _orphans(self, processes: list[procfs.Process]) -> set[int]:
+        """What a killed supervisor left behind: by the mark, or in the session of a worker that is alive.
+
+        The number of a session whose leader is gone proves nothing: it may have been used again by another
+        process, which then left a daemon in it.
+        """
+        if self.cgroup is not None:  # which has every process that has executed its program
+            return {each.pid for each in processes if self._is_before_exec(each.pid)}
+        starts = {each.pid: each.start for each in processes}
+        sessions = {pid for pid, start in self.sessions.items() if starts.get(pid) == start}
+        return {each.pid for each in processes if each.session in sessions or self._is_marked(each.pid)}
+
     def _is_marked(self, pid: int) -> bool:
         # A child of the killed supervisor has the command line of the supervisor until it executes the
-        # program of the worker, and from then on the marks. To check in this order misses none.
-        if self.lost and procfs.command_line(pid)[-2:] == self.plan["command_line"]:
+        # program of the worker, and from then on the mark. To check in this order misses none.
+        if self._is_before_exec(pid):
             return True
-        return procfs.carries(pid, self.marks)
+        return procfs.carries(pid, self.marks) and procfs.real_uid(pid) == self.plan["uid"]
+
+    def _is_before_exec(self, pid: int) -> bool:
+        if procfs.command_line(pid)[-2:] != self.plan["command_line"]:
+            return False
+        return procfs.real_uid(pid) in (os.getuid(), self.plan["uid"])
+
+    def _was_missed(self) -> bool:
+        """Whether a scan that has found nothing has missed a process that forks again and again.
+
+        The cgroup knows, and while the supervisor lives such a process is its child. Otherwise quick scans,
+        newest process first, may find it.
+        """
+        if self.cgroup is not None or not self.lost:
+            return self.cgroup is not None and self.cgroup.is_populated()
+        return any(self._is_marked(pid) for _ in range(QUICK_SCANS) for pid in procfs.newest_first())
+
+    def _freeze(self) -> list[procfs.Process]:
+        """Stop (SIGSTOP) the processes of the run until no running one appears, and return all of them.
+
+        Killing them one by one would never catch up with a process that forks again and again.
+        """
+        for _ in range(FREEZE_ROUNDS):
+            self._freeze_newest()
+            rest = self._leftovers()
+            running = [each for each in rest if each.state not in "TtD"]
+            if not running:
+                return rest
+            for each in running:
+                procfs.send(each, signal.SIGSTOP)
+            for each in running:
+                self._freeze_group(each)
+        return self._leftovers()
+
+    def _freeze_newest(self) -> None:
+        """Stop what was started a moment ago. A whole scan takes longer than some processes live."""
+        if self.lost:
+            if self.cgroup is not None:
+                return  # its processes were ended at once
+            for pid in procfs.newest_first():
+                if self._is_marked(pid) and (process := procfs.look(pid)):
+                    procfs.send(process, signal.SIGSTOP)
+            return
+        frozen: set[int] = set()
+        for _ in range(CHILDREN_ROUNDS):
+            self._reap()
+            now = set(procfs.children())
+            if now <= frozen:
+                return
+            for pid in now - frozen:  # a child that was not waited for keeps its pid
+                try:  # noqa: SIM105  (contextlib would have to be loaded)
+                    os.kill(pid, signal.SIGSTOP)
+                except OSError:  # a set-user-ID program, if the manager is not root
+                    pass
+            frozen = now
+
+    def _freeze_group(self, process: procfs.Process) -> None:
+        """Stop the group of a process that is stopped: it cannot end, so the number is still its group's."""
+        now = procfs.look(process.pid)
+        if now and now.start == process.start and now.state == "T" and now.group != os.getpgrp():
+            try:  # noqa: SIM105
+                os.killpg(now.group, signal.SIGSTOP)
+            except OSError:
+                pass
 
     # --- waiting ---------------------------------------------------------------------------------------
 
@@ -277,6 +377,8 @@ class Supervisor:
                 _send_group(worker.pid, signal.SIGKILL)
 
     def _write_exit(self) -> None:
+        if self.cgroup is not None:
+            self.cgroup.remove()
         record = {
             "journal": self.plan["journal"],
             "run_id": self.plan["run_id"],

@@ -11,6 +11,7 @@ from tiresias.core.commands import Command, StartRun, StopRun
 from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.base import Executor, RunSpec
+from tiresias.executors.directories import make_passage
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Journal
 from tiresias.live.machine import Machine
@@ -102,7 +103,7 @@ class Dispatcher:
 
 def _make_checkpoint_dir(path: Path, submission: Submission) -> None:
     with suppress(OSError):  # the training will say what is wrong when it wants to save
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+        make_passage(path.parent)
         path.mkdir(exist_ok=True, mode=0o700)
         if submission.identity is not None and os.geteuid() == 0:
             os.chown(path, submission.identity.uid, submission.identity.gid)

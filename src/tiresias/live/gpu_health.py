@@ -3,8 +3,8 @@
 Rules:
 - A GPU is blamed when `withdraw_after` different jobs have died of it since a run last finished there. It
   stays out of service until an administrator restores it.
-- A GPU that the driver reports as unhealthy, that is missing at a start, or that processes of others use,
-  comes back by itself when that is over.
+- A GPU that the driver reports as unhealthy, that is missing at a start, or that processes of others or
+  runs to which it was not given use, comes back by itself when that is over.
 """
 
 from __future__ import annotations
@@ -103,6 +103,9 @@ class GpuHealth:
         wrong = {by_uuid[uuid]: f"{UNHEALTHY}{reason}" for uuid, reason in unhealthy.items()}
         for uuid, pids in self._machine.watch.foreign(list(by_uuid)).items():
             wrong.setdefault(by_uuid[uuid], FOREIGN + "pid " + ", ".join(map(str, pids)))
+        for uuid, uses in self._machine.watch.misused(list(by_uuid)).items():
+            who = ", ".join(f"job {id} (pid {pid})" for id, pid in uses)
+            wrong.setdefault(by_uuid[uuid], f"{FOREIGN}{who}, to which it was not given")
         for slot, reason in wrong.items():
             if slot not in self.out_of_service:
                 yield self.withdraw(slot, reason)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import Node
+from tiresias.core.model import JobId, Node
 from tiresias.executors.base import Slot
 from tiresias.executors.gpus import Gpu
 from tiresias.executors.topology import Topology
@@ -21,6 +21,9 @@ class GpuWatch(Protocol):
 
     def foreign(self, uuids: list[str]) -> Mapping[str, list[int]]:
         """The GPUs that are used by processes of others, with the pids of these processes."""
+
+    def misused(self, uuids: list[str]) -> Mapping[str, list[tuple[JobId, int]]]:
+        """The GPUs that are used by runs to which they were not given, with the jobs and the pids."""
 
     def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
         """The GPUs that must not be used, with the reasons."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -10,8 +11,9 @@ from typing import Any, Self
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
-from tiresias.core.model import Node
+from tiresias.core.model import JobId, Node
 from tiresias.core.plugins import OptionError, placers, policies
+from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
     FAKE_NAME,
     Driver,
@@ -71,6 +73,9 @@ class _Watch:
     def foreign(self, uuids: list[str]) -> Mapping[str, list[int]]:
         return self._executor.foreign(uuids)
 
+    def misused(self, uuids: list[str]) -> Mapping[str, list[tuple[JobId, int]]]:
+        return self._executor.misused(uuids)
+
     def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
         try:
             found = {gpu.uuid: gpu.unhealthy for gpu in self._driver.gpus()}
@@ -91,7 +96,11 @@ def open_manager(
     chosen = _chosen(options)
     settings = _settings(options)
     paths = HomePaths(home)
-    home.mkdir(parents=True, exist_ok=True, mode=0o711)
+    make_passage(home)
+    if os.geteuid() == 0 and (problem := insecure(home)):
+        raise Invalid(
+            f"the home {home} is not safe for a manager that runs as root: {problem}, or choose another home"
+        )
     store = Store.open(paths.journal, home=home)
     try:
         if problem := run_directories.problem(paths, store):

@@ -72,7 +72,8 @@ class Submission(JobSpec):
         values["after"] = tuple(JobId(id) for id in values.get("after", ()))
         values["priority"] = Priority(values.get("priority", Priority.NORMAL))
         if (who := values.get("identity")) is not None:
-            values["identity"] = Identity(**{**who, "groups": tuple(who["groups"])})
+            limits = tuple((int(which), int(soft), int(hard)) for which, soft, hard in who.get("limits", ()))
+            values["identity"] = Identity(**{**who, "groups": tuple(who["groups"]), "limits": limits})
         return cls(**values)
 
     def of(self, caller: Caller) -> Self:

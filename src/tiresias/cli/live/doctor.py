@@ -66,6 +66,7 @@ def examine(home_dir: Path) -> Iterator[Finding]:
     yield _socket(home_dir)
     yield _space(home_dir)
     yield _driver(home_dir)
+    yield _cgroups(status)
     yield _clock(home_dir)
     yield _journal(home_dir)
 
@@ -160,6 +161,16 @@ def _space(home_dir: Path) -> Finding:
     if free < LEAST_FREE_BYTES:
         return Finding("disk", False, text, "free some space; logs and checkpoints of jobs are there")
     return Finding("disk", True, text)
+
+
+def _cgroups(status: dict[str, Any] | str) -> Finding:
+    """Whether the runs of the manager, or of one that is started from here, have cgroups."""
+    from tiresias.executors.cgroup_parent import find
+
+    found = find(None if isinstance(status, str) else int(status["pid"]))
+    if found.path is None:
+        return Finding("cgroups", True, f"none for runs, which are tracked by their parents: {found.reason}")
+    return Finding("cgroups", True, f"one per run, below {found.path}")
 
 
 def _driver(home_dir: Path) -> Finding:

@@ -262,10 +262,10 @@ def _require_gpus(wanted: Settings) -> None:
 
 
 def _make_home(home_dir: Path) -> None:
+    from tiresias.executors.directories import make_passage
+
     try:
-        home_dir.mkdir(
-            mode=0o711, parents=True, exist_ok=True
-        )  # jobs of other users must be able to pass through it
+        make_passage(home_dir)
     except FileExistsError:
         raise Stop(f"{home_dir} is a file; name a directory with --home or TIRESIAS_HOME") from None
 
