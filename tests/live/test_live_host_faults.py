@@ -29,7 +29,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=200", "tmpfs", str(place)],
+        ["mount", "-t", "tmpfs", "-o", "size=64m,mode=0700,nr_inodes=200", "tmpfs", str(place)],
         capture_output=True,
         text=True,
     )
