@@ -36,7 +36,7 @@ class Unauthenticated(Denied):
     """The caller is not known."""
 
 
-class UnknownToken(Unauthenticated):
+class UnknownToken(Denied):
     """The caller has sent a token that does not exist."""
 
 

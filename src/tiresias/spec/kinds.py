@@ -7,6 +7,7 @@ refuses values that no job may have, wherever they come from; `schema` is the JS
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,12 +56,13 @@ def check_variable(value: str) -> str:
 
 
 @dataclass(slots=True, frozen=True)
-class Kind:
+class Kind(ABC):
     """The base of all kinds."""
 
     @property
+    @abstractmethod
     def schema(self) -> Schema:
-        raise NotImplementedError
+        """The JSON schema of the values."""
 
     def parse(self, text: str, now: datetime) -> Any:
         return text
