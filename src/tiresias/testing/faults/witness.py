@@ -192,7 +192,9 @@ class Witness:
         _must(executed_s <= known_s + ROUNDED_S, "charged for time that never passed", job.id, executed_s)
         if reason == ReasonCode.TIME_LIMIT:
             limit_s = job.submission.time_limit_s or 0.0
-            lasted_s = self._stopped_at[gangs[-1].spec.run_id] - self._known_since[job.name]
+            # The run that was stopped may have been granted and never begun: then there is no gang of it.
+            stopped_at = self._stopped_at.get(gangs[-1].spec.run_id, self._ended_at[job.id])
+            lasted_s = stopped_at - self._known_since[job.name]
             _must(lasted_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, lasted_s)
         # After a boot with a wall clock that is behind, less time may have passed for the manager.
         seen = all(gang.record is not None and not gang.record.lost for gang in gangs)
