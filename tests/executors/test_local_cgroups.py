@@ -51,7 +51,7 @@ def test_the_workers_are_in_the_cgroup_of_the_run_and_the_supervisor_is_not(benc
     bench.up()
     up = run_files.read(str(spec.run_dir), run_files.UP)
     cgroup = cgroup_of(spec)
-    assert cgroup.pids() == [pid for pid, _ in up["workers"]]
+    assert sorted(cgroup.pids()) == sorted(pid for pid, _ in up["workers"])  # the kernel promises no order
     bench.executor.stop(R1)
     assert bench.gone().stopped
     assert not os.path.exists(cgroup.path)
