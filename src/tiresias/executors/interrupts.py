@@ -31,19 +31,19 @@ def exiting_on_signals(handler: Callable[[int, object], None] = _leave) -> Itera
 
 
 @contextmanager
-def deferring_signals(*, is_the_end: bool = False) -> Iterator[None]:
-    """Defer signals until the end of the block, so that the block is completed.
+def deferring_signals(*, is_the_end: bool = False) -> Iterator[list[int]]:
+    """Defer signals until the end of the block, so that the block is completed. Yields those received so far.
 
     With `is_the_end` they are dropped, because the process ends after the block anyway.
     """
     if threading.current_thread() is not threading.main_thread():  # only that thread handles signals
-        yield
+        yield []
         return
     received: list[int] = []
     deferred = [number for number in ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in deferred}
     try:
-        yield
+        yield received
     finally:
         for number, former in before.items():
             signal.signal(number, former)

@@ -31,6 +31,7 @@ PRELOAD = "LD_PRELOAD"
 LOOK_S = 1.0  # seconds between two analyses of what has been recorded
 DECIDING = 3  # flows that decide on the period in each of these analyses
 LOOK_SHARE = 10  # at most one in so many seconds is spent on analyses
+GRACE_LOOK_S = 0.05  # between two looks for a signal that ends the grace period
 KILL_S = 10.0
 APART = 97  # ports between those from which this process searches a free one for two observations
 _trials = itertools.count()
@@ -125,13 +126,14 @@ class Trial:
 
     def end(self) -> None:
         """Send SIGTERM to the started processes, and after the grace period kill all that is left."""
-        try:
+        # A second Ctrl-C ends the grace period. It must not interrupt the killing, so it raises nothing here.
+        with deferring_signals() as received:
             self.was_stopped = self.is_running()
             self.send(signal.SIGTERM)
-            self.all_ended(self.grace_s)
-        finally:  # also after a second Ctrl-C, which ends the grace period
-            with deferring_signals():
-                self.kill()
+            until = time.monotonic() + self.grace_s
+            while not received and time.monotonic() < until and not self.all_ended(GRACE_LOOK_S):
+                pass
+            self.kill()
 
     def kill(self) -> None:
         """Kill all processes that are left."""
