@@ -20,7 +20,7 @@ from tiresias.cli.live.demo_training import alone
 from tiresias.cli.live.demo_view import view
 from tiresias.core.defaults import DEFAULT_POLICY
 
-SMALL = ("demo", "--jobs", "4", "--scale", "0.1")
+SMALL = ("demo", "--jobs", "4", "--scale", "0.2")
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(st
     assert len(of_each) == 4
     assert all(each[0] == "runs" and each[-1] == "run ended: finished" for each in of_each), out
     there_and_back = ["runs", "must save and stop", "run ended: preempted", "runs"]
-    assert [*there_and_back, "run ended: finished"] in of_each, out  # which one depends on who is up first
-    assert re.search(r"4 trainings made exactly their \d\d steps, with [1-9]", out)
+    assert there_and_back in [each[:4] for each in of_each], out  # which one depends on who is up first
+    assert re.search(r"4 trainings made exactly their \d+ steps, with [1-9]", out)
     assert f"{DEFAULT_POLICY}, measured" in out
-    assert re.search(r"^fifo-skip +\d", out, re.MULTILINE)
+    assert re.search(r"^fifo-skip +\S*\d", out, re.MULTILINE)
     assert "Fidelity of the replay" in out
     assert out.endswith("the manager is down; no run is left\n")
 
