@@ -35,7 +35,7 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
     assert printed["gpus"] == 1
     assert printed["preemption_cost"]["basis"] == "starts"
     assert [each["policy"] for each in printed["replayed"]] == [DEFAULT_POLICY, "fifo", "fifo-skip", "srsf"]
-    assert [each["is_in_use"] for each in printed["replayed"]] == [True, False, False]
+    assert [each["is_in_use"] for each in printed["replayed"]] == [True, False, False, False]
     # Both came at once, and no policy can do better than one after the other.
     assert printed["measured"]["makespan_s"] > 1.2
     assert printed["fidelity"]["avg_jct_ratio"] == pytest.approx(1.0, abs=0.2)
