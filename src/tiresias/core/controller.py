@@ -86,7 +86,14 @@ class Controller:
         self.placer = placer
         if state.memory is None:
             state.memory = policy.new_memory()
+        if placer.learns:
+            if state.placing is None or state.placing.get("placer") != placer.name:
+                state.placing = placer.new_memory()
+            placer.remember(state.placing)
+        else:
+            state.placing = None
         self._drifts = policy.drifts
+        self._teaches = placer.learns
         self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
         self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | SortedTarget = self._new_target()
@@ -197,8 +204,11 @@ class Controller:
                     step.ended.append(job)
                 elif (run := job.run) is not None:
                     step.commands.append(StopRun(run.id))
-        elif self._drifts:
-            self._sync(job, at)
+        else:
+            if self._drifts:
+                self._sync(job, at)
+            if self._teaches:
+                self.placer.learn(fact, job, state)
         return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:
