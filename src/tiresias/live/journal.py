@@ -223,14 +223,14 @@ class Journal:
 
         If the choice cannot be stored (StoreError), the Controller before goes on; it has to plan anew.
         """
-        before, memory = self.controller, self.state.memory
+        before, memory, placing = self.controller, self.state.memory, self.state.placing
         if not keeps_memory:
             self.state.memory = None
         self.controller = Controller(self.state, policy, placer)
         try:
             self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
         except StoreError:
-            self.state.memory = memory
+            self.state.memory, self.state.placing = memory, placing
             self.controller = Controller(self.state, before.policy, before.placer)
             raise
         self.chosen = chosen

@@ -104,9 +104,12 @@ class Learned:
                     waiting.append(run_id)
                 elif run.speed > 0:
                     changed |= self._learn(state.jobs[run.job_id], run, state, known)
-            memory["new"] = waiting
+            if len(waiting) < len(new):
+                memory["new"] = waiting
+                memory["seen"] += 1
         if type(fact) is RunStarted and job.run is not None and len(job.run.allocation) > 1:
             memory["new"].append(int(fact.run_id))
+            memory["seen"] += 1
         return changed
 
     def _learn(
@@ -119,7 +122,6 @@ class Learned:
         slowdown = max(1.0, min(nodes[node].speed for node, _ in run.allocation) / run.speed)
         profile = known(job.job.model)
         level = "cross" if len(shape) > 1 else "rack"
-        self._memory["seen"] += 1
         if profile is None:
             errors = self._errors_of_mix(level, shape, slowdown)
             self._take(job, shape, slowdown)

@@ -24,6 +24,7 @@ from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState, State
 from tiresias.placers.fits import (
     EVERYWHERE,
+    emptiest_rack,
     fewest_now,
     fullest_rack,
     nodes_for_fewest,
@@ -189,7 +190,10 @@ class Profile(Placer):
             profile = self._profile_of(job.job.model)
             if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
                 return near
-        return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
+        if not self._suffers(job, holes):
+            return ()
+        rack = emptiest_rack(job.gpus, holes)
+        return holes.among(rack).emptiest(job.gpus) if rack else holes.emptiest(job.gpus)
 
     def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
         return refused_since + self._patience_s(job, holes, at, refused_since)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from tiresias.core.model import JobId, Phase
 from tiresias.core.plugins import Policy, policies
 from tiresias.core.state import State
 from tiresias.profiles.known import Profiles
+from tiresias.store import memories
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
 from tiresias.store.profiles import profiles_in
@@ -50,7 +50,9 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
             f"{reader.path}: the journal was written under the policy {chosen.policy!r}, not {policy.name!r};"
             " load it under that one, then change the policy"
         )
-    state = rebuild(rows, policy.restore(json.loads(rows.chosen[4])))
+    memory, placing = memories.read(policy, rows.chosen[4])
+    state = rebuild(rows, memory)
+    state.placing = placing
     return Loaded(
         state,
         policy,
