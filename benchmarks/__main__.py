@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attack, job, ladder, live, network, observe, placement, placing, quality, speed, store, tables
+from benchmarks import (
+    attack,
+    job,
+    ladder,
+    live,
+    network,
+    observe,
+    placement,
+    placing,
+    quality,
+    speed,
+    store,
+    tables,
+)
 from tiresias.executors.interrupts import exiting_on_signals
 
 ALL = {

@@ -1,4 +1,4 @@
-"""`profile` does not guess: gangs of unknown models wait on slow networks, and it learns from how runs went."""
+"""`profile` does not guess: unknown models wait on slow networks, and it learns from how runs went."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller, Step
-from tiresias.core.facts import Allocation
+from tiresias.core.facts import Allocation, ExitCause
 from tiresias.core.model import Cluster, JobId, Node, RunId
 from tiresias.core.plugins import placers, policies
-from tiresias.core.state import State
+from tiresias.core.state import JobState, State
 from tiresias.placers.learned import UNKNOWN, Learned
 from tiresias.placers.profile import Profile
 from tiresias.profiles import zoo
@@ -45,7 +45,11 @@ def fragmented(network: Links, **job: object) -> Harness:
 def test_a_gang_whose_model_is_not_known_waits_on_a_slow_network_and_not_on_a_fast_one() -> None:
     assert fragmented(links(10, 10)).why("gang").code == "Fragmented"  # type: ignore[union-attr]
     assert fragmented(links(10, 10), model="my-net").why("gang").code == "Fragmented"  # type: ignore[union-attr]
-    assert fragmented(links(10_000, 10_000)).nodes_of("gang") == {"n0": 4, "n1": 4}
+    for network, waits_s in ((links(10, 10), 600.0), (links(10_000, 10_000), 60.0)):
+        lab = fragmented(network)
+        assert lab.wait(waits_s - 1.0).started == []
+    assert lab.wait(2.0).started == ["gang"]
+    assert lab.nodes_of("gang") == {"n0": 4, "n1": 4}
 
 
 def test_the_reason_says_what_the_unknown_model_is_taken_for() -> None:
@@ -66,26 +70,23 @@ class Lab:
         self.controller = Controller(self.state, policies.make("fifo-skip"), self.placer)
         self.at, self.jobs = 0.0, 0
 
-    def ran(self, slots: Allocation, speed: float, model: str = "", job: int | None = None) -> int:
-        """A job runs on these slots at this speed for a minute, and ends."""
+    def ran(self, slots: Allocation, speed: float, model: str = "") -> JobState:
+        """A job runs on these slots at this speed for a minute and is preempted; then it is on hold."""
         self.jobs += 1
-        id = job or self.jobs
-        self.at += 60.0
+        id, run = JobId(self.jobs), RunId(self.state.next_run_id)
         gpus = sum(some.bit_count() for _, some in slots)
-        run = RunId(self.state.next_run_id)
-        facts: list[f.Fact] = (
-            [] if JobId(id) in self.state.jobs else [f.JobSubmitted(self.at, a_job(id, gpus, model=model))]
-        )
+        at, self.at = self.at, self.at + 60.0
         for fact in (
-            *facts,
-            f.JobDeferred(self.at, JobId(id), "test"),
-            f.RunGranted(self.at, run, JobId(id), slots),
-            f.RunStarted(self.at, run),
-            f.RunProgressed(self.at, run, 0.0, speed),
-            f.RunProgressed(self.at + 50.0, run, 50 * speed, speed),
+            f.JobSubmitted(at, a_job(self.jobs, gpus, model=model)),
+            f.RunGranted(at, run, id, slots),
+            f.RunStarted(at, run),
+            f.RunProgressed(at, run, 0.0, speed),
+            f.RunProgressed(at + 30.0, run, 30 * speed, speed),
+            f.JobHeld(at + 50.0, id),
+            f.RunExited(at + 59.0, run, ExitCause.PREEMPTED, 50 * speed),
         ):
             self.controller._apply(fact, Step())
-        return id
+        return self.state.jobs[id]
 
     def slowdown(self, model: str) -> float:
         profile = zoo.find(model)
@@ -119,7 +120,7 @@ def test_bandwidths_that_are_right_are_left_alone() -> None:
     lab = Lab(links(100, 10))
     before = lab.slowdown("vgg16")
     for number in range(40):
-        model = zoo.CNNS[number % len(zoo.CNNS)]
+        model = sorted(zoo.CNNS)[number % len(zoo.CNNS)]
         lab.ran(ACROSS, true_speed(links(100, 10), model), model)
         lab.ran(NEAR, true_speed(links(100, 10), model, across=False), model)
     assert lab.slowdown("vgg16") == before
@@ -137,20 +138,18 @@ def test_an_unknown_model_is_taken_for_one_that_would_have_run_as_fast() -> None
     network = links(100, 10)
     lab = Lab(network)
     suffers = lab.ran(ACROSS, true_speed(network, "vgg16"))
-    bears_it = lab.ran(NEAR, true_speed(network, "resnet50", across=False))
-    one, other = lab.state.jobs[JobId(suffers)], lab.state.jobs[JobId(bears_it)]
-    lab.ran(ACROSS, 1.0, model="x")  # time passes, and both have been looked at
-    taken_for = lab.placer._profile
-    assert taken_for(one).skew > 0.5  # type: ignore[operator]
-    assert taken_for(other) is not UNKNOWN
+    bears_it = lab.ran(ACROSS, true_speed(network, "resnet50"))
+    new = JobState(a_job(99, 8))
+    skews = [lab.placer._profile(job).skew for job in (suffers, bears_it)]
+    assert [skew is not None and skew > 0.5 for skew in skews] == [True, False]
+    assert lab.placer._profile(new) is UNKNOWN
 
 
 def test_jobs_that_name_the_same_unknown_model_share_what_is_known() -> None:
     network = links(100, 10)
     lab = Lab(network)
     lab.ran(ACROSS, true_speed(network, "vgg16"), model="my-net")
-    lab.ran(ACROSS, 1.0, model="x")
-    later = lab.state.jobs[JobId(lab.ran(NEAR, 1.0, model="my-net"))]
+    later = JobState(a_job(99, 8, model="my-net"))
     assert lab.placer._profile(later).skew > 0.5  # type: ignore[operator]
 
 

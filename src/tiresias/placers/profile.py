@@ -1,8 +1,10 @@
-"""Tiresias' placer: only gangs that suffer when spread wait until they fit together.
+"""Tiresias' placer: gangs wait until they fit together, for as long as spreading them would cost.
 
-Whether a gang suffers follows from the paper's rule (the skew of the model) or from ours (the network model).
-A gang that suffers waits no longer than spreading it over the best slots of now would cost. As durations are
-not known, a job is expected to run for about as long as it has run so far, and for some time at least.
+How much a gang suffers when spread follows from the paper's rule (the skew of the model) or from ours (the
+network model). A gang waits no longer than spreading it over the best slots of now would cost. As durations
+are not known, a job is expected to run for about as long as it has run so far, and for some time at least. A
+gang that does not suffer waits for a short time too: where it is spread it breaks the holes of others, and a
+migration may make room for it meanwhile.
 
 A gang whose model is not known waits as the mix of the paper's models would on the average. What runs have
 shown corrects the bandwidths that the placer believes in, and tells what an unknown model is like: see
@@ -34,7 +36,7 @@ from tiresias.placers.fits import (
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
 from tiresias.placers.learned import UNKNOWN, Learned, new_memory, scaled
 from tiresias.placers.options import check_migrations, migrations_option
-from tiresias.placers.shapes import ideal, partitions, shape_now, worst
+from tiresias.placers.shapes import ideal, partitions, shape_now
 from tiresias.profiles import zoo
 from tiresias.profiles.known import Profiles
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
@@ -74,7 +76,7 @@ def links_of(given: str | Links) -> Links:
 
 @placers.register
 class Profile(Placer):
-    """Gangs whose model suffers when spread wait for the fewest nodes, no longer than that pays."""
+    """Gangs wait for the fewest nodes, the longer the more their model suffers when it is spread."""
 
     name = "profile"
     waits = True
@@ -94,7 +96,7 @@ class Profile(Placer):
         network: str | Links = option("tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of)
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
-        floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
+        floor_s: float = option(60.0, "seconds that a gang of several GPUs waits at least")
         migrations: int = migrations_option()
         near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
         far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
@@ -190,7 +192,7 @@ class Profile(Placer):
             profile = self._profile_of(job.job.model)
             if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
                 return near
-        if not self._suffers(job, holes):
+        if job.gpus == 1 or len(holes.nodes) == 1 or self._bears_it(self._profile(job)):
             return ()
         rack = emptiest_rack(job.gpus, holes)
         return holes.among(rack).emptiest(job.gpus) if rack else holes.emptiest(job.gpus)
@@ -240,6 +242,10 @@ class Profile(Placer):
         """Whether the skew decides; it cannot for a model of which nothing is known."""
         return profile is not UNKNOWN and (self._by_skew or profile.compute_s is None)
 
+    def _bears_it(self, profile: ModelProfile) -> bool:
+        """Whether its gangs do not wait by the paper's rule."""
+        return self._uses_skew(profile) and (profile.skew or 0.0) <= self._limit
+
     def predicted(self, place: GangShape) -> float | None:
         """The slowdown there by the network model alone; None if it cannot predict."""
         profile, nodes = self._profile_of(place.model), int(place.shape.partition("x")[0])
@@ -268,29 +274,12 @@ class Profile(Placer):
                 return among, here
         return rack, near
 
-    def _suffers(self, job: JobState, holes: Holes) -> bool:
-        """Whether there are shapes so bad for it that it would rather wait."""
-        if job.gpus == 1 or not holes.gpus or len(holes.nodes) == 1:
-            return False
-        profile = self._profile(job)
-        answers = self._answers(holes)
-        key = profile.name, job.gpus
-        answer = answers.get(key)
-        if answer is None:
-            answer = answers[key] = float(self._may_suffer(profile, job.gpus, holes))
-        return bool(answer)
-
     def _answers(self, holes: Holes) -> dict[Any, float]:
         """What was worked out for these nodes since slowdowns changed last."""
         known: tuple[int, dict[Any, float]] | None = holes.memo.get(self)
         if known is None or known[0] != self._epoch or len(known[1]) >= MOST_REMEMBERED:
             known = holes.memo[self] = self._epoch, {}
         return known[1]
-
-    def _may_suffer(self, profile: ModelProfile, gpus: int, holes: Holes) -> bool:
-        if self._uses_skew(profile):
-            return (profile.skew or 0.0) > self._limit
-        return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
         """How many times as long as alone in the best shape, as runs have shown, or as predicted.
@@ -340,7 +329,7 @@ class Profile(Placer):
         return self._worth_s(job, slowdown, at) if slowdown else 0.0
 
     def _mildest(self, job: JobState, holes: Holes) -> float:
-        """The least slowdown in holes no larger than the best of now; 0 where it may be no slower at all."""
+        """The least slowdown in holes no larger than the best of now; 0 where it need not wait at all."""
         profile, gpus, hole = self._profile(job), job.gpus, holes.best_hole()
         answers = self._answers(holes)
         key = profile.name, gpus, hole
@@ -355,7 +344,7 @@ class Profile(Placer):
         if holes.fewest_nodes(gpus) > 1:
             return 0.0
         mildest = min(self._slowdown(profile, (split,), ((gpus,),)) for split in partitions(gpus, hole))
-        return mildest if mildest > ACCEPTABLE else 0.0
+        return mildest if mildest > ACCEPTABLE else 1.0
 
     def _worth_s(self, job: JobState, slowdown: float, at: float) -> float:
         """How long to wait for slots without this slowdown."""
@@ -381,14 +370,12 @@ class Profile(Placer):
     def _worked_out(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         if holes.free == holes.gpus:
             return 0.0  # no run to wait for
-        by_skew = self._uses_skew(profile)
-        if by_skew and (profile.skew or 0.0) <= self._limit:
-            return 0.0
         here, best = self._best_now(profile, gpus, holes)[1], ideal(gpus, holes)
         if here == best or here == ((gpus,),):
             return 0.0
-        slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
-        return slowdown if by_skew or slowdown > ACCEPTABLE else 0.0
+        if self._bears_it(profile):
+            return 0.0
+        return UNTIMED if profile.compute_s is None else max(1.0, self._slowdown(profile, here, best))
 
 
 def _word(shape: Shape) -> str:
