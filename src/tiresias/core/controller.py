@@ -362,8 +362,10 @@ class Controller:
         self._wakes.clear()
         self._unsaving = {job.id: job for job in self.state.jobs.values() if job.resumable is False}
         self._protected = self._find_protected()
+        self.target.gather()
         for job in self.state.jobs.values():
             self._sync(job, at)
+        self.target.fill()
 
     # --- the plan --------------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ class RunExited:
 
 @dataclass(slots=True)
 class WorkSaved:
-    """The job has shown that its work outlives a stop: it has saved, or a run went on where one had stopped."""
+    """The job has shown that its work outlives a stop: it saved, or a run went on where one had stopped."""
 
     at: float
     job_id: JobId

@@ -26,7 +26,6 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.model import INFINITY, Rank, RunId
 from tiresias.core.state import JobState
 
-
 PROTECT = 0.25
 """The share of the GPUs that protected runs may hold (protection.py), if the policy has no option for it."""
 
