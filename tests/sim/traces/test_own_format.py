@@ -38,12 +38,12 @@ def test_every_column_is_read(given):
             "id,submitted_at,gpus,duration_s,user,tenant,name,group,priority,model,preemption_cost_s,preemptible,"
             "resumable,"
             "gpu_type,cpus,memory_gib,cpu_speed\n"
-            "a,5,2,1.5,ann,lab,bert,grid,high,VGG16,30,False,True,P100,8,64.5,0.1\n"
+            "a,5,2,1.5,ann,lab,bert,grid,high,VGG16,30,False,True,P100,8,64,0.1\n"
             "b,5,2,1.5,,,,,,,,,,,,,\n"
         )
     )
     assert trace.jobs.rows() == [
-        ("a", 5, 2, 1.5, "ann", "lab", "bert", "grid", "high", "VGG16", 30, False, True, "P100", 8, 64.5, 0.1),
+        ("a", 5, 2, 1.5, "ann", "lab", "bert", "grid", "high", "VGG16", 30, False, True, "P100", 8, 64, 0.1),
         ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None, None, None, "", None, None, None),
     ]
 
