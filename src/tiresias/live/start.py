@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import JobId, Node
 from tiresias.core.plugins import OptionError, placers, policies
 from tiresias.executors.directories import insecure, make_passage
@@ -34,7 +35,6 @@ from tiresias.live.manager import Manager
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError
 
-DEFAULT_POLICY = "tiresias-l"
 DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
 GPUS = "gpus"  # the setting: which slot is which GPU
 
