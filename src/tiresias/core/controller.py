@@ -27,9 +27,9 @@ What holds between two calls of `handle`:
   plan refused so.
 - `_timer_at` is the instant that the driver was last asked for.
 
-What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the step
-has been applied; the exception is raised to the driver, and `failure` names the plug-in. From then on the
-Controller applies facts and decides nothing, until the driver makes another one (`_set_aside`).
+What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the
+step has been applied; the exception is raised to the driver, and `failure` names the plug-in. From then on
+the Controller applies facts and decides nothing (`set_aside`); the driver makes another one.
 
 Why the loop in `_plan` ends. Another round follows only if the target flipped, if ranks that held for one
 plan are to be replaced, or if a job started on CPUs. Within a plan these follow from decisions. A job is
@@ -89,7 +89,7 @@ class Step:
 
 
 class AsSubmitted(Policy):
-    """Ranks jobs in the place of a policy that has raised an exception, so that reasons can still be given."""
+    """Ranks jobs in the place of a policy that has raised, so that reasons can still be given."""
 
     name = "as-submitted"
 

@@ -115,7 +115,7 @@ def first_controller(loaded: Loaded) -> Controller:
 
 
 def controller(state: State, policy: Policy, placer: Placer, *, keeps_memory: bool = True) -> Controller:
-    """A Controller that has ranked all jobs. If a plug-in raises: PluginRaised, and the State is as before."""
+    """A Controller that has ranked all jobs; PluginRaised if a plug-in raises, and the State is as before."""
     memory, refused = state.memory, dict(state.refused_since)
     if not keeps_memory:
         state.memory = None
