@@ -223,7 +223,9 @@ def test_a_job_that_is_not_preemptible_keeps_its_gpus() -> None:
     ends = {
         given: simulate(
             pl.DataFrame({**rows, "preemptible": [given, None]}), "1x1", "srsf", preemption_cost_s=0.0
-        ).jobs["finished_at"].to_list()
+        )
+        .jobs["finished_at"]
+        .to_list()
         for given in (None, True, False)
     }
     assert ends == {None: [52, 3], True: [52, 3], False: [50, 52]}

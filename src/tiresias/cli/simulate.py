@@ -10,6 +10,7 @@ import typer
 from tiresias.cli import inputs
 from tiresias.cli.console import notify, one_bar, show
 from tiresias.cli.settings import assign, parse_settings
+from tiresias.core.defaults import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
@@ -41,7 +42,7 @@ Journal = Annotated[
 def simulate(
     trace: inputs.TraceName,
     cluster: inputs.ClusterName,
-    policy: PolicyName = "tiresias-l",
+    policy: PolicyName = DEFAULT_POLICY,
     settings: inputs.Settings = None,
     placer: inputs.PlacerName = None,
     network: inputs.NetworkName = None,

@@ -11,13 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tiresias.cli.preemption import preemption_remarks
 from tiresias.cli.units import NOTHING, common_unit, count, duration, percent, ratio, significant
+from tiresias.core.defaults import ORACLE
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
     from tiresias.sim.report import Point
 
-ORACLE = "srsf"
 HOUR_S = 3600.0
 GAP = 2
 DURATIONS = ("avg_jct_s", "p50_jct_s", "p95_jct_s")
@@ -105,6 +106,7 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
         remarks.append("Slowdown is that of jobs of several GPUs, from where they ran.")
     if not any(oracles) and not several:
         remarks.append(f"{ORACLE}, the oracle, is not among the policies: add it to see the distance to it.")
+    remarks += preemption_remarks(summaries)
     if len(shown) < len(columns):
         left_out = count(len(columns) - len(shown), "column")
         remarks.append(f"{left_out} left out, because the terminal is narrow.")

@@ -383,8 +383,10 @@ class Controller:
         self.target = self._new_target()
         self.entries.clear()
         self._wakes.clear()
+        self.target.gather()
         for job in self.state.jobs.values():
             self._sync(job, at)
+        self.target.fill()
 
     # --- the plan --------------------------------------------------------------------------------------
 

@@ -62,6 +62,12 @@ class SortedTarget:
         self.flips[entry.id] = entry
         self._insert(entry, key)
 
+    def gather(self) -> None:
+        """Nothing to do: entries are sorted when they are walked."""
+
+    def fill(self) -> None:
+        """Nothing to do."""
+
     def drop(self, entry: JobEntry) -> None:
         self._remove(entry)
         del self._entries[entry.id]

@@ -26,6 +26,7 @@ class Reporter:
     """
 
     def __init__(self, path: str) -> None:
+        """If `path` is empty, reports are kept but not written."""
         self.path = path
         self._lock = RLock()  # reentrant, because a signal handler may report while its thread reports
         self._began = time.monotonic()
@@ -50,6 +51,16 @@ class Reporter:
             if now >= self._due:
                 self._write(now)
 
+    @property
+    def steps(self) -> tuple[object, object]:
+        """The step and the total number of steps that were last reported, as plain values."""
+        return plain(self._step), plain(self._total_steps)
+
+    def is_incomplete(self) -> bool:
+        """Whether both are numbers, and the last reported step is not the last of all."""
+        done, total = self.steps
+        return isinstance(done, (int, float)) and isinstance(total, (int, float)) and done < total
+
     def flush(self) -> None:
         """Write the latest report, unless it is written already."""
         with self._lock:
@@ -70,6 +81,8 @@ class Reporter:
         self._due = at + min(AT_MOST_S, max(EVERY_S, (at - self._began) / SLOWER_AFTER_S))
         self._reported = None
         metrics, self._metrics = self._metrics, {}
+        if not self.path:
+            return
         line = encoded(self._wall_less_monotonic + at, self._step, self._total_steps, metrics)
         try:
             append(self.path, line)

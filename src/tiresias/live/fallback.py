@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tiresias.core.controller import AsSubmitted, Controller
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.plugin_failures import PluginFailure, PluginRaised, blame, failure_of
 from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
 from tiresias.core.state import State
@@ -24,7 +25,7 @@ from tiresias.store import Chosen, Loaded
 
 LAST_GOOD = "last_good"  # the setting: the policy and the placer that were in use before the present ones
 FAILURE = "plugin_failure"  # the setting: what was raised, when, and what decides since then
-OURS = {"policy": ("tiresias-l", "fifo-skip"), "placer": ("packed",)}
+OURS = {"policy": (DEFAULT_POLICY, "fifo-skip"), "placer": ("packed",)}
 
 Choice = tuple[str, Mapping[str, Any]]
 """A plug-in by its name, and its options as a person gave them."""

@@ -11,9 +11,11 @@ from typing import Any, Self
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import JobId, Node
 from tiresias.core.plugin_failures import PluginRaised
 from tiresias.core.plugins import OptionError, parse_options, placers, policies
+from tiresias.executors import sdk
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
     FAKE_NAME,
@@ -35,7 +37,6 @@ from tiresias.live.manager import Manager
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError
 
-DEFAULT_POLICY = "tiresias-l"
 DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
 GPUS = "gpus"  # the setting: which slot is which GPU
 
@@ -108,7 +109,9 @@ def open_manager(
             raise StoreError(problem)
         run_directories.take(paths, store)
         is_fake = options.fake_gpus is not None
-        executor = LocalExecutor(paths.executor, driver=None if is_fake else driver)
+        executor = LocalExecutor(
+            paths.executor, driver=None if is_fake else driver, sdk=sdk.publish(paths.sdk)
+        )
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(home, store, executor, machine, chosen, settings=settings)

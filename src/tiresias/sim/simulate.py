@@ -15,6 +15,7 @@ import polars as pl
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core.controller import Controller
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
 from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, placers
 from tiresias.core.state import State
@@ -48,7 +49,7 @@ DEFAULT_PLACER = "packed"
 def simulate(
     trace: Trace | str | Path | pl.DataFrame,
     cluster: Cluster | Machines | str,
-    policy: str | Policy | type[Policy] = "tiresias-l",
+    policy: str | Policy | type[Policy] = DEFAULT_POLICY,
     *,
     options: Mapping[str, Any] | None = None,
     placer: str | Placer | None = None,

@@ -27,37 +27,47 @@ HAPPENED = {  # what is printed of a run if there is no terminal
 }
 
 
-def watch(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+Jobs = list[dict[str, Any]]
+More = Callable[[Jobs], bool]
+"""Submits what is due, whose ids it adds to the list that is watched; returns whether nothing is left."""
+
+
+def watch(client: Client, ids: Sequence[int], patience_s: float, more: More) -> Jobs:
     """Show the jobs until all have ended; returns their summaries in the order of the ids."""
     if console().is_terminal:
-        return _table(client, ids, patience_s)
-    return _lines(client, ids, patience_s)
+        return _table(client, ids, patience_s, more)
+    return _lines(client, ids, patience_s, more)
+
+
+def wait(client: Client, ids: Sequence[int], patience_s: float) -> Jobs:
+    """Wait until all of these jobs have ended, and show nothing."""
+    return _until_ended(client, ids, patience_s, lambda jobs: None, lambda jobs: True)
 
 
 def _until_ended(
-    client: Client, ids: Sequence[int], patience_s: float, look: Callable[[list[dict[str, Any]]], None]
-) -> list[dict[str, Any]]:
+    client: Client, ids: Sequence[int], patience_s: float, look: Callable[[Jobs], None], more: More
+) -> Jobs:
     deadline = time.monotonic() + patience_s
     while True:
         found = {job["id"]: job for job in client.jobs(all=True)}
-        jobs = [found[id] for id in ids]
+        jobs = [found[id] for id in ids if id in found]
         look(jobs)
-        if all(job["phase"] in job_text.ENDED for job in jobs):
+        if more(jobs) and len(jobs) == len(ids) and all(job["phase"] in job_text.ENDED for job in jobs):
             return jobs
         if time.monotonic() > deadline:
             raise Stop(f"not all trainings have ended after {patience_s:g} s; something is wrong", FAILED)
         time.sleep(LOOK_AGAIN_S)
 
 
-def _table(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+def _table(client: Client, ids: Sequence[int], patience_s: float, more: More) -> Jobs:
     from rich.live import Live
 
     with Live(console=console(), auto_refresh=False) as live:
 
-        def look(jobs: list[dict[str, Any]]) -> None:
+        def look(jobs: Jobs) -> None:
             live.update(view(jobs, client.nodes(), time.time()), refresh=True)
 
-        return _until_ended(client, ids, patience_s, look)
+        return _until_ended(client, ids, patience_s, look, more)
 
 
 def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
@@ -94,10 +104,10 @@ def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], 
     return Group(Text(f"{seconds:5.1f} s   GPUs  {held}\n"), table)
 
 
-def _lines(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+def _lines(client: Client, ids: Sequence[int], patience_s: float, more: More) -> Jobs:
     seen = 0
 
-    def look(jobs: list[dict[str, Any]]) -> None:
+    def look(jobs: Jobs) -> None:
         nonlocal seen
         names = {job["id"]: job["name"] for job in jobs}
         began_at = min(job["submitted_at"] for job in jobs)
@@ -108,4 +118,4 @@ def _lines(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[s
                 how = event["text"].partition("ended: ")[2]
                 typer.echo(f"{event['at'] - began_at:6.1f} s  {names[event['job_id']]:<10} {happened}{how}")
 
-    return _until_ended(client, ids, patience_s, look)
+    return _until_ended(client, ids, patience_s, look, more)

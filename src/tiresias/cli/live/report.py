@@ -16,8 +16,10 @@ from tiresias.cli.inputs import require_finite
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.preemption import pays
 from tiresias.cli.settings import names_in
 from tiresias.cli.units import LONG, UNITS_S, count, ratio, significant
+from tiresias.core.defaults import BASELINES, DEFAULT_POLICY, ORACLE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     from tiresias.api.client import Client
     from tiresias.sim.past import Choice, Figures, Past, Replay
 
-ALWAYS = ("fifo", "srsf")
-OURS = "tiresias-l"
+ALWAYS = (*BASELINES, ORACLE)
 
 
 def report(
@@ -35,7 +36,9 @@ def report(
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,srsf."),
+        typer.Option(
+            "--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,fifo-skip,srsf."
+        ),
     ] = None,
     preemption_cost: Annotated[
         float | None,
@@ -49,8 +52,8 @@ def report(
 ) -> None:
     """Replay the ended jobs under other policies.
 
-    The jobs are simulated on the same GPUs under fifo, srsf and the policy in use. The report also states how
-    far the simulation is from what was measured.
+    The jobs are simulated on the same GPUs under fifo, fifo-skip, srsf and the policy in use. The report also
+    states how far the simulation is from what was measured, and when preemption did not pay.
     """
     ago_s = None if since is None else duration_s(since, "--since")
     names = None if policies is None else names_in(policies, "--policies")
@@ -114,7 +117,7 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
 
     in_use = Choice(used["name"], used["options"])
     if names is None:
-        names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, OURS)
+        names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, DEFAULT_POLICY)
     for name in names:
         policies.get(name)  # refuse an unknown name before time is spent
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
@@ -212,6 +215,11 @@ def sentences(replays: Replay) -> list[str]:
                 f"Under {who} a job would have taken {written(theirs)} on average instead of "
                 f"{written(ours)}: {than}."
             )
+    said += pays(
+        {each.policy: each.figures.avg_jct_s for each in replays.replayed},
+        written,
+        "did not pay",
+    )
     close = replays.fidelity
     said.append(
         f"Fidelity of the replay: its average JCT is {close.avg_jct_ratio:.3f} times the measured one; "
