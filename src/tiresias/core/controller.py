@@ -25,6 +25,8 @@ What holds between two calls of `handle`:
 - `state.refused_since` has the jobs that the placer has refused since they came into the target, although
   enough slots were free, each with the instant of its first refusal. `_fragmented` lists those that the last
   plan refused so.
+- `_unsaving` has the active jobs that are known not to save, and `_protected` the runs of theirs that no plan
+  may stop (protection.py).
 - `_timer_at` is the instant that the driver was last asked for.
 
 What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the
@@ -55,6 +57,7 @@ from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
 from tiresias.core.plugin_failures import PluginFailure, blame
 from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.protection import protected_runs
 from tiresias.core.reasons import Reason, blocked_head, code_of, explain
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
@@ -114,6 +117,8 @@ class Controller:
         self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []
+        self._unsaving: dict[JobId, JobState] = {}
+        self._protected: set[RunId] = set()
         self._timer_at = INFINITY
         # Refused in this plan: the job, what it claims, and when the placer may decide otherwise.
         self._refused: list[tuple[JobEntry, Allocation, float]] = []
@@ -234,6 +239,8 @@ class Controller:
             if kind is not f.TimerFired:
                 self._stale = True  # a node or a slot came or went
         elif not is_silent:
+            if job.resumable is not None or (self._unsaving and job.id in self._unsaving):
+                self._protect(job, at)
             self._sync(job, at)
             if kind is RunExited:
                 self._may_migrate = True
@@ -297,7 +304,9 @@ class Controller:
             elif job.deferred:
                 self._wake_at(entry, job.deferred_until)
             return
-        if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
+        if run is not None and phase is not STOPPING and (
+            self._may_pin or not job.preemptible or job.resumable is False
+        ):
             until = self._pinned_until(job, run)
             if until > at + BLINK_S:  # a pin that ends in a blink has ended: it would be woken for ever
                 self._pin(entry)
@@ -330,12 +339,30 @@ class Controller:
         """Until when no plan may stop this run."""
         if run.pool is CPUS:
             return -INFINITY  # it has nothing that a plan could take
-        if not self.policy.preempts or not job.preemptible:
+        if not self.policy.preempts or not job.preemptible or run.id in self._protected:
             return INFINITY
         ledger = self.state.ledger
         if any(slots & ~ledger.offered[node] for node, slots in run.allocation):
             return INFINITY  # its slots would not all serve others
         return run.granted_at + self.policy.min_run_s
+
+    def _protect(self, job: JobState, at: float) -> None:
+        """Find out anew which runs are protected, after a fact about a job that is known to save or not to.
+
+        Other jobs whose protection has changed are ranked anew or pinned; this one is by the caller.
+        """
+        if job.resumable is False and job.ended_at == INFINITY:
+            self._unsaving[job.id] = job
+        elif self._unsaving.pop(job.id, None) is None:
+            return
+        before, self._protected = self._protected, self._find_protected()
+        changed = before ^ self._protected
+        for other in list(self._unsaving.values()) if changed else ():
+            if other is not job and other.run is not None and other.run.id in changed:
+                self._sync(other, at)
+
+    def _find_protected(self) -> set[RunId]:
+        return protected_runs(self._unsaving.values(), self.policy.protect, self.state.ledger.gpus)
 
     def _pin(self, entry: JobEntry) -> None:
         if entry.pinned:
@@ -383,6 +410,8 @@ class Controller:
         self.target = self._new_target()
         self.entries.clear()
         self._wakes.clear()
+        self._unsaving = {job.id: job for job in self.state.jobs.values() if job.resumable is False}
+        self._protected = self._find_protected()
         self.target.gather()
         for job in self.state.jobs.values():
             self._sync(job, at)

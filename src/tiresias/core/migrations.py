@@ -81,7 +81,10 @@ def _in_the_way(
         saves = job.phase is STOPPING
         if not saves:
             migrating += 1
-            may_migrate = entry.admitted and not entry.pinned and run.started_at != INFINITY
+            loses_work = job.resumable is False
+            may_migrate = (
+                entry.admitted and not entry.pinned and not loses_work and run.started_at != INFINITY
+            )
             if most is not None and (not may_migrate or migrating > most):
                 return []
             if not may_migrate:

@@ -246,7 +246,8 @@ def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
 def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Job]:
     """The jobs of the trace in order of submission, made as they are needed; ids are indices in the trace."""
     columns = ("submitted_at", "duration_s", "user", "tenant", "name", "group", "priority", "model")
-    preemption = pl.col("preemption_cost_s"), pl.col("preemptible").fill_null(True)
+    yes_or_no = [pl.col(name).fill_null(True) for name in ("preemptible", "resumable")]
+    preemption = pl.col("preemption_cost_s"), *yes_or_no
     demand_columns = used_demand_columns(trace)
     rows = trace.jobs.select(*columns, *preemption, "gpus", *demand_columns).iter_rows()
     priorities = {str(p): p for p in Priority}
@@ -254,8 +255,8 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
     for id, row in enumerate(rows):
         if id in rejected:
             continue
-        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible = row[:10]
-        demand = demands.get(asked := row[10:])
+        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible, saves = row[:11]
+        demand = demands.get(asked := row[11:])
         if demand is None:
             demand = demand_of(asked[0], **dict(zip(demand_columns, asked[1:], strict=True)))
             demands[asked] = demand
@@ -272,4 +273,5 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
             model,
             duration_s,
             cost_s,
+            saves,
         )

@@ -16,8 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from tiresias import __version__
 from tiresias.cli import errors
 from tiresias.cli.console import console
@@ -54,7 +52,7 @@ def doctor(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
     else:
         _print(findings)
     if any(not each.is_ok for each in findings):
-        raise typer.Exit(errors.FAILED)
+        raise Stop("", errors.FAILED)
 
 
 def examine(home_dir: Path) -> Iterator[Finding]:
