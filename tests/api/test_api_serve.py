@@ -84,7 +84,7 @@ def test_a_manager_ends_orderly_and_its_runs_go_on(a_server):
     following.close()
 
 
-# Within the globals of the Controller, because an exception in the code of a plug-in is not a bug of the manager.
+# In the globals of the Controller: an exception in the code of a plug-in is no bug of the manager.
 POISON = """
 from tiresias.core import controller
 
