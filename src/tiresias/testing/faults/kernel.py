@@ -150,7 +150,7 @@ class SimulatedKernel:
         found = self.opened(fd)
         del self._opened[fd]
         if found.is_reader and found.inode is not None:
-            found.inode.readers -= 1
+            found.inode.readers = max(0, found.inode.readers - 1)  # 0 already after a loss of power
 
     # --- files -----------------------------------------------------------------------------------------
 

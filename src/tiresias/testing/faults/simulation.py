@@ -129,7 +129,7 @@ class Simulation:
             # old at once, so it must not jump here.
             self.settings = Settings(compact_every_s=100.0, keep_facts_s=1000.0)
             self.disasters.odds.jump = 0.0
-        self._is_last_life = self._is_tidied = False
+        self._is_last_life = self._is_tidied = self._is_over = False
         self._faulty_events = self.rng.randrange(60, 260)
         self._deadline, self._most_events = float("inf"), 10**9
         (home / "journal.db").write_bytes(empty_journal())
@@ -144,7 +144,7 @@ class Simulation:
         try:
             self._be_born()
             self.world.after(0.0, self._user_acts)
-            while not self.is_calm or not self._is_finished():
+            while not self._is_over:
                 self._go_on()
             self._check_ends()
         finally:
@@ -171,9 +171,12 @@ class Simulation:
         """The service waits: everything that was ready has been done."""
         life = self._alive()
         self._look_at_manager(life)
+        self._is_over = self.is_calm and self._is_finished()
+        if self._is_over:
+            life.loop.stop()
+            return
         self._happen(self.world.at + seconds if seconds is not None else float("inf"))
-        is_over = self._is_finished() if self.is_calm else self.events >= self._faulty_events
-        if is_over or self.life is not life:
+        if not self.is_calm and self.events >= self._faulty_events:
             life.loop.stop()
         elif not self.is_calm and self.disasters.rng.random() < self.disasters.odds.busy:
             life.loop.is_busy = True
@@ -292,6 +295,7 @@ class Simulation:
     def _die(self) -> None:
         self.effects.is_dead = True
         self.kernel.die()
+        self.witness.look()
         self.user.lost_touch()
         if self.life is not None:
             self.life.end()
@@ -336,9 +340,9 @@ class Simulation:
 
     def _is_finished(self) -> bool:
         """Everything that was asked for is answered and durable, every job has ended, no process lives."""
-        if self.life is None or self.user.has_more or self.promises.open or self.world.supervisors:
+        if not self._is_tidied or self.promises.open or self.world.supervisors or self.world.live:
             return False
-        return not self.life.manager.state.jobs and not self.life.manager.problem and not self.world.live
+        return not self._alive().manager.state.jobs and not self._alive().manager.problem
 
     def _check_ends(self) -> None:
         """Every job ended as the World says, every run is in the journal, and a replay decides the same."""

@@ -19,6 +19,7 @@ from typing import Any
 from tiresias.core.model import JobId, RunId
 from tiresias.executors import run_files
 from tiresias.executors.base import RunSpec, Slot
+from tiresias.executors.kernel import write_all
 from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.disk import Disk
 from tiresias.testing.faults.kernel import Process, SimulatedKernel
@@ -441,7 +442,7 @@ class World:
         """The last output of a training. There is always room for it, or its cause could not be known."""
         kernel, path = self._kernel_of(gang.supervisor), str(gang.spec.log(0))
         shortages, self.shortages = self.shortages, set()
-        kernel.write(kernel.open(path, os.O_WRONLY | os.O_CREAT, 0o600), text.encode())
+        write_all(kernel.open(path, os.O_WRONLY | os.O_CREAT, 0o600), text.encode(), kernel)
         self.shortages = shortages
 
     def _end(self, gang: Gang, how: dict[str, Any]) -> None:
