@@ -15,7 +15,7 @@ class Odds:
     """Probabilities of faults at each event."""
 
     kill: float = 0.04
-    shortage: float = 0.012
+    shortage: float = 0.03
     enough_again: float = 0.2
     jump: float = 0.01
     lost_supervisor: float = 0.01

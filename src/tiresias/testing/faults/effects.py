@@ -78,8 +78,10 @@ class MortalExecutor:
     Updates may be repeated later, which a manager must bear.
     """
 
-    def __init__(self, executor: Executor, effects: Effects, witness: Witness, world: World):
-        self._executor = executor
+    def __init__(
+        self, executor: Executor, store: Store, effects: Effects, witness: Witness, world: World
+    ):
+        self._executor, self._store = executor, store
         self._effects = effects
         self._witness = witness
         self._world = world
@@ -99,7 +101,8 @@ class MortalExecutor:
 
     def forget(self, run_id: RunId) -> None:
         self._effects.point(f"before run {run_id} is forgotten")
-        self._witness.forgets(run_id)
+        stored = self._store.run(run_id)
+        self._witness.forgets(run_id, stored is not None and stored.exited_at is not None)
         self._executor.forget(run_id)
         self._effects.point(f"after run {run_id} is forgotten")
 

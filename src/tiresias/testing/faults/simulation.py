@@ -267,7 +267,8 @@ class Simulation:
             executor = self.parts.executor(self.paths.executor, cgroups=NO_CGROUPS, kernel=self.kernel)
             store = self.parts.store.open(self.paths.journal, synchronous="OFF")
             store.effects, store.world = self.effects, self.world
-            manager = self._open(store, MortalExecutor(executor, self.effects, self.witness, self.world))
+            mortal = MortalExecutor(executor, store, self.effects, self.witness, self.world)
+            manager = self._open(store, mortal)
         except (Killed, StoreError, OSError) as end:
             self.log("dies as it starts", str(end))
             self.kernel.die()

@@ -121,7 +121,8 @@ class Witness:
         lasted_s = self._world.at - self._known_since[job.name]
         _must(lasted_s >= limit_s - ROUNDED_S, "stopped before its time limit", spec.job_id, lasted_s)
 
-    def forgets(self, run_id: RunId) -> None:
+    def forgets(self, run_id: RunId, is_stored: bool) -> None:
+        _must(is_stored, "a run is forgotten before its exit is stored", run_id)
         spec = self._specs.get(run_id)
         if spec is not None and run_id not in self._forgotten:
             gang = self._world.gang_at(spec.run_dir)
@@ -138,6 +139,8 @@ class Witness:
 
     def look(self) -> None:
         """Check the World; called after every event."""
+        swept = self._world.swept_alive
+        _must(not swept, "a run with a living supervisor was taken for lost", swept)
         for name in self._promises.jobs:
             self._known_since.setdefault(name, self._world.at)
         holders: dict[str, RunId] = {}

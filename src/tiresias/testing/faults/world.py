@@ -28,6 +28,7 @@ from tiresias.testing.faults.trainings import CODES, TAILS, OnStop, Training, Tr
 SIGKILL, SIGTERM = 9, 15
 WRITES_AGAIN_S = 1.0  # a supervisor that cannot write the exit record
 FIRST_PID = 100
+SLOW = 100.0
 
 
 @dataclass(slots=True)
@@ -86,9 +87,10 @@ class Weather:
     duplicate: float = 0.2
     lose_up: float = 0.1
     short_write: float = 0.05
+    slow_spawn: float = 0.1  # a supervisor takes SLOW times as long to begin
 
 
-CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0)
+CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0)
 
 
 def spec_of(plan: dict[str, Any]) -> RunSpec:
@@ -133,6 +135,7 @@ class World:
         self.programs = {name: Program(training) for name, training in trainings.items()}
         self.tried: dict[str, Program] = {}  # the programs of preflights
         self.gangs: list[Gang] = []  # every gang that was ever begun
+        self.swept_alive: list[RunId] = []  # runs that were ended as lost though their supervisors lived
         self._by_dir: dict[str, Gang] = {}
         self._next_pid = FIRST_PID
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -203,7 +206,8 @@ class World:
         """Start a supervisor, which begins a little later, even if the manager is killed meanwhile."""
         process = Process(self.new_pid(), int(self.clocks.elapsed() * 100), parent, plan)
         self.processes[process.pid] = process
-        self.after(self.rng.random() * self.weather.spawn_s, self._main, process)
+        slow = SLOW if self.rng.random() < self.weather.slow_spawn else 1.0
+        self.after(self.rng.random() * self.weather.spawn_s * slow, self._main, process)
         return process.pid
 
     def signal(self, process: Process) -> None:
@@ -293,6 +297,8 @@ class World:
         """End the processes of a run without a supervisor, and write its exit record."""
         gang = self._by_dir.get(plan["run_dir"])
         if gang is not None:
+            if gang.is_supervised:
+                self.swept_alive.append(gang.spec.run_id)
             self._vanish(gang)
         is_stopped = run_files.exists(plan["run_dir"], run_files.STOP, self._kernel_of(process))
         self._record(process, plan, {"lost": True, "error": plan["error"], "stopped": is_stopped})
