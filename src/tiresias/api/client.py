@@ -17,7 +17,6 @@ from __future__ import annotations
 import base64
 import os
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +85,7 @@ class Client:
     def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
         """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
         body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Idempotency-Key": key or new_key()}
         ids: list[int] = self._again("POST", "/api/v1/jobs", body, headers).value()["ids"]
         return ids
 
@@ -312,6 +311,11 @@ class Client:
                 raise Unreachable(f"{silent}; see `tir doctor`")
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, 1.0)
+
+
+def new_key() -> str:
+    """An idempotency key that nobody else uses."""
+    return os.urandom(16).hex()
 
 
 def _quoted(text: object) -> str:

@@ -71,6 +71,9 @@ class RunSpec:
     launcher: str = "plain"
     identity: Identity | None = None  # None: the user of the manager itself
     journal: str = ""  # the id of the journal that granted the run; empty for one of an earlier version
+    job_key: str = ""  # of the job alone, also among jobs of other managers
+    auto: bool = False  # the hook that resumes trainings by themselves is on the Python path
+    sdk: Path | None = None  # what the executor puts on the Python path; see executors/sdk.py
 
     @property
     def job_dir(self) -> Path:

@@ -73,10 +73,15 @@ class LocalExecutor:
         driver: Driver | None = None,
         linger_s: float = LINGER_S,
         cgroups: CgroupParent | None = None,
+        sdk: Path | None = None,
         kernel: Kernel = KERNEL,
     ):
-        """`cgroups`: where the runs get cgroups; None: where this process may make them."""
+        """`cgroups`: where the runs get cgroups; None: where this process may make them.
+
+        `sdk`: what `sdk.publish` has returned; None: the runs get no SDK. `kernel`: the operating system.
+        """
         self._root, self._kernel = root, kernel
+        self._sdk = sdk
         self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
         self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
         self._linger_s = linger_s
@@ -289,7 +294,7 @@ class LocalExecutor:
     def _begin(self, run: _Run) -> None:
         try:
             launcher = launchers.get(run.spec.launcher)()
-            spec = run.spec = replace(run.spec, workers=launcher.workers(run.spec))
+            spec = run.spec = replace(run.spec, workers=launcher.workers(run.spec), sdk=self._sdk)
             self._prepare(spec)
             taken = {each.port for each in self._runs.values()}
             run.port = self._kernel.free_port(taken, crc32(run.dir.encode()))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 RUN, CLAIM, UP, STOP, EXIT = "run.json", "claim.json", "up.json", "stop.json", "exit.json"
 RESERVED = "exit.reserved"
 RESERVED_BYTES = 16384  # allocated at the start, for the case that the disk is full at the end
+JOB, JOB_STOP = "job", "stop"  # the directory of the job in that of the run; see `ask_job_to_stop`
 SIGNALLED = "told"  # WorkerExit.was_signalled in exit.json; managers of every version read this key
 
 
@@ -44,6 +45,25 @@ def read(run_dir: str, name: str, kernel: Kernel = KERNEL) -> dict[str, Any] | N
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def ask_job_to_stop(run_dir: str) -> None:
+    """Leave the file that `job.should_stop()` looks for, for programs whose handler of SIGTERM hides it.
+
+    The directory belongs to the user of the job, who may have put anything in this place: nothing that exists
+    is followed, changed or reported.
+    """
+    try:
+        directory = os.open(os.path.join(run_dir, JOB), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # SIGTERM says the same
+        return
+    try:
+        fresh = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        os.close(os.open(JOB_STOP, fresh, 0o644, dir_fd=directory))
+    except OSError:
+        return
+    finally:
+        os.close(directory)
 
 
 def exists(run_dir: str, name: str, kernel: Kernel = KERNEL) -> bool:

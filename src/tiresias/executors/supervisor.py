@@ -362,6 +362,7 @@ class Supervisor:
 
     def _end_gang(self, grace_s: float) -> None:
         self._end_by(grace_s)
+        run_files.ask_job_to_stop(self.run_dir)
         for worker in self.workers:
             if worker.ended or worker.was_signalled or not worker.pid:
                 continue

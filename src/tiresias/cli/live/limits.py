@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from tiresias.cli.console import show
+from tiresias.cli.declare import Argument, Group, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
-from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.plugins import AsOutput, Output
 
-app = typer.Typer(no_args_is_help=True, help="Show or set the limits of users.")
+app = Group("Show or set the limits of users.")
 NONE = "none"
 
 
@@ -27,13 +25,13 @@ def show_limits(output: AsOutput = Output.TABLE) -> None:
 @app.command("set")
 def set_limits(
     user: Annotated[
-        str, typer.Argument(metavar="USER", help="User, or '*' for users without limits of their own.")
+        str, Argument(metavar="USER", help="User, or '*' for users without limits of their own.")
     ],
     gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="N", help="Most GPUs at once (none: no limit).")
+        str | None, Option("--gpus", metavar="N", help="Most GPUs at once (none: no limit).")
     ] = None,
     jobs: Annotated[
-        str | None, typer.Option("--jobs", metavar="N", help="Most active jobs at once (none: no limit).")
+        str | None, Option("--jobs", metavar="N", help="Most active jobs at once (none: no limit).")
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -73,4 +71,4 @@ def _print(limits: dict[str, Any], output: Output) -> None:
     names = ["* (all others)" if user == "*" else plain(user) for user in limits]
     numbers = [[NONE if n is None else f"{n:,}" for n in each.values()] for each in limits.values()]
     rows = [[name, *each] for name, each in zip(names, numbers, strict=True)]
-    show(grid(("USER", *figures), rows, right=figures, cut=("USER",)), UNCUT)
+    show(grid(("USER", *figures), rows, right=figures, cut=("USER",)))
