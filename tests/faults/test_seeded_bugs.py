@@ -157,16 +157,6 @@ class ReportsTooEarly(LocalExecutor):
             self._wake()
 
 
-class GivesUpWithoutAClaim(LocalExecutor):
-    """On a full disk it reports that a run will not begin, though nothing keeps its supervisor from it."""
-
-    def _try_again(self, run: _Run) -> None:
-        if run.why.get("stopped"):
-            self._finish(run, RunGone(run.spec.run_id, stopped=True))
-        else:
-            super()._try_again(run)
-
-
 class LosesWhatItCannotLookAt(LocalExecutor):
     """A supervisor that ends while no descriptor is left is never looked at again."""
 
@@ -230,7 +220,6 @@ BUGS = {
     "a run is started again under the same id": Parts(executor=StartsAgain),
     "a run is reported gone while it lives": Parts(executor=ReportsTooEarly),
     "a request is acknowledged before the commit": Parts(service=AcknowledgesBeforeItCommits),
-    "a run is given up without a claim": Parts(executor=GivesUpWithoutAClaim),
     "an end that cannot be looked at is forgotten": Parts(executor=LosesWhatItCannotLookAt),
     "a lack of descriptors is blamed on the job": Parts(executor=BlamesJobsForDescriptors),
     "a run without a supervisor is not ended": Parts(executor=DoesNotWaitForRuns),

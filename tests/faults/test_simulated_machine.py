@@ -146,7 +146,7 @@ def next_manager(bench: Bench, world: World) -> Bench:
     """The manager was killed, and another one opens the same directory."""
     assert isinstance(bench.executor, Ticking)
     bench.executor.kernel.die()
-    lacking, world.shortages = world.shortages, set()
+    lacking, world.shortages = world.shortages, {}
     later = Bench(Ticking(world), TOP)
     world.shortages = lacking
     return later
@@ -156,11 +156,11 @@ def test_a_living_run_is_not_taken_for_lost_when_no_descriptor_is_left(bench: Be
     spec = bench.shell(FOR_LONG)
     bench.up()
     later = next_manager(bench, world)
-    world.shortages = {errno.EMFILE}
+    world.shortages = {errno.EMFILE: 0.5}
     adopted = later.executor.adopt([spec])
     assert adopted.running == [R1]
     assert not any(isinstance(update, RunGone) for update in looks(later))
-    world.shortages = set()
+    world.shortages = {}
     looks(later)
     later.executor.stop(R1)
     assert later.gone().exits[0].was_signalled, "it was watched all the time"
@@ -170,9 +170,9 @@ def test_a_living_run_is_not_taken_for_lost_when_no_descriptor_is_left(bench: Be
 def test_the_end_of_a_run_is_noticed_later_when_no_descriptor_is_left(bench: Bench, world: World) -> None:
     bench.shell("until; exit 3")
     bench.up()
-    world.shortages = {errno.EMFILE}
+    world.shortages = {errno.EMFILE: 0.5}
     looks(bench, 200)
-    world.shortages = set()
+    world.shortages = {}
     assert bench.gone().status == 3
 
 
@@ -184,10 +184,10 @@ def test_a_run_whose_start_was_seen_by_nobody_is_not_given_up_without_a_claim() 
         spec = first.shell(FOR_LONG)
         later = next_manager(first, world)
         assert later.executor.adopt([spec]).absent == [R1]
-        world.shortages = {errno.ENOSPC}
+        world.shortages = {errno.ENOSPC: 0.5}
         later.executor.stop(R1)
         looks(later, 10)
-        world.shortages = set()
+        world.shortages = {}
         later.gone()
         looks(later, 100)
         assert not world.live, "a run lives that was reported to be over"
@@ -197,12 +197,12 @@ def test_a_run_whose_start_was_seen_by_nobody_is_not_given_up_without_a_claim() 
 def test_what_the_machine_lacks_at_a_start_is_never_blamed_on_the_job(
     bench: Bench, world: World, lacking: int
 ) -> None:
-    world.shortages = {lacking}
+    world.shortages = {lacking: 0.5}
     for run in range(1, 6):
         with suppress(OSError):  # the manager commands it again
             bench.shell("exit 0", run=run, slots=())
     looks(bench)
-    world.shortages = set()
+    world.shortages = {}
     looks(bench)
     for update in bench.updates:
         if isinstance(update, RunGone):
@@ -280,7 +280,7 @@ def test_a_full_disk_takes_a_part_of_a_file_and_then_nothing() -> None:
         world = a_world(seed)
         kernel = a_kernel(world)
         fd = kernel.open("/d/f", os.O_WRONLY | os.O_CREAT)
-        world.shortages = {errno.ENOSPC}
+        world.shortages = {errno.ENOSPC: 0.5}
         with suppress(OSError):
             write_all(fd, b"x" * 1000, kernel)
         cut += 0 < len(read_all("/d/f", kernel)) < 1000

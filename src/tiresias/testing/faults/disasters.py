@@ -17,6 +17,7 @@ class Odds:
     kill: float = 0.04
     shortage: float = 0.03
     enough_again: float = 0.2
+    few_descriptors: float = 0.15  # at each start of a manager
     jump: float = 0.01
     lost_supervisor: float = 0.01
     reboot: float = 0.004
@@ -37,6 +38,12 @@ class Disasters:
         self.rng = rng
         self.odds = odds
 
+    def strike_at_start(self, world: World) -> None:
+        """A manager that has just been started may have few descriptors."""
+        if self.rng.random() < self.odds.few_descriptors:
+            world.log(SHORTAGES[errno.EMFILE])
+            world.shortages[errno.EMFILE] = 0.1
+
     def strike(self, world: World, effects: Effects) -> bool:
         """Cause faults by the odds; return whether the machine was rebooted."""
         rng, odds = self.rng, self.odds
@@ -45,11 +52,11 @@ class Disasters:
         if rng.random() < odds.shortage:
             code = rng.choice(list(SHORTAGES))
             world.log(SHORTAGES[code])
-            world.shortages.add(code)
+            world.shortages[code] = rng.choice((0.1, 0.5, 0.9))
         for code in sorted(world.shortages):
             if rng.random() < odds.enough_again:
                 world.log("no longer:", SHORTAGES[code])
-                world.shortages.discard(code)
+                del world.shortages[code]
         if rng.random() < odds.jump:
             by_s = rng.choice(JUMPS_S)
             world.log("the wall clock jumps", by_s)

@@ -21,7 +21,6 @@ from tiresias.testing.faults.disk import Inode, fail
 if TYPE_CHECKING:
     from tiresias.testing.faults.world import World
 
-LACKING = 0.5  # of the calls that need it fail while the machine lacks something
 PROC_STAT = re.compile(r"/proc/(\d+)/stat")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -109,7 +108,7 @@ class SimulatedKernel:
 
     def _lacks(self, code: int) -> bool:
         world = self._world
-        return code in world.shortages and world.rng.random() < LACKING
+        return code in world.shortages and world.rng.random() < world.shortages[code]
 
     def _need(self, code: int) -> None:
         """Raise this error if the machine lacks what it stands for."""

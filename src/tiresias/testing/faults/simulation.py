@@ -87,7 +87,7 @@ class Life:
         """Whatever its coroutines still try has no effect, for the manager is dead."""
         self._has_ended = True
         for task in asyncio.all_tasks(self.loop):
-            with suppress(Killed):
+            with suppress(Killed, Exception):
                 task.get_coro().close()
         self.loop.close()
         self.store.close()
@@ -261,6 +261,8 @@ class Simulation:
         left = self.effects.left
         self.effects = Effects(self.log)
         self.effects.left = left
+        if not self.is_calm:
+            self.disasters.strike_at_start(self.world)
         self.kernel = SimulatedKernel(self.world, self.world.new_pid(), self.effects.point)
         store: MortalStore | None = None
         try:

@@ -129,7 +129,7 @@ class World:
         self.clocks = Clocks(lambda: self.at)
         self.boot = 0
         self.weather = Weather()
-        self.shortages: set[int] = set()  # errors of what the machine lacks at present
+        self.shortages: dict[int, float] = {}  # what the machine lacks: errors, and how many calls have one
         self.disk = Disk()
         self.processes: dict[int, Process] = {}
         self.programs = {name: Program(training) for name, training in trainings.items()}
@@ -447,7 +447,7 @@ class World:
     def _print(self, gang: Gang, text: str) -> None:
         """The last output of a training. There is always room for it, or its cause could not be known."""
         kernel, path = self._kernel_of(gang.supervisor), str(gang.spec.log(0))
-        shortages, self.shortages = self.shortages, set()
+        shortages, self.shortages = self.shortages, {}
         write_all(kernel.open(path, os.O_WRONLY | os.O_CREAT, 0o600), text.encode(), kernel)
         self.shortages = shortages
 
