@@ -57,7 +57,7 @@ class Lane:
     def __init__(self, gpus: int, rate: float):
         self.gpus = gpus
         self.rate = rate
-        self.keys: list[Key] = []  # of each member, with the rank that it would have had at the target's start
+        self.keys: list[Key] = []  # of each member, with its rank at the start of the target
         self.members: list[Drifting] = []
 
     def add(self, member: Drifting, start: float) -> None:
