@@ -314,6 +314,8 @@ class LocalExecutor:
                 "linger_s": self._linger_s,
                 "news": str(self._wake_path),
                 "port": run.port,
+                "log_bytes": spec.log_bytes,
+                "reserve_bytes": spec.reserve_bytes,
             }
             | plan,
         )
