@@ -1,4 +1,4 @@
-"""A job that writes without end: its output takes no more than the cap, and its beginning and end are kept."""
+"""A job that writes without end: its output keeps within the cap, and its beginning and end are kept."""
 
 from __future__ import annotations
 

@@ -229,6 +229,23 @@ class Client:
         """One row per ended job, for a trace."""
         yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # more would block the manager
 
+    def prune(
+        self,
+        older_than_s: float,
+        *,
+        checkpoints: bool = False,
+        all_users: bool = False,
+        dry_run: bool = False,
+    ) -> Value:
+        """Remove the output of jobs that ended so long ago or earlier; how many jobs and bytes that were."""
+        body = {
+            "older_than_s": older_than_s,
+            "checkpoints": checkpoints,
+            "all_users": all_users,
+            "dry_run": dry_run,
+        }
+        return self._value("POST", "/api/v1/prune", body)
+
     def tokens(self) -> list[Value]:
         tokens: list[Value] = self._value("GET", "/api/v1/tokens")["tokens"]
         return tokens

@@ -175,6 +175,13 @@ class TokenBody(Body):
     role: Literal["user", "admin"] = "user"
 
 
+class PruneBody(Body):
+    older_than_s: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] = 30 * 86_400.0
+    checkpoints: bool = False
+    all_users: bool = False
+    dry_run: bool = False
+
+
 class ShutdownBody(Body):
     stop_jobs: bool = False
 
