@@ -18,7 +18,7 @@ MIB = 2**20
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256m", "tiresias-test", str(place)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128m", "tiresias-test", str(place)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
     yield place
@@ -31,9 +31,9 @@ def test_a_job_that_writes_without_end_does_not_stop_submissions(small_disk: Pat
     server = Server(small_disk / "h", settings=settings).start()
     try:
         client = server.client()
-        [chatty] = client.submit(job("sh", "-c", "while :; do seq 30000; done"))
+        [chatty] = client.submit(job("sh", "-c", "while :; do seq 1000000; done"))
         log = small_disk / "h" / "jobs" / str(chatty) / "runs" / "1" / "worker-0.log"
-        eventually(lambda: log.exists() and log.stat().st_size > 300 * MIB)
+        eventually(lambda: log.exists() and log.stat().st_size > 150 * MIB)
         for _ in range(20):
             client.submit(job("true"))
         eventually(lambda: all(each["id"] == chatty for each in client.jobs()))
@@ -41,7 +41,7 @@ def test_a_job_that_writes_without_end_does_not_stop_submissions(small_disk: Pat
         eventually(lambda: log.stat().st_blocks * 512 <= 8 * MIB)
         assert client.logs(chatty).startswith(b"1\n2\n")
         client.cancel(chatty, now=True)
-        eventually(lambda: not client.jobs())
+        eventually(lambda: not list(client.jobs()))
     finally:
         server.stop()
 
