@@ -205,13 +205,17 @@ class Client:
         return self._value("PUT", "/api/v1/policy", body)
 
     def limits(self) -> Value:
-        """The limits by user; `*` stands for all users without limits of their own."""
+        """The limits by user; `*` stands for all users. A user without a limit of its own has that of `*`."""
         limits: Value = self._value("GET", "/api/v1/limits")["limits"]
         return limits
 
     def set_limits(
-        self, user: str, max_running_gpus: int | None = None, max_active_jobs: int | None = None
+        self,
+        user: str,
+        max_running_gpus: int | str | None = None,
+        max_active_jobs: int | str | None = None,
     ) -> Value:
+        """Set the limits of a user: a number, `none` for no limit, or None for that of `*`."""
         body = {"max_running_gpus": max_running_gpus, "max_active_jobs": max_active_jobs}
         return self._value("PUT", f"/api/v1/limits/{_quoted(user)}", body)
 

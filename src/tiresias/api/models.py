@@ -163,10 +163,10 @@ class PolicyBody(Body):
 
 
 class LimitsBody(Body):
-    """Null is no limit."""
+    """Null is the limit of `*`, if that has one; `none` is no limit."""
 
-    max_running_gpus: Count | None = None
-    max_active_jobs: Count | None = None
+    max_running_gpus: Count | Literal["none"] | None = None
+    max_active_jobs: Count | Literal["none"] | None = None
 
 
 class TokenBody(Body):

@@ -118,7 +118,12 @@ def complain(code: int, text: str) -> int:
 
 def _is_log(stream: TextIO) -> bool:
     """Whether the stream leads to the log, as it does for a manager in the background."""
-    logs = [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    return _leads_to(
+        stream, [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    )
+
+
+def _leads_to(stream: TextIO, logs: list[logging.FileHandler]) -> bool:
     try:
         at = os.fstat(stream.fileno())
         return any(os.path.samestat(at, os.stat(each.baseFilename)) for each in logs)
@@ -167,9 +172,14 @@ class PrivateLog(RotatingFileHandler):
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to a file that only the manager's user can read, and to the terminal if there is one."""
-    handlers: list[logging.Handler] = [PrivateLog(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
-    if sys.stderr.isatty():
+    """Log to a file that only the manager's user can read, and to stderr unless it leads to that file.
+
+    `tir up` starts a manager in the background with stderr in the log. In the foreground stderr is a
+    terminal, or the pipe of a service manager, which wants to have the log.
+    """
+    file = PrivateLog(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)
+    handlers: list[logging.Handler] = [file]
+    if not _leads_to(sys.stderr, [file]):
         handlers.append(logging.StreamHandler())
     root = logging.getLogger()
     before = root.level
