@@ -110,6 +110,9 @@ def work(
 
 def complain(code: int, text: str) -> int:
     """Write to stderr and to the log why there is no manager; returns the exit code."""
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if not isinstance(each, logging.FileHandler)]:
+        root.removeHandler(handler)  # stderr gets the message without the head of a log line
     log.error("%s", text)
     if not _is_log(sys.stderr):
         print(f"Error: {text}", file=sys.stderr)
