@@ -166,6 +166,12 @@ class Supervisor:
 
     def _is_over(self) -> bool:
         """Whether no process of the run is alive. Also ends processes that outlived the workers."""
+        try:
+            return self._end_rest()
+        except OSError:  # no descriptor is left, or no memory, to look at processes: look again
+            return False
+
+    def _end_rest(self) -> bool:
         is_childless = self._reap()
         if any(not worker.ended for worker in self.workers):
             return False
@@ -319,8 +325,8 @@ class Supervisor:
         if self.is_up or any(worker.pipe >= 0 or worker.error for worker in self.workers):
             return
         self.is_up = True
-        found = [(each.pid, process.start) for each in self.workers if (process := procfs.look(each.pid))]
         try:
+            found = [(each.pid, process.start) for each in self.workers if (process := procfs.look(each.pid))]
             run_files.put(self.run_dir, run_files.UP, {"boot_id": procfs.boot_id(), "workers": found})
         except OSError as error:  # the run itself is not affected
             _log(f"cannot write {run_files.UP}: {error}")
