@@ -9,6 +9,7 @@ import sys
 
 from benchmarks import (
     attack,
+    cli,
     job,
     ladder,
     live,
@@ -38,6 +39,7 @@ ALL = {
     "live.restart": live.restart,
     "live.idle": live.idle,
     "live.attack": attack.attack,
+    "cli": cli.cli,
     "store": store.store,
     "checksums": store.checksums,
     "job": job.job,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tiresias.core.plugin_failures import PluginRaised, failure_of
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
 
@@ -15,11 +16,17 @@ OF_POLICY, OF_PLACER = "of_policy", "of_placer"
 
 
 def dump(policy: Policy, state: State) -> str:
-    """Both memories as text. Only Python reads it, so it may contain infinities."""
-    saved = policy.save(state.memory)
-    if state.placing is not None and state.placing.get("seen"):
-        saved = {OF_POLICY: saved, OF_PLACER: state.placing}
-    return json.dumps(saved, separators=(",", ":"))
+    """Both memories as text. Only Python reads it, so it may contain infinities.
+
+    PluginRaised if the policy cannot save its memory, or if JSON cannot hold what it saved.
+    """
+    try:
+        saved = policy.save(state.memory)
+        if state.placing is not None and state.placing.get("seen"):
+            saved = {OF_POLICY: saved, OF_PLACER: state.placing}
+        return json.dumps(saved, separators=(",", ":"))
+    except Exception as error:
+        raise PluginRaised(failure_of(error, "policy", policy.name)) from error
 
 
 def read(policy: Policy, text: str) -> tuple[Any, dict[str, Any] | None]:

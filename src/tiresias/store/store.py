@@ -208,7 +208,8 @@ class Store(Reader):
             found = loaded(self, policy)
             with self._transaction("store the restart"):
                 self._write.execute(tables.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
-            self._memory = memories.dump(found.policy, found.state)
+            if found.failure is None:
+                self._memory = memories.dump(found.policy, found.state)
             return found
 
     def _read_counters(self) -> None:

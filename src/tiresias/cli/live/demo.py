@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tiresias.cli.console import show
+from tiresias.cli.console import echo, show
+from tiresias.cli.declare import Option
 from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import demo_view, report, up_down
 from tiresias.cli.live.connection import connected
@@ -76,14 +75,14 @@ class Training:
 
 def demo(
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Simulate 480 jobs on 60 GPUs under several policies instead.")
+        bool, Option("--simulate", help="Simulate 480 jobs on 60 GPUs under several policies instead.")
     ] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=len(JOBS), help="Number of trainings.")
+        int, Option("--jobs", metavar="N", min=1, max=len(JOBS), help="Number of trainings.")
     ] = len(JOBS),
     scale: Annotated[
         float,
-        typer.Option(
+        Option(
             "--scale", metavar="X", min=0.01, max=100, help="Length of the trainings; 1 is a minute in all."
         ),
     ] = 1.0,
@@ -109,7 +108,7 @@ def demo(
         show(checked(trainings, ended, _losses(client, ended)))
         show("\nThe same jobs, submitted at the same instants, under other policies (tir report):\n")
         report.print_report(client)
-        typer.echo()
+        echo()
 
 
 def _warm_up(client: Client, home: Path, scale: float, patience_s: float) -> None:

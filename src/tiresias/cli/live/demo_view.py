@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tiresias.cli.console import console
+from tiresias.cli.console import console, echo
 from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import job_text
 from tiresias.cli.units import NOTHING
@@ -76,7 +74,6 @@ def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], 
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    from tiresias.cli.live.job_tables import phase
     from tiresias.cli.tables import plain_table
 
     names = {job["id"]: job["name"] for job in jobs}
@@ -94,7 +91,7 @@ def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], 
         table.add_row(
             job["name"],
             str(job["gpus"]),
-            phase(job["phase"]),
+            Text(job["phase"], style=job_text.COLOURS.get(job["phase"], "")),
             ProgressBar(1.0, fraction, BAR, complete_style="green", finished_style="green"),
             str(progress.get("step") or 0),
             str(job["runs"]),
@@ -116,6 +113,6 @@ def _lines(client: Client, ids: Sequence[int], patience_s: float, more: More) ->
             happened = HAPPENED.get(event["kind"])
             if happened is not None and event["job_id"] in names:
                 how = event["text"].partition("ended: ")[2]
-                typer.echo(f"{event['at'] - began_at:6.1f} s  {names[event['job_id']]:<10} {happened}{how}")
+                echo(f"{event['at'] - began_at:6.1f} s  {names[event['job_id']]:<10} {happened}{how}")
 
     return _until_ended(client, ids, patience_s, look, more)

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
 from tiresias.cli.console import bars, notify, show
+from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.inputs import require_finite
 from tiresias.cli.live.connection import connected, print_json
@@ -32,17 +31,15 @@ ALWAYS = (*BASELINES, ORACLE)
 
 def report(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted within this time.")
+        str | None, Option("--since", metavar="30d", help="Only jobs submitted within this time.")
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option(
-            "--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,fifo-skip,srsf."
-        ),
+        Option("--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,fifo-skip,srsf."),
     ] = None,
     preemption_cost: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--preemption-cost",
             metavar="SECONDS",
             help="Cost of one preemption. Default: as measured.",
