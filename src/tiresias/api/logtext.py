@@ -42,6 +42,15 @@ def read_piece(path: Path, offset: int, limit: int) -> Piece:
     return Piece(data, offset + len(data))
 
 
+def size_of(path: Path) -> int:
+    """The present size of a log; 0 if there is no file (yet)."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
 def read_text(path: Path, offset: int, *, whole: bool) -> Piece:
     """The same, cut where a character ends; `whole` means that nothing will be appended any more."""
     piece = read_piece(path, offset, PIECE_BYTES)
