@@ -11,9 +11,9 @@ from ._stop import Stop
 
 TYPE_CHECKING = False  # typing takes longer to import than this whole package
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import NoReturn
+    from typing import BinaryIO, NoReturn
 
 PREEMPTED = 75  # EX_TEMPFAIL: the training has saved and wants to run again
 FINISHED = "finished"
@@ -52,6 +52,24 @@ class Job:
         path = Path(self._checkpoint_dir or DEFAULT_CHECKPOINTS).absolute()
         path.mkdir(parents=True, exist_ok=True)
         return path
+
+    def saved(self, step: object = None) -> None:
+        """Report that the state after `step` steps (None: the last that was reported) is saved."""
+        if self._reporter is not None:
+            self._reporter.saved(step)
+
+    def save(self, path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+        """Call `write` with a new binary file, then replace the file at `path` by it.
+
+        When this returns, the new file is on disk. A process that is killed before leaves the old file as it
+        was. If `path` is a symbolic link, the file to which it points is replaced. In the directory for
+        checkpoints it is reported as saved.
+        """
+        from ._files import save
+
+        save(path, write)
+        if self._checkpoint_dir and is_below(path, self._checkpoint_dir):
+            self.saved()
 
     def finished(self, *, step: object = None, total_steps: object = None) -> None:
         """Declare that the work of the job is complete and saved: it succeeds, however this process ends.
@@ -94,6 +112,10 @@ class Job:
             self._stop.after_fork()
         if self._reporter is not None:
             self._reporter.after_fork()
+
+
+def is_below(path: str | os.PathLike[str], directory: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(directory) + os.sep)
 
 
 def report_nothing(*, step: object = None, total_steps: object = None, **metrics: object) -> None:

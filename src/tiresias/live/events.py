@@ -21,6 +21,8 @@ def _text(fact: f.Fact, run: int | None) -> str:
         return f"submitted{name} by {fact.job.user or 'nobody'} for {fact.job.demand.gpus} GPUs"
     if isinstance(fact, f.RunExited):
         return f"run {run} ended: {fact.cause}"
+    if isinstance(fact, f.WorkLost):
+        return f"begins anew: {fact.lost_gpu_s / 3600:.2f} GPU-hours of work are lost"
     if isinstance(fact, f.JobDeferred):
         return f"waits: {fact.reason}"
     if isinstance(fact, f.JobChanged):
@@ -43,6 +45,7 @@ WORDS: dict[type, str] = {
     f.RunRevoked: "run {run} preempted",
     f.RunStarted: "run {run} started",
     f.RunEnded: "run {run} had ended before anybody looked",
+    f.WorkSaved: "has saved its work",
     f.RunProgressed: "run {run} at {progress_s:.0f} s of work",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",
