@@ -1,4 +1,4 @@
-"""Everyday verbs: arrays and patterns, again, the words of other schedulers, output from the end of a file."""
+"""Everyday verbs: arrays and patterns, again, the words of other schedulers, the end of a log."""
 
 from __future__ import annotations
 

@@ -135,6 +135,7 @@ VALUES = {
     "cause": ExitCause.FINISHED,
     "reason": "Quota",
     "progress_s": 60.0,
+    "lost_gpu_s": 7200.0,
     "speed": 1.0,
     "ended_at": 4.0,
     "sockets": ((0, 1), (2, 3)),

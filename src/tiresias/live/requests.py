@@ -131,9 +131,7 @@ class Requests:
         if owner is None:
             raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
         if owner != caller.user:
-            raise Denied(
-                f"job {id} belongs to {owner}, and you are {caller.user}; only {owner} can repeat it"
-            )
+            raise Denied(f"job {id} belongs to {owner}, who alone can repeat it; you are {caller.user}")
         body = self.journal.submission(id)
         if body is None:
             raise NotFound(f"job {id} ended so long ago that its command is not kept; submit it anew")
