@@ -137,7 +137,7 @@ class Admission:
         self._doomed.pop(id, None)
         self._backoffs.pop(id, None)
         for child in self._needed_by.pop(id, {}):
-            if child not in self._needs:
+            if child not in self._needs or child not in self._jobs:  # it may end in the same step
                 continue
             if self._rules_out(child, id, succeeded=ended.job.phase is Phase.SUCCEEDED):
                 self._doomed[child] = id
