@@ -65,7 +65,7 @@ async def logs(
     if offset < 0:
         offset = max(0, size_of(log.path) + offset)
     piece = read_piece(log.path, offset, limit)
-    is_over = log.is_over and len(piece.data) < limit
+    is_over = log.is_over and piece.is_last
     headers |= {"X-Run": str(log.run), "X-Offset": str(piece.offset), "X-Over": str(is_over).lower()}
     return Response(piece.data, headers=headers, media_type="text/plain")
 
