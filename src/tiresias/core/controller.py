@@ -73,8 +73,9 @@ RunExited = f.RunExited
 # After these facts the job's run must stop, or the job has ended if it has none.
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
 ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
-# Facts that change no plan, unless ranks depend on the work done (Policy.by_work).
+# Facts that change no plan; where ranks depend on the work done (Policy.by_work), a new speed may.
 SILENT = frozenset({f.RunStarted, f.RunProgressed})
+SILENT_BY_WORK = frozenset({f.RunStarted})
 
 
 Way = tuple[Callable[[State, Any], JobState | None], bool, bool, bool]
@@ -214,7 +215,7 @@ class Controller:
         self._rebuild(self.state.at)
 
     def _ways(self) -> dict[type, Way]:
-        learns, silent = self.policy.learns, frozenset() if self.policy.by_work else SILENT
+        learns, silent = self.policy.learns, SILENT_BY_WORK if self.policy.by_work else SILENT
         return {
             kind: (evolve, kind in learns, kind in silent, kind in ENDERS) for kind, evolve in EVOLVE.items()
         }

@@ -54,7 +54,7 @@ class Policy(ABC):
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
     drifts: ClassVar[bool] = False  # the rank, one number, changes while the job holds GPUs (see drift)
-    by_work: ClassVar[bool] = False  # the rank depends on the work done, and so on when a run starts to work
+    by_work: ClassVar[bool] = False  # the rank depends on the work done, and so on the speed of the run
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
     Options: ClassVar[Any] = NoOptions

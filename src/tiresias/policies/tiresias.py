@@ -128,7 +128,7 @@ class Tiresias(Policy):
     @dataclass(slots=True)
     class Options(PreemptiveOptions):
         stay: float = option(2.0, "how many times the index of a running job counts", factor)
-        growth: float = option(1.1, "learns anew when so many times as many jobs have ended", factor)
+        growth: float = option(1.05, "learns anew when so many times as many jobs have ended", factor)
         max_slowdown: float = option(
             0.0, "promote jobs whose JCT nears so many times what they have executed; 0: never", seconds
         )
