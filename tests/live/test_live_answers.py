@@ -137,6 +137,8 @@ VALUES = {
     "progress_s": 60.0,
     "speed": 1.0,
     "ended_at": 4.0,
+    "lost_s": 720.0,
+    "gpus": 8,
     "sockets": ((0, 1), (2, 3)),
     "allocation": ((0, 3),),
 }

@@ -70,6 +70,7 @@ class Client:
         else:
             address = Address.of_home(default_home() if home is None else Path(home).absolute())
         self._transport = Transport(address, timeout_s)
+        self.warnings: list[str] = []  # what the manager said about the jobs that were submitted last
 
     def close(self) -> None:
         self._transport.close()
@@ -86,7 +87,9 @@ class Client:
         """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
         body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
         headers = {"Idempotency-Key": key or new_key()}
-        ids: list[int] = self._again("POST", "/api/v1/jobs", body, headers).value()["ids"]
+        found = self._again("POST", "/api/v1/jobs", body, headers).value()
+        self.warnings = list(found.get("warnings", ()))
+        ids: list[int] = found["ids"]
         return ids
 
     def dry_run(self, job: Value) -> Value:

@@ -37,6 +37,8 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
         ended_at=record.get("ended_at", 0.0),
         boot_id=record.get("boot_id", ""),
         ended_elapsed_s=record.get("ended_elapsed_s", 0.0),
+        files_saved=record.get("files_saved"),
+        last_saved_at=record.get("last_saved_at", 0.0),
     )
 
 

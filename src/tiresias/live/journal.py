@@ -151,12 +151,17 @@ class Journal:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
         if job.phase is Phase.CANCELLED:
-            ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": "It was cancelled."}
+            how = f" It {ending['how']}." if ending.get("how") else ""
+            sentence = f"It was cancelled.{how}"
+            ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": sentence}
         kept = {
             **ending,
             "fingerprint": managed.fingerprint,
             "progress": managed.progress,
             "ready_at": managed.ready_at,
+            "resumable": job.resumable,
+            "lost_s": managed.lost_s,
+            "lost_gpu_s": managed.lost_s * job.gpus,
         }
         self._batch.endings[job.id] = kept
         self._batch.managed[job.id] = managed.to_json()

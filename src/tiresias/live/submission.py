@@ -55,6 +55,7 @@ class Submission(JobSpec):
             group=self.array,
             priority=self.priority,
             preemptible=self.preemptible,
+            resumable=self.resumable,
             model=self.model,
         )
 

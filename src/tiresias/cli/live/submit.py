@@ -65,6 +65,8 @@ def submit(
             _print_trials(prepared, [client.dry_run(_single(each)) for each in prepared.jobs], output)
             return
         ids = send(client, prepared, key)
+        if not quiet:
+            notify(client.warnings)
     if output is Output.JSON:
         print_json({"id": ids[0], "ids": ids})
         return
@@ -145,6 +147,6 @@ def _trial(trial: dict[str, Any], of: str) -> str:
         return f"{of} would start now on {', '.join(trial['slots'])}"
     if displaced:
         where = f" on {', '.join(trial['slots'])}" if trial["slots"] else ""
-        return f"{of} would start{where} as soon as these jobs have saved and stopped: {displaced}"
+        return f"{of} would start{where} as soon as these jobs have stopped: {displaced}"
     why = trial["why"] or {"text": "no reason is known", "next_step": ""}
     return f"{of} would wait; {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")
