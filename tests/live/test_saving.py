@@ -30,7 +30,7 @@ def judged(
     before: tuple[int, int] | None = None,
     kept_s: float = 0.0,
 ) -> Judgement:
-    """Of a stopped run of a job with 8 GPUs; `before` are the steps of the run before, which took `kept_s`."""
+    """Of a stopped run of a job with 8 GPUs; `before` are the steps of the run before."""
     gone = RunGone(RunId(1), exits, stopped=True, files_saved=files, last_saved_at=996.0, ended_at=1000.0)
     job = JobState(a_job(7, 8, resumable=resumable))
     spec = Submission(("train",), "/", resumable=said)
@@ -55,7 +55,10 @@ def test_a_run_without_any_sign_of_saving_has_lost_its_work() -> None:
 @pytest.mark.parametrize(
     ("signs", "sentence"),
     [
-        ({"files": 3}, "It has written 3 files in its checkpoint directory, the last one 4 s before its end."),
+        (
+            {"files": 3},
+            "It has written 3 files in its checkpoint directory, the last one 4 s before its end.",
+        ),
         ({"reported": (990.0, 900)}, "It reported that its state after step 900 is saved."),
         ({"reported": (990.0, None)}, "It reported that its state is saved."),
         ({"exits": (WorkerExit(code=75),)}, "It exited with code 75, which says that it has saved."),

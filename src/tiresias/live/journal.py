@@ -27,6 +27,7 @@ from tiresias.live.clock import Clock
 from tiresias.live.errors import Unavailable
 from tiresias.live.managed_jobs import ManagedJob, ManagedJobs
 from tiresias.live.outcome import Outcome
+from tiresias.live.words import killed
 from tiresias.profiles.known import Profiles
 from tiresias.store import Batch, Chosen, Store, StoredJob, StoreError, SubmissionKey
 
@@ -151,8 +152,7 @@ class Journal:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
         if job.phase is Phase.CANCELLED:
-            how = f" It {ending['how']}." if ending.get("how") else ""
-            sentence = f"It was cancelled.{how}"
+            sentence = " ".join(filter(None, ("It was cancelled.", killed(ending.get("how", "")))))
             ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": sentence}
         kept = {
             **ending,

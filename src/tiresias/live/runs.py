@@ -23,7 +23,7 @@ from tiresias.live.outcome import decide, exit_record
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.saving import Judgement, judge
 from tiresias.live.settings import Settings
-from tiresias.live.words import not_stopped
+from tiresias.live.words import killed, not_stopped
 
 LATE_S = 1.0  # a run that ended so long before its exit is reported ended while the manager was down
 KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of the job
@@ -198,8 +198,7 @@ def _steps(reports: list[Any] | None) -> tuple[int, int] | None:
 
 def _told(sentence: str, how: str, of_its_work: str) -> str:
     """How a run ended, whether it had to be killed, and what became of its work."""
-    killed = f"It {how}." if how else ""
-    return " ".join(filter(None, (sentence, killed, of_its_work)))
+    return " ".join(filter(None, (sentence, killed(how), of_its_work)))
 
 
 def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:

@@ -25,3 +25,10 @@ def began_anew(lost_s: float, gpus: int, times: int = 1) -> str:
 def not_stopped(grace_s: float) -> str:
     """Of a run that was killed because its grace period was over."""
     return f"did not stop within {lasting(grace_s)}; killed" if grace_s else "killed at once"
+
+
+def killed(how: str) -> str:
+    """The same as a sentence; `how` is what `not_stopped` returned, or empty."""
+    if not how:
+        return ""
+    return f"It {how.replace('; killed', ' and was killed')}." if ";" in how else f"It was {how}."

@@ -53,6 +53,7 @@ class Gang:
     stop_grace_s: float | None = None  # not None: it is to stop, with this grace period
     was_signalled: bool = False  # SIGTERM has reached its workers
     step: int = 0
+    has_saved: bool = False
     record: RunGone | None = None
     trouble: Trouble | None = None  # what ended it
     began_at: float = 0.0  # in true time
@@ -227,7 +228,7 @@ class World:
         """Begin the next step, or end."""
         program, training = gang.program, gang.program.training
         if gang.step >= training.steps:
-            program.saved = gang.step
+            self._save(gang)
             if training.says_finished:
                 program.is_finished = True
                 gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
@@ -238,7 +239,7 @@ class World:
             gang.trouble = training.trouble
             program.troubles += 1
             if training.trouble is Trouble.ASKS:
-                program.saved = gang.step
+                self._save(gang)
             self._exit(gang, WorkerExit(code=CODES[training.trouble], was_signalled=gang.was_signalled))
         else:
             self._later(gang, training.step_s, self._stepped)
@@ -256,8 +257,12 @@ class World:
         gang.step += 1
         program.steps.append((gang.step, gang.spec.run_id))
         if gang.step % program.training.saves_every == 0:
-            program.saved = max(program.saved, gang.step)
+            self._save(gang)
         self._go_on(gang)
+
+    def _save(self, gang: Gang) -> None:
+        gang.program.saved = max(gang.program.saved, gang.step)
+        gang.has_saved = True
 
     def _signal(self, gang: Gang) -> None:
         """Send SIGTERM to every worker, and SIGKILL after the grace period."""
@@ -277,7 +282,7 @@ class World:
     def _answer(self, gang: Gang) -> None:
         how = gang.program.training.on_stop
         if how is not OnStop.CRASH and gang.is_loaded:
-            gang.program.saved = max(gang.program.saved, gang.step)
+            self._save(gang)
         code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
         signal = SIGTERM if how is OnStop.DIE else None
         self._exit(gang, WorkerExit(code=code, signal=signal, was_signalled=True))
@@ -298,6 +303,7 @@ class World:
             first_failed=failed,
             tail=tail,
             killed=killed,
+            files_saved=int(gang.has_saved),
         )
         self._end(gang, gone)
 
