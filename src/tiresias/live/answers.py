@@ -143,6 +143,7 @@ class ManagerStatus:
     problem: str  # why the manager cannot make anything durable, such as a full disk; empty if it can
     start_problem: str = ""  # why no run can be started, such as a disk without inodes; empty if runs can
     clock_problem: str = ""  # whether the wall clock was set, and what that means; empty if it is right
+    plugin_problem: str = ""  # what a policy or placer raised that was replaced because of it, and where
 
 
 @dataclass(slots=True)

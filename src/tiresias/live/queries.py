@@ -13,6 +13,7 @@ from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
+from tiresias.live import fallback
 from tiresias.live.admission import Admission
 from tiresias.live.answers import (
     EventInfo,
@@ -30,6 +31,7 @@ from tiresias.live.answers import (
 )
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
+from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
@@ -385,7 +387,12 @@ class Queries:
             self._journal.problem,
             self._host_faults.problem,
             self._journal.clock.problem(),
+            self.plugin_problem(),
         )
+
+    def plugin_problem(self) -> str:
+        """What a policy or a placer raised that is not in use any more because of that; or empty."""
+        return fallback.problem(self._journal.setting(FAILURE))
 
     def policy(self) -> dict[str, Any]:
         """The policy in use, its options, and the thresholds that it has learned."""
@@ -402,6 +409,7 @@ class Queries:
                 if name not in self._feedback.given
             },
             "queues_gpu_s": None if ladder is None else list(ladder),
+            "problem": self.plugin_problem() or None,
         }
 
     def slowdowns(self) -> list[SlowdownRow]:
