@@ -259,14 +259,16 @@ class Journal:
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
         """After a restart: carry out what was decided and not done, and stop runs that have not begun.
 
-        A run that was granted before the machine was booted, and has not begun, is not started any more: it
-        would be charged for the time between.
+        A run that was granted before the machine was booted is not started any more. If it has not begun, it
+        would be charged for the time between; if it has, the loss of power may have removed what shows it.
         """
-        stale = {id for id in absent if self.clock.last_before_boot(id) is not None}
-        commands = [each for each in commands if not (isinstance(each, StartRun) and each.run_id in stale)]
+        commands = [each for each in commands if not (isinstance(each, StartRun) and self._is_stale(each))]
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
         self.commands += commands
         self.commands += [StopRun(id) for id in absent if id not in commanded]
+
+    def _is_stale(self, command: StartRun) -> bool:
+        return self.clock.last_before_boot(command.run_id) is not None
 
     # --- reading what is not yet committed -------------------------------------------------------------
 
