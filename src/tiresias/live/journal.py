@@ -161,7 +161,7 @@ class Journal:
     def _close(self, job: JobState, ending: Mapping[str, Any]) -> Ended:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
-        if job.phase is Phase.CANCELLED:
+        if job.phase is Phase.CANCELLED and ending.get("reason") != ReasonCode.NOT_NEEDED:
             sentence = " ".join(filter(None, ("It was cancelled.", killed(ending.get("how", "")))))
             ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": sentence}
         kept = {
