@@ -244,12 +244,12 @@ class Journal:
         If a plug-in raises (PluginRaised), or if the choice cannot be stored (StoreError), the Controller
         before goes on; after a StoreError it has to plan anew.
         """
-        before, memory = self.controller, self.state.memory
+        before, memory, placing = self.controller, self.state.memory, self.state.placing
         self.controller = controller(self.state, policy, placer, keeps_memory=keeps_memory)
         try:
             self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
         except (StoreError, PluginRaised):
-            self.state.memory = memory
+            self.state.memory, self.state.placing = memory, placing
             self.controller = before
             if before.failure is None:
                 self.controller = Controller(self.state, before.policy, before.placer)
