@@ -113,7 +113,14 @@ class Controller:
         self.failure: PluginFailure | None = None  # what the policy or the placer raised
         if state.memory is None:
             state.memory = policy.new_memory()
+        if placer.learns:
+            if state.placing is None or state.placing.get("placer") != placer.name:
+                state.placing = placer.new_memory()
+            placer.remember(state.placing)
+        else:
+            state.placing = None
         self._drifts = policy.drifts
+        self._teaches = placer.learns
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | KineticTarget | SortedTarget = self._new_target()
@@ -256,6 +263,9 @@ class Controller:
                         self._ready[job.id] = entry
         elif self._drifts:
             self._sync(job, at)
+        if self._teaches and kind in SILENT:
+            assert job is not None
+            self.placer.learn(fact, job, state)
         if changed and changed is not True:
             self._rerank(changed, at)
         return not is_silent
