@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from contextlib import suppress
 from pathlib import Path
 
 from tiresias.core.commands import Command, StartRun, StopRun
 from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
-from tiresias.executors.base import Executor, RunSpec
+from tiresias.executors.base import Executor, Identity, RunSpec
+from tiresias.executors.causes import HOST_FAULTS
 from tiresias.executors.directories import make_passage
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Journal
@@ -58,7 +58,10 @@ class Dispatcher:
         if isinstance(command, StartRun):
             job = state.jobs.get(command.job_id)
             if job is not None and job.run is not None and job.run.id == command.run_id:
-                self._executor.start(self.spec(job))
+                spec = self.spec(job)
+                if spec.checkpoint_dir == str(self._paths.checkpoint(job.id)):
+                    _make_checkpoint_dir(Path(spec.checkpoint_dir), spec.identity)
+                self._executor.start(spec)
         elif isinstance(command, StopRun):
             run = state.runs.get(command.run_id)
             if run is not None:
@@ -77,8 +80,6 @@ class Dispatcher:
         submission = Submission.from_json(body)
         managed = self._journal.managed[job.id]
         own = self._paths.checkpoint(job.id)
-        if not submission.checkpoint_dir:
-            _make_checkpoint_dir(own, submission)
         return RunSpec(
             run.id,
             job.id,
@@ -102,9 +103,13 @@ class Dispatcher:
         )
 
 
-def _make_checkpoint_dir(path: Path, submission: Submission) -> None:
-    with suppress(OSError):  # the training will say what is wrong when it wants to save
+def _make_checkpoint_dir(path: Path, identity: Identity | None) -> None:
+    """OSError if the machine lacks something: then the run must wait, or it would fail for that."""
+    try:
         make_passage(path.parent)
         path.mkdir(exist_ok=True, mode=0o700)
-        if submission.identity is not None and os.geteuid() == 0:
-            os.chown(path, submission.identity.uid, submission.identity.gid)
+        if identity is not None and os.geteuid() == 0:
+            os.chown(path, identity.uid, identity.gid)
+    except OSError as error:  # of anything else the training says what is wrong when it wants to save
+        if error.errno in HOST_FAULTS:
+            raise
