@@ -1,6 +1,7 @@
 """kill -9 of real managers and supervisors while real trainings run: 50 times, or as TIRESIAS_KILLS says.
 
-As root the manager has a disk that becomes full at times, and runs the jobs of two other users. In between, and after the last one, the kernel (/proc), the trainings' own files and the journal are asked.
+As root the manager has a disk that becomes full at times, and runs the jobs of two other users. In between,
+and after the last one, the kernel (/proc), the trainings' own files and the journal are asked.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def test_nothing_is_lost_and_nothing_runs_twice(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="full disks and jobs of other users need root: not shown here")
 def test_the_disk_of_the_campaign_can_be_full(tmp_path: Path) -> None:
-    assert len(other_names()) == 2, "no two users who can execute Python"
+    if len(other_names()) < 2:
+        pytest.skip("no two users but root can execute Python here: jobs of two users are not shown")
     with surroundings(tmp_path) as (home, disk):
         if disk is None:
             pytest.skip("mounting is not allowed here: full disks are not shown")

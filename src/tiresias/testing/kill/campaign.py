@@ -40,7 +40,7 @@ LIVES_S = (0.1, 0.5, 1.5)  # how long a manager lives at most after it answers
 PATIENCE_S = 120.0  # everything takes seconds; a busy machine must not fail a test
 HITS = 0.3  # of the managers lose a supervisor while they work
 TOGETHER = 0.2  # of the managers are killed together with supervisors
-FULL_DISKS = 0.2  # of the managers that work have a full disk for a while
+FULL_EVERY = 5  # one in so many managers has a full disk for a while
 FRESH_EVERY = 10  # one in so many managers is a new process, as after a crash, and its start is timed
 
 
@@ -157,6 +157,9 @@ class Campaign:
         rng = self._rng
         self.tally.lives += 1
         how = rng.choice(("as it starts", "at work", "at work", "by itself", "by itself", "by itself"))
+        is_full = self.tally.lives % FULL_EVERY == 2
+        if is_full:
+            how = "at work"
         dies = (rng.randrange(1, 5), rng.choice(DEATHS)) if how == "by itself" else None
         is_fresh = self.tally.lives % FRESH_EVERY == 1
         pid = self._fresh() if is_fresh else self._nursery.new(self.home, dies)
@@ -165,7 +168,7 @@ class Campaign:
             assert monotonic() < deadline, "the manager does not answer"
             self._look()
         until = monotonic() + (LIVES_S[-1] if dies else rng.random() * rng.choice(LIVES_S))
-        if how != "as it starts" and self._disk is not None and rng.random() < FULL_DISKS:
+        if is_full and self._disk is not None and _is_alive(pid):
             self.tally.full_disks += 1
             self._disk.fill()
         is_hit = rng.random() < HITS
@@ -316,7 +319,6 @@ class Campaign:
         assert set(runs) <= {run.id for run in known}
         assert all(run.exited_at is not None for run in known), known
         self.tally.runs += len(known)
-
 
     def _check_owner(self, wanted: Wanted, steps: Path) -> None:
         """The job has run as its user."""

@@ -26,7 +26,7 @@ class SmallDisk:
     def fill(self) -> None:
         """Make it as large as what is on it."""
         used = os.statvfs(self.path)
-        self._resize(str((used.f_blocks - used.f_bfree) * used.f_bsize))
+        self._resize(str(max(1, used.f_blocks - used.f_bfree) * used.f_bsize))  # 0 would be no limit
 
     def free(self) -> None:
         self._resize(MOST)
