@@ -13,7 +13,7 @@ from tiresias.sim import plugins
 from tiresias.store import StoreError, redecide, replay
 from tiresias.testing.live import ADMIN, LiveLab
 
-POLICY = '''
+POLICY = """
 from tiresias.core import facts as f
 from tiresias.core.plugins import Policy, policies
 
@@ -43,8 +43,8 @@ class Ours(Policy):
         if saved.get("exits", 0) >= RESTORE:
             raise ValueError("an old memory")  # LINE restore
         return saved
-'''
-PLACER = '''
+"""
+PLACER = """
 from tiresias.core.plugins import placers
 from tiresias.placers.packed import Packed
 
@@ -57,7 +57,7 @@ class OurPlacer(Packed):
         if job.job.name == "place":
             raise RuntimeError("no slot suits me")  # LINE place
         return super().place(job, holes, at, refused_since)
-'''
+"""
 
 
 @pytest.fixture(autouse=True)

@@ -56,6 +56,8 @@ VERBS = {
     "doctor": Verb(CLUSTER, "live.doctor:doctor"),
     "backup": Verb(CLUSTER, "live.backup:backup"),
     "restore": Verb(CLUSTER, "live.backup:restore"),
+    "install-service": Verb(CLUSTER, "live.install_service:install_service"),
+    "prune": Verb(CLUSTER, "live.prune:prune"),
     "policy": Verb(CLUSTER, "live.policy:app"),
     "limits": Verb(CLUSTER, "live.limits:app"),
     "token": Verb(CLUSTER, "live.token:app"),

@@ -348,6 +348,8 @@ class LocalExecutor:
                 "linger_s": self._linger_s,
                 "news": self._wake_path,
                 "port": run.port,
+                "log_bytes": spec.log_bytes,
+                "reserve_bytes": spec.reserve_bytes,
             }
             | plan,
             self._kernel,

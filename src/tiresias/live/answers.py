@@ -181,12 +181,15 @@ class SlowdownRow:
     used: float | None  # the value that the placer uses
 
 
+NO_LIMIT = "none"
+
+
 @dataclass(slots=True)
 class Limits:
-    """What one user may use at once; None means no limit."""
+    """What one user may use at once. None: that of `*`, or no limit if `*` has none; NO_LIMIT: no limit."""
 
-    max_running_gpus: int | None = None
-    max_active_jobs: int | None = None
+    max_running_gpus: int | str | None = None
+    max_active_jobs: int | str | None = None
 
 
 @dataclass(slots=True)

@@ -40,6 +40,7 @@ from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.prune import PRUNED
 from tiresias.live.submission import Caller
 from tiresias.live.why import why
 from tiresias.spec.job import IN_DETAIL
@@ -323,6 +324,8 @@ class Queries:
         number = runs if run is None else run
         if not 1 <= number <= runs:
             raise NotFound(f"job {id} has no run {number}; it has runs 1 to {runs}")
+        if job is None and (self._paths.job(id) / PRUNED).exists():
+            raise NotFound(f"the output of job {id} was removed (tir prune)")
         path = self._paths.run(id, number) / f"worker-{worker}.log"
         is_over = number < runs or job is None or job.run is None
         if is_over and not path.exists() and worker:

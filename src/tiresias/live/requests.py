@@ -20,7 +20,7 @@ from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
 from tiresias.live import fallback
 from tiresias.live.admission import LIMITS, UNDECIDED, Admission
-from tiresias.live.answers import DryRun, Explanation, Limits
+from tiresias.live.answers import NO_LIMIT, DryRun, Explanation, Limits
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import GpuHealth
@@ -190,7 +190,7 @@ class Requests:
             )
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
-        most = self.admission.limits_of(caller.user).max_active_jobs
+        most = self.admission.job_limit_of(caller.user)
         if most is None:
             return
         active = self.admission.active_jobs_of(caller.user)
@@ -353,10 +353,10 @@ class Requests:
             raise Invalid(fallback.problem(journal.store.setting(FAILURE, None)))
 
     def set_limits(self, caller: Caller, user: str, limits: Limits) -> None:
-        """For one user, or for all users that have no limits of their own (`*`)."""
+        """For one user, or for all users (`*`): a user has those limits that it has no own value for."""
         self._check_admin(caller, "set limits")
         for name, value in asdict(limits).items():
-            if value is not None and value < 0:
+            if (isinstance(value, int) and value < 0) or (isinstance(value, str) and value != NO_LIMIT):
                 raise Invalid(f"{name}={value}: give a number from 0 on, or none")
         if not user:
             raise Invalid("no user is named; give a user, or * for all users")
