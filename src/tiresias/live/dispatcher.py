@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from pathlib import Path
 
 from tiresias.core.commands import Command, StartRun, StopRun
 from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
-from tiresias.executors.base import Executor, Identity, RunSpec
-from tiresias.executors.causes import HOST_FAULTS
-from tiresias.executors.directories import make_passage
+from tiresias.executors.base import Executor, RunSpec
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Journal
 from tiresias.live.machine import Machine
@@ -58,10 +54,7 @@ class Dispatcher:
         if isinstance(command, StartRun):
             job = state.jobs.get(command.job_id)
             if job is not None and job.run is not None and job.run.id == command.run_id:
-                spec = self.spec(job)
-                if spec.checkpoint_dir == str(self._paths.checkpoint(job.id)):
-                    _make_checkpoint_dir(Path(spec.checkpoint_dir), spec.identity)
-                self._executor.start(spec)
+                self._executor.start(self.spec(job))
         elif isinstance(command, StopRun):
             run = state.runs.get(command.run_id)
             if run is not None:
@@ -79,7 +72,6 @@ class Dispatcher:
         assert body is not None, ("an active job without its submission", job.id)
         submission = Submission.from_json(body)
         managed = self._journal.managed[job.id]
-        own = self._paths.checkpoint(job.id)
         return RunSpec(
             run.id,
             job.id,
@@ -89,7 +81,8 @@ class Dispatcher:
             submission.env,
             self._machine.slots(run.allocation, self._journal.state.ledger),
             self._paths.run(job.id, job.runs),
-            submission.checkpoint_dir or str(own),
+            submission.checkpoint_dir or str(self._paths.checkpoint(job.id)),
+            has_own_checkpoints=not submission.checkpoint_dir,
             job_name=job.job.name,
             workers=submission.workers,
             grace_s=self._grace_s(job.id),
@@ -103,15 +96,3 @@ class Dispatcher:
             reserve_bytes=int(self._settings.reserve_bytes),
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",
         )
-
-
-def _make_checkpoint_dir(path: Path, identity: Identity | None) -> None:
-    """OSError if the machine lacks something: then the run must wait, or it would fail for that."""
-    try:
-        make_passage(path.parent)
-        path.mkdir(exist_ok=True, mode=0o700)
-        if identity is not None and os.geteuid() == 0:
-            os.chown(path, identity.uid, identity.gid)
-    except OSError as error:  # of anything else the training says what is wrong when it wants to save
-        if error.errno in HOST_FAULTS:
-            raise
