@@ -41,6 +41,7 @@ PYTHON_TYPES: dict[type[Kind], Any] = {
     kinds.Text: str,
     kinds.Variables: dict[str, str],
     kinds.Whole: int,
+    kinds.YesNo: bool,
 }
 
 
@@ -131,6 +132,13 @@ def _kind(body: Any) -> str:
 SubmitBody = Annotated[
     Annotated[JobBody, Tag("one")] | Annotated[SeveralBody, Tag("several")], Discriminator(_kind)
 ]
+
+
+class AgainBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed
+    """The options in which the new job differs; it may be left out."""
+
+    def changes(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class ChangeBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed

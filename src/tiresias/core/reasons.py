@@ -49,6 +49,7 @@ class ReasonCode(StrEnum):
     TIME_LIMIT = "TimeLimit"
     REQUEUE_LOOP = "RequeueLoop"
     DEPENDENCY_FAILED = "DependencyFailed"
+    NOT_NEEDED = "NotNeeded"
     PREFLIGHT_FAILED = "PreflightFailed"
     NOT_STARTED = "NotStarted"
     LOST = "Lost"
@@ -67,7 +68,7 @@ TEXT: dict[str, str] = {
     ReasonCode.RUNNING: "it is running",
     ReasonCode.RUNNING_ON_CPUS: "it runs on CPUs until GPUs are free",
     ReasonCode.STARTING: "it is starting",
-    ReasonCode.STOPPING: "it is saving its work",
+    ReasonCode.STOPPING: "it is stopping",
     ReasonCode.IMPOSSIBLE: "larger than the cluster",
     ReasonCode.OUT_OF_SERVICE: "too few GPUs are in service",
     ReasonCode.HOST_FAULT: "the machine cannot start runs",
@@ -79,7 +80,7 @@ TEXT: dict[str, str] = {
     ReasonCode.QUOTA: "limit of its user reached",
     ReasonCode.ARRAY_LIMIT: "limit of its array reached",
     ReasonCode.BACKOFF: "waits after a failure",
-    ReasonCode.VICTIMS: "next, while others save",
+    ReasonCode.VICTIMS: "next, while others stop",
     ReasonCode.ITS_KIND: "GPUs of its kind are taken",
     ReasonCode.FRAGMENTED: "free GPUs are too fragmented",
     ReasonCode.KEPT: "GPUs kept for jobs ahead",
@@ -91,6 +92,7 @@ TEXT: dict[str, str] = {
     ReasonCode.TIME_LIMIT: "time limit reached",
     ReasonCode.REQUEUE_LOOP: "asked again and again to be run again",
     ReasonCode.DEPENDENCY_FAILED: "a job that it needs failed",
+    ReasonCode.NOT_NEEDED: "the job whose failure it waited for succeeded",
     ReasonCode.PREFLIGHT_FAILED: "its preflight failed",
     ReasonCode.NOT_STARTED: "could not be started",
     ReasonCode.LOST: "its run was lost",

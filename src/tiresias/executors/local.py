@@ -361,6 +361,7 @@ class LocalExecutor:
                 "account": account,
                 "cgroup": run.cgroup,
                 "grace_s": spec.grace_s,
+                "checkpoint_dir": spec.checkpoint_dir,
                 "linger_s": self._linger_s,
                 "news": self._wake_path,
                 "port": run.port,

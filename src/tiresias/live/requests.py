@@ -6,6 +6,7 @@ that cannot be met raises Refused (errors.py) and changes nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -33,10 +34,23 @@ from tiresias.live.preview import preview
 from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
+from tiresias.live.unsaved_work import UnsavedWork
 from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
+SAY_SO = (
+    "Give --resumable yes if it saves and resumes by itself, or --resumable no so that it is not preempted,"
+    " as far as the policy protects such jobs."
+)
+NOT_REPEATED: Mapping[str, Any] = {  # what belonged to the occasion, not to the job
+    "after": (),
+    "after_any": (),
+    "after_not_ok": (),
+    "begin_at": None,
+    "hold": False,
+    "force": True,  # who repeats a command knows what became of it
+}
 
 
 class Driver(Protocol):
@@ -62,6 +76,7 @@ class Requests:
     gpu_health: GpuHealth
     feedback: PlacerFeedback
     failures: RepeatedFailures
+    unsaved: UnsavedWork
     models: Models
     machine: Machine
     settings: Settings
@@ -105,6 +120,35 @@ class Requests:
             self.journal.keep_key(f"{caller.user}/{key}", SubmissionKey(ids, digest))
         self._apply(*facts)
         return ids
+
+    def again(
+        self,
+        caller: Caller,
+        id: JobId,
+        changes: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        digest: str = "",
+    ) -> list[JobId]:
+        """Submit a job of the caller once more, with its environment. What it had to wait for is over."""
+        record = self._state.jobs.get(id)
+        stored = self.journal.job_record(id) if record is None else None
+        owner = record.user if record is not None else stored.job.user if stored is not None else None
+        if owner is None:
+            raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
+        if owner != caller.user:
+            raise Denied(f"job {id} belongs to {owner}, who alone can repeat it; you are {caller.user}")
+        body = self.journal.submission(id)
+        if body is None:
+            raise NotFound(f"job {id} ended so long ago that its command is not kept; submit it anew")
+        former = Submission.from_json(body)
+        if former.snapshot and not os.path.isdir(former.snapshot):
+            raise Conflict(
+                f"job {id} ran in a copy of the working tree that has been removed; submit it anew with"
+                " --snapshot"
+            )
+        once_more = Submission.from_json({**body, **NOT_REPEATED, **changes})
+        return self.submit(caller, [once_more], key=key, digest=digest)
 
     def _add(
         self,
@@ -161,15 +205,23 @@ class Requests:
         limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
-        for other in asked.after:
+        self._check_awaited(asked)
+        self._check_history(asked)
+        self._check_resumable(asked)
+        return self.models.named(asked)
+
+    def _check_awaited(self, asked: Submission) -> None:
+        """Refuse jobs after which it could never start."""
+        for other in asked.awaited:
             if other in self._state.jobs:
                 continue
             if (record := self.journal.job_record(other)) is None:
-                raise NotFound(f"--after {other}: there is no job {other}")
-            if record.phase is not Phase.SUCCEEDED:
-                raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
-        self._check_history(asked)
-        return self.models.named(asked)
+                raise NotFound(f"it comes after job {other}, and there is no job {other}; correct it")
+            succeeded = record.phase is Phase.SUCCEEDED
+            if asked.is_doomed_by(other, succeeded=succeeded):
+                flag = "--afternotok" if succeeded else "--after"
+                how = "with" if succeeded else "without"
+                raise Impossible(f"{flag} {other}: job {other} has ended {how} success; leave it out")
 
     def _check_grace(self, asked: Submission) -> None:
         most_s = self.settings.most_grace_s
@@ -188,6 +240,33 @@ class Requests:
                 f"this command failed in the same way {times} times ({reason}: {words}), last in job"
                 f" {id}; see `tir logs {id}`, mend it, or submit it all the same with --force"
             )
+
+    def _check_resumable(self, asked: Submission) -> None:
+        """Refuse what is known not to save, if the manager is set to do so."""
+        if not self.settings.refuse_unresumable or asked.force or asked.resumable or not asked.preemptible:
+            return
+        loss = self.unsaved.of(asked)
+        if asked.resumable is False or loss is not None:
+            why = "it is submitted with --resumable no" if loss is None else f"{loss.words}, as this job"
+            raise Impossible(
+                f"this manager refuses jobs that do not save, and {why}; let it save, and submit it with"
+                " --resumable yes"
+            )
+
+    def warnings(self, caller: Caller, submissions: Sequence[Submission]) -> list[str]:
+        """What the caller should know about these jobs, which were accepted."""
+        policy = self.journal.controller.policy
+        found: dict[str, None] = {}
+        for spec in submissions:
+            asked = spec.of(caller)
+            if asked.resumable is None and asked.preemptible and policy.preempts:
+                loss = self.unsaved.of(asked)
+                if loss is not None:
+                    words = f"{loss.words}; this job looks the same, and begins anew if it is preempted."
+                    found[words] = None
+        if found:
+            found[SAY_SO] = None
+        return list(found)
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
         most = self.admission.job_limit_of(caller.user)
@@ -256,7 +335,10 @@ class Requests:
         self.journal.managed.change(id, spec=new)
         if "time_limit_s" in changes:
             self.journal.managed.change(id, is_expired=False)  # whether it has passed is seen anew
-        changed = replace(job.job, priority=new.priority, name=new.name, tenant=new.tenant)
+        resumable = new.resumable if "resumable" in changes else job.resumable
+        changed = replace(
+            job.job, priority=new.priority, name=new.name, tenant=new.tenant, resumable=resumable
+        )
         self._apply(f.JobChanged(self.journal.now(), changed))
 
     def _own(self, caller: Caller, id: JobId) -> JobState:

@@ -20,12 +20,12 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.OUT_OF_SERVICE: "`tir undrain` what works again, or `tir cancel {id}` and ask for fewer GPUs",
     ReasonCode.HOST_FAULT: "tell an admin: `tir status` names the problem; runs are started when it is gone",
     ReasonCode.HELD: "`tir release {id}`",
-    ReasonCode.DEPENDENCY: "wait until these jobs have succeeded",
+    ReasonCode.DEPENDENCY: "wait until these jobs have ended",
     ReasonCode.BEGIN_TIME: "wait",
     ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
     ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
     ReasonCode.BACKOFF: "`tir logs {id}`",
-    ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have saved and exited",
+    ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have exited",
     ReasonCode.FRAGMENTED: "nothing to do: slots are kept for it as they become free",
     ReasonCode.ITS_KIND: "wait: slots are granted in the order of the ranks",
     ReasonCode.KEPT: "wait: slots are granted in the order of the ranks",
@@ -84,7 +84,7 @@ def _explain_deferral(
     spec = managed.spec
     evidence = ""
     if job.deferred == ReasonCode.DEPENDENCY:
-        unmet = [other for other in spec.after if other in journal.state.jobs]
+        unmet = [other for other in spec.awaited if other in journal.state.jobs]
         evidence = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
     elif job.deferred == ReasonCode.BEGIN_TIME:
         evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.wall()):.0f} s at the earliest"

@@ -26,6 +26,7 @@ from tiresias.spec.kinds import (
     Text,
     Variables,
     Whole,
+    YesNo,
     check_name,
 )
 from tiresias.spec.options import OPTION, Form, Option, about
@@ -215,6 +216,22 @@ class JobSpec:
             in_detail=True,
         ),
     )
+    resumable: bool | None = field(
+        default=None,
+        metadata=about(
+            YesNo(),
+            "Whether the job saves its work when it is stopped, and resumes from that: yes or no.",
+            flag="--resumable",
+            metavar="yes|no",
+            default="the manager finds out",
+            more="With `no`, its runs are [not preempted](../explanation/jobs-that-do-not-save.md), up to a"
+            " share of the GPUs. With `yes`, work that the manager does not see saved counts as saved, until"
+            " a run begins anew.",
+            api_help="Whether its work outlives a stop; null: the manager finds out.",
+            can_change=True,
+            in_detail=True,
+        ),
+    )
     after: tuple[int, ...] = field(
         default=(),
         metadata=about(
@@ -223,6 +240,32 @@ class JobSpec:
             flag="--after",
             metavar="JOB,…",
             api_help="Ids of jobs. It starts only when all of them have succeeded.",
+            is_resolved=True,
+            in_detail=True,
+        ),
+    )
+    after_any: tuple[int, ...] = field(
+        default=(),
+        metadata=about(
+            Jobs(),
+            "Start only when these jobs have ended, whether they succeeded or not.",
+            flag="--afterany",
+            metavar="JOB,…",
+            api_help="Ids of jobs. It starts only when all of them have ended, in whatever way.",
+            is_resolved=True,
+            in_detail=True,
+        ),
+    )
+    after_not_ok: tuple[int, ...] = field(
+        default=(),
+        metadata=about(
+            Jobs(),
+            "Start only when these jobs have failed or were cancelled.",
+            flag="--afternotok",
+            metavar="JOB,…",
+            more="If one of them succeeds, the job is cancelled, because nobody needs it.",
+            api_help="Ids of jobs. It starts only when all of them have failed or were cancelled; if one"
+            " succeeds, the job is cancelled.",
             is_resolved=True,
             in_detail=True,
         ),
