@@ -51,7 +51,7 @@ def no_notify(output: AsOutput = Output.TABLE) -> None:
 
 
 @app.command("test")
-def test_notify(output: AsOutput = Output.TABLE) -> None:
+def send_test(output: AsOutput = Output.TABLE) -> None:
     """Send a notice that is about nothing."""
     with connected() as client:
         found = client.test_notify()
