@@ -301,7 +301,6 @@ class JobSpec:
             default="ended,failed",
             api_help="What is told: a list of `ended`, `failed`, `preempted`, `idle`; empty: the user's"
             " defaults.",
-            can_change=True,
             in_detail=True,
         ),
     )
