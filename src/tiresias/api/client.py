@@ -229,6 +229,10 @@ class Client:
         rows: list[Value] = self._value("GET", "/api/v1/slowdowns")["rows"]
         return rows
 
+    def profiles(self) -> Value:
+        """The profiles of models that jobs brought along, by name."""
+        return self._value("GET", "/api/v1/profiles")
+
     def history(self) -> Iterator[Value]:
         """One row per ended job, for a trace."""
         yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # more would block the manager

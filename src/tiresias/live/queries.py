@@ -43,6 +43,7 @@ from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
 from tiresias.live.submission import Caller
 from tiresias.live.why import why
+from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredJob, StoredRun
 
@@ -407,6 +408,11 @@ class Queries:
             "queues_gpu_s": None if ladder is None else list(ladder),
             "problem": self.plugin_problem() or None,
         }
+
+    def profiles(self) -> dict[str, Any]:
+        """The profiles that jobs brought along, by the names of their models."""
+        known = self._journal.profiles
+        return {name: as_dict(profile) for name in known if (profile := known.find(name)) is not None}
 
     def slowdowns(self) -> list[SlowdownRow]:
         """How fast gangs ran in which shape, what was predicted, and what the placer uses."""
