@@ -50,7 +50,8 @@ async def submit(body: SubmitBody, caller: Submitter, shared: Shared, key: Key =
     digest = hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()
     ids = shared.manager.requests.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
-    return answer(Ids(list(ids), shared.manager.queries.arrays_of(ids)), 201)
+    arrays, warnings = shared.manager.queries.arrays_of(ids), shared.manager.requests.warnings(caller, wanted)
+    return answer(Ids(list(ids), arrays, warnings), 201)
 
 
 def _check_size(bodies: Sequence[JobBody]) -> None:

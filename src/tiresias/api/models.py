@@ -42,6 +42,7 @@ PYTHON_TYPES: dict[type[Kind], Any] = {
     kinds.Text: str,
     kinds.Variables: dict[str, str],
     kinds.Whole: int,
+    kinds.YesNo: bool,
 }
 
 
