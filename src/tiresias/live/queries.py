@@ -288,6 +288,9 @@ class Queries:
             return Explanation(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
+        managed = self._journal.managed_job(id) if kept.get("reason") == ReasonCode.TIME_LIMIT else None
+        if managed is not None and managed.spec.time_limit_s:
+            step = f"`tir again {id} time={2 * managed.spec.time_limit_s:g}s` gives it twice the time"
         return Explanation(kept.get("reason", ""), text, step)
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
