@@ -67,6 +67,7 @@ class RunSpec:
     grace_s: float = 60.0
     resumes: bool = False
     preflight: bool = False
+    has_own_checkpoints: bool = False  # the executor makes `checkpoint_dir`, for this job alone
     array_index: int | None = None
     launcher: str = "plain"
     identity: Identity | None = None  # None: the user of the manager itself

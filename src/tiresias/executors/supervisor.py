@@ -159,10 +159,12 @@ class Supervisor:
         if self.cgroup is None:
             return
         try:
-            self.cgroup.make()
+            # First the note: if we are killed in between, the sweep finds the cgroup, and removes it.
             run_files.put(self.run_dir, CGROUP, {"boot_id": procfs.boot_id(), "path": self.cgroup.path})
+            self.cgroup.make()
         except OSError as error:  # the run is then supervised without one
             _log(f"cannot make the cgroup {self.cgroup.path}: {error}")
+            run_files.remove(self.run_dir, CGROUP)
             self.cgroup.remove()
             self.cgroup = None
 
