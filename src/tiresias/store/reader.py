@@ -124,6 +124,13 @@ class Reader:
         )
         return [JobId(row[0]) for row in rows]
 
+    def latest_durations(self, latest: int) -> list[float]:
+        """For how many seconds the jobs that ended last held slots, of those that ran."""
+        rows = self._all(
+            "SELECT executed_s FROM history WHERE runs > 0 ORDER BY ended_seq DESC LIMIT ?", latest
+        )
+        return [row[0] for row in rows]
+
     def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:
         """The number that each of these runs has among the runs of its job."""
         rows = self._all(
