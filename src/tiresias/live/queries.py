@@ -47,6 +47,7 @@ from tiresias.live.references import References
 from tiresias.live.submission import Caller
 from tiresias.live.why import queue_ahead, why
 from tiresias.live.words import began_anew, work
+from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredFact, StoredJob, StoredRun
 
@@ -290,6 +291,9 @@ class Queries:
             return Explanation(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
+        managed = self._journal.managed_job(id) if kept.get("reason") == ReasonCode.TIME_LIMIT else None
+        if managed is not None and managed.spec.time_limit_s:
+            step = f"`tir again {id} time={2 * managed.spec.time_limit_s:g}s` gives it twice the time"
         return Explanation(kept.get("reason", ""), text, step)
 
     def start_question(self, id: JobId) -> tuple[Queue, list[float]] | None:
@@ -454,6 +458,11 @@ class Queries:
             "queues_gpu_s": None if ladder is None else list(ladder),
             "problem": self.plugin_problem() or None,
         }
+
+    def profiles(self) -> dict[str, Any]:
+        """The profiles that jobs brought along, by the names of their models."""
+        known = self._journal.profiles
+        return {name: as_dict(profile) for name in known if (profile := known.find(name)) is not None}
 
     def slowdowns(self) -> list[SlowdownRow]:
         """How fast gangs ran in which shape, what was predicted, and what the placer uses."""

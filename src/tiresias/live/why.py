@@ -18,7 +18,7 @@ SHOWN = 5  # jobs ahead that are named
 NEXT_STEPS: dict[str, str] = {
     ReasonCode.STOPPING: "nothing to do: it has its grace period to save and exit",
     ReasonCode.IMPOSSIBLE: "`tir cancel {id}`, and ask for fewer GPUs",
-    ReasonCode.OUT_OF_SERVICE: "`tir undrain` what works again, or `tir cancel {id}` and ask for fewer GPUs",
+    ReasonCode.OUT_OF_SERVICE: "`tir cancel {id}` and ask for fewer GPUs, or wait until they are back",
     ReasonCode.HOST_FAULT: "tell an admin: `tir status` names the problem; runs are started when it is gone",
     ReasonCode.HELD: "`tir release {id}`",
     ReasonCode.DEPENDENCY: "wait until these jobs have ended",
@@ -55,6 +55,8 @@ def why(
     elif found.code == ReasonCode.OUT_OF_SERVICE:
         out = ", ".join(f"{what} ({reason})" for what, reason in sorted(out_of_service.items()))
         report.text += f"; out of service: {out}"
+        if out_of_service:
+            report.next_step += f" (for admins: `tir undrain {min(out_of_service)}`)"
     elif found.code in (ReasonCode.HIGHER_RANK, ReasonCode.BLOCKED_HEAD):
         report.ahead = [other.id for other in islice(_ahead(journal, job), SHOWN)]
     elif job.deferred and found.code == job.deferred:
