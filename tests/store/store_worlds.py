@@ -161,7 +161,7 @@ class Life:
     def _learn(self, pick: int) -> list[Fact]:
         jobs = self._pick(pick, Phase.SUSPENDED, Phase.RUNNING, Phase.STOPPING)
         if pick % 3:
-            return [f.WorkLost(self.at, job.id, job.service_at(self.at)) for job in jobs]
+            return [f.WorkLost(self.at, job.id, job.executed_at(self.at), job.gpus) for job in jobs]
         return [f.WorkSaved(self.at, job.id) for job in jobs]
 
     def _hold(self, pick: int) -> list[Fact]:
