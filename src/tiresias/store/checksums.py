@@ -1,6 +1,7 @@
 """Checksums of rows: SQLite has none, so that a bit that flips on the disk would be read as another value.
 
-Each row has a checksum of its table and its values, which statements or the triggers of the schema store.
+Each row has a checksum of its table and its values. The rows of a commit bring theirs along (`with_crc`); that
+of any other row is computed by the triggers of the schema.
 CRC-32 finds every single flipped bit, and every run of them up to 32 bits long. What lies between the rows
 (pages, indexes) is checked by SQLite, and the schema is compared with that of a new journal.
 """
@@ -14,6 +15,7 @@ from contextlib import closing
 from typing import Any
 from zlib import crc32
 
+Row = tuple[Any, ...]
 MEANS = {  # what a damaged row of each table affects
     "facts": "the history of its job and replays; jobs and runs do not depend on it",
     "jobs": "one active job: its phase, its service and its progress",
@@ -48,6 +50,19 @@ def row_crc(*values: Any) -> int:
     if type(last) is str:  # a long text, in most tables; this is the fastest way through it
         return crc32(last.encode(), crc32(ascii(values[:-1]).encode()))
     return crc32(ascii(values).encode())
+
+
+def with_crc(table: str, row: Row) -> Row:
+    """A row of all columns with its checksum at the end.
+
+    The values must be of the types that SQLite returns: `real` makes them so for columns of that type.
+    """
+    return (*row, row_crc(table, *row))
+
+
+def real(value: float) -> float:
+    """The value as SQLite returns it from a REAL column: integers become floats, and -0.0 becomes 0.0."""
+    return float(value) + 0.0
 
 
 def register(connection: sqlite3.Connection) -> None:

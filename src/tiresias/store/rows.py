@@ -10,15 +10,18 @@ from typing import Any
 from tiresias.core.model import INFINITY, Cluster, JobId, Phase, RunId
 from tiresias.core.state import JobState, Run, State
 from tiresias.store import codec
+from tiresias.store.checksums import Row, real
 from tiresias.store.errors import StoreError
-
-Row = tuple[Any, ...]
 
 JOB_COLUMNS = (
     "id, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since,"
     " executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until"
 )
 RUN_COLUMNS = "id, job, allocation, granted_at, started_at, progress_s, progress_at, speed"
+ALL_RUN_COLUMNS = (  # also of what a run has become; in the order of the table
+    "id, job, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, progress_at, speed,"
+    " cause, exit"
+)
 NODE_COLUMNS = "position, node, in_service, out_slots"
 JOB_DEFAULTS: Row = (0, "", None)  # of the last columns, which rows in bases of earlier versions lack
 NODE_DEFAULTS: Row = ("[]",)
@@ -50,10 +53,10 @@ def job_row(job: JobState) -> Row:
         job.preemptions,
         instant(job.first_started_at),
         instant(job.last_preempted_at),
-        job.waiting_since,
-        job.executed_s,
-        job.service_gpu_s,
-        job.progress_s,
+        real(job.waiting_since),
+        real(job.executed_s),
+        real(job.service_gpu_s),
+        real(job.progress_s),
         int(job.on_hold),
         job.deferred,
         instant(job.deferred_until),
@@ -62,7 +65,7 @@ def job_row(job: JobState) -> Row:
 
 def instant(at: float) -> float | None:
     """The instant, or None (NULL) for an infinity, which the core uses for "not yet" and "never"."""
-    return None if at in (INFINITY, -INFINITY) else at
+    return None if at in (INFINITY, -INFINITY) else real(at)
 
 
 def rebuild(rows: Rows, memory: Any) -> State:
