@@ -11,14 +11,16 @@ PASSAGE = 0o711  # others may pass through, and list nothing
 
 def make_passage(path: Path) -> None:
     """Make the directory and its missing parents, each open to pass through whatever the umask is."""
-    missing = [each for each in (path, *path.parents) if not os.path.lexists(each)]
-    for each in reversed(missing):
-        try:
-            each.mkdir(mode=PASSAGE)
-        except FileExistsError:  # another process has just made it
-            continue
-        each.chmod(PASSAGE)
-    path.mkdir(exist_ok=True)  # raises FileExistsError if something else is in the way
+    try:
+        os.mkdir(path, PASSAGE)
+    except FileNotFoundError:
+        make_passage(path.parent)
+        make_passage(path)
+    except FileExistsError:
+        if not path.is_dir():  # something else is in the way
+            raise
+    else:
+        os.chmod(path, PASSAGE)
 
 
 def insecure(path: Path) -> str:

@@ -4,14 +4,19 @@ Each row has a checksum of its table and its values. The rows of a commit bring 
 of any other row is computed by the triggers of the schema.
 CRC-32 finds every single flipped bit, and every run of them up to 32 bits long. What lies between the rows
 (pages, indexes) is checked by SQLite, and the schema is compared with that of a new journal.
+
+The values are summed up as `in_bytes` writes them. That is what `marshal` of Python writes in its version 2,
+which is many times as fast and therefore used wherever it writes the same.
 """
 
 from __future__ import annotations
 
+import marshal
 import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from struct import pack
 from typing import Any
 from zlib import crc32
 
@@ -33,6 +38,7 @@ MEANS = {  # what a damaged row of each table affects
     "settings": "one setting, which can be set again",
     "journal_ids": "which run directories belong to this journal",
 }
+SEEDS = {table: crc32(table.encode()) for table in MEANS}
 AT_START = {  # of tables that grow, what a start reads; doctor reads all rows
     "facts": "ORDER BY rowid DESC LIMIT 2000",
     "history": "ORDER BY rowid DESC LIMIT 2000",
@@ -44,12 +50,39 @@ AT_START = {  # of tables that grow, what a start reads; doctor reads all rows
 }
 
 
-def row_crc(*values: Any) -> int:
-    """The checksum of a table name and the values of a row. `ascii` does not depend on the Python version."""
-    last = values[-1]
-    if type(last) is str:  # a long text, in most tables; this is the fastest way through it
-        return crc32(last.encode(), crc32(ascii(values[:-1]).encode()))
-    return crc32(ascii(values).encode())
+def in_bytes(values: Row) -> bytes:
+    """The values of a row as they go into its checksum."""
+    return b"(" + pack("<i", len(values)) + b"".join([_in_bytes(value) for value in values])
+
+
+def _in_bytes(value: Any) -> bytes:
+    if value is None:
+        return b"N"
+    if type(value) is float:
+        return b"g" + pack("<d", value)
+    if type(value) is int:
+        if -(2**31) <= value < 2**31:
+            return b"i" + pack("<i", value)
+        digits = [abs(value) >> shift & 0x7FFF for shift in range(0, value.bit_length(), 15)]
+        return b"l" + pack(f"<i{len(digits)}H", len(digits) if value > 0 else -len(digits), *digits)
+    if type(value) not in (str, bytes):
+        raise ValueError(f"SQLite does not return such a value: {value!r}")
+    kind, data = (b"u", value.encode("utf-8", "surrogatepass")) if type(value) is str else (b"s", value)
+    return kind + pack("<i", len(data)) + data
+
+
+def _fast_in_bytes(values: Row) -> bytes:
+    return marshal.dumps(values, 2)
+
+
+_SAMPLE = (None, 1.5, 7, -7, 2**31, -(2**62), "text", "\u00e9\u20ac", b"bytes")
+if _fast_in_bytes(_SAMPLE) != in_bytes(_SAMPLE):
+    _fast_in_bytes = in_bytes
+
+
+def row_crc(table: str, *values: Any) -> int:
+    """The checksum of a row of this table."""
+    return crc32(_fast_in_bytes(values), SEEDS.get(table) or crc32(table.encode()))
 
 
 def with_crc(table: str, row: Row) -> Row:
@@ -57,7 +90,7 @@ def with_crc(table: str, row: Row) -> Row:
 
     The values must be of the types that SQLite returns: `real` makes them so for columns of that type.
     """
-    return (*row, row_crc(table, *row))
+    return (*row, crc32(_fast_in_bytes(row), SEEDS[table]))
 
 
 def real(value: float) -> float:

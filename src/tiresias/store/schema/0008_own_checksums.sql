@@ -1,5 +1,22 @@
+-- Checksums are computed in another way, which is several times as fast; all of them are computed again here.
 -- An update that brings its checksum along is stored as it is, as insertions are: commits compute the checksums of
 -- whole rows before any SQL, because a second update by the trigger costs as much as the first.
+
+UPDATE facts SET crc = row_crc('facts', seq, step, decided, at, kind, version, job, body);
+UPDATE jobs SET crc = row_crc('jobs', id, submitted_seq, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since, executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until);
+UPDATE submissions SET crc = row_crc('submissions', job, body);
+UPDATE managed SET crc = row_crc('managed', job, body);
+UPDATE runs SET crc = row_crc('runs', id, job, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, progress_at, speed, cause, exit);
+UPDATE nodes SET crc = row_crc('nodes', position, name, node, in_service, out_slots);
+UPDATE history SET crc = row_crc('history', ended_seq, id, job, user, tenant, name, gpus, phase, submitted_at, first_started_at, ended_at, runs, preemptions, executed_s, service_gpu_s, progress_s, ending);
+UPDATE meta SET crc = row_crc('meta', one, at, last_seq, last_step, next_run_id, next_job_id, commits);
+UPDATE policy SET crc = row_crc('policy', one, name, options, placer, placer_options, memory);
+UPDATE bases SET crc = row_crc('bases', seq, at, body);
+UPDATE restarts SET crc = row_crc('restarts', seq, at);
+UPDATE submission_keys SET crc = row_crc('submission_keys', key, jobs, digest, at);
+UPDATE tokens SET crc = row_crc('tokens', hash, name, user, role, created_at);
+UPDATE settings SET crc = row_crc('settings', key, value);
+UPDATE journal_ids SET crc = row_crc('journal_ids', first_run_id, id);
 
 DROP TRIGGER jobs_updated;
 CREATE TRIGGER jobs_updated AFTER UPDATE OF id, submitted_seq, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since, executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until ON jobs WHEN NEW.crc IS OLD.crc BEGIN
