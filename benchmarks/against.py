@@ -1,8 +1,8 @@
 """This tree beside other checkouts: `python -m benchmarks.against TREE... [--rounds 6] [--instructions]`.
 
-A manager without processes (`tiresias.testing.still`) does the same work in every tree, by turns, each time in
-a new process: it is filled with jobs, it decides and commits submissions, cancellations and exits, and it is
-opened again. Processor time is shown as the median over the rounds, because wall time depends on what else
+A manager without processes (`tiresias.testing.still`) does the same work in every tree, by turns, each time
+in a new process: it is filled with jobs, it decides and commits submissions, cancellations and exits, and it
+is opened again. Processor time is shown as the median over the rounds, because wall time depends on what else
 the machine does. With `--instructions` valgrind counts the instructions, which do not depend on that at all.
 """
 
@@ -28,7 +28,8 @@ def main() -> None:
     parser.add_argument("trees", nargs="+", type=Path, metavar="TREE", help="another checkout of Tiresias")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each tree (default: 6)")
     parser.add_argument("--jobs", type=int, default=3000, help="jobs that wait (default: 3,000)")
-    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind instead")
+    counts = "count instructions with valgrind, once per tree"
+    parser.add_argument("--instructions", action="store_true", help=counts)
     given = parser.parse_args()
     trees = [HERE, *(tree.resolve() for tree in given.trees)]
     measure, unit = (_instructions, "G instructions") if given.instructions else (_cpu_s, "s of CPU")

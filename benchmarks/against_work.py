@@ -5,6 +5,7 @@ It uses nothing but what every version of the manager has, because it runs with 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -88,6 +89,8 @@ def main(folder: str, jobs: str) -> None:
                 executor.finish(random.choice(list(manager.state.runs)))
                 manager.poll()
                 complete()
+    gc.collect()
+    gc.disable()  # as a manager does while it starts
     with stage("open"), still_manager(Path(folder), ticks) as (manager, _):
         manager.flush()
     os.getloadavg()

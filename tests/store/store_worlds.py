@@ -152,9 +152,7 @@ class Life:
 
     def _progress(self, pick: int) -> list[Fact]:
         return [
-            f.RunProgressed(
-                self.at, job.run.id, job.progress_at(self.at) + pick % 3, 0.25 * (1 + pick % 5)
-            )
+            f.RunProgressed(self.at, job.run.id, job.progress_at(self.at) + pick % 3, 0.25 * (1 + pick % 5))
             for job in self._pick(pick, Phase.RUNNING)
             if job.run is not None
         ]

@@ -197,8 +197,9 @@ class Admission:
 
     def due(self, at: float) -> list[Input]:
         """What must be deferred or cleared now, and then what must fail. In the end, nothing."""
-        if self._begins or self._reached or self._marked:
-            self._compare_begins(at)
+        if not (self._begins or self._reached or self._marked or self._doomed):
+            return []
+        self._compare_begins(at)
         if facts := self._deferrals(at):
             return [Input(facts)]
         if not self._doomed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
 from tiresias.core import facts as f
-from tiresias.core.model import JobId, RunId
+from tiresias.core.model import Job, JobId, RunId
 from tiresias.core.state import JobState, State
 from tiresias.store import codec
 from tiresias.store.batch import Batch
@@ -44,6 +44,15 @@ class Known:
     submitted: dict[JobId, int] = field(default_factory=dict)  # active job: the number of its JobSubmitted
     runs: dict[RunId, Row] = field(default_factory=dict)  # open run: its row, in the order of ALL_RUN_COLUMNS
     run_of: dict[JobId, RunId] = field(default_factory=dict)  # job: its open run
+
+    texts: dict[JobId, tuple[Job, str]] = field(default_factory=dict)  # active job: as it was encoded last
+
+    def text_of(self, job: Job) -> str:
+        """The job as it is stored. A job is a value that seldom changes, and its row is written often."""
+        last = self.texts.get(job.id)
+        if last is None or last[0] is not job:
+            last = self.texts[job.id] = (job, codec.encode_job(job))
+        return last[1]
 
     def add_run(self, row: Row) -> None:
         self.runs[RunId(row[0])] = row
@@ -86,13 +95,36 @@ class Changes:
         return [(*self._job_row(id, known[id], state)[2:], id) for id in ids]
 
     def _job_row(self, id: JobId, submitted_seq: int, state: State) -> Row:
-        return with_crc("jobs", (id, submitted_seq, *job_row(state.jobs[id])[1:]))
+        job = state.jobs[id]
+        return with_crc("jobs", (id, submitted_seq, *job_row(job, self.known.text_of(job.job))[1:]))
 
     def history_rows(self, batch: Batch) -> list[Row]:
         return [
-            with_crc("history", _history_row(self.touched[id], job, _dump_if(batch.endings, id)))
+            with_crc("history", self._history_row(job, _dump_if(batch.endings, id)))
             for id, job in batch.ended.items()
         ]
+
+    def _history_row(self, state: JobState, ending: str | None) -> Row:
+        job = state.job
+        return (
+            self.touched[job.id],
+            job.id,
+            self.known.text_of(job),
+            _text(job.user),
+            _text(job.tenant),
+            _text(job.name),
+            state.gpus,
+            state.phase.value,
+            real(state.submitted_at),
+            instant(state.first_started_at),
+            real(state.ended_at),
+            state.runs,
+            state.preemptions,
+            real(state.executed_s),
+            real(state.service_gpu_s),
+            real(state.progress_s),
+            ending,
+        )
 
     def new_run_rows(self) -> list[Row]:
         return [with_crc("runs", row) for row in self.run_rows if row[0] in self.granted]
@@ -109,6 +141,7 @@ class Changes:
         known.submitted.update(self.submitted)
         for id in batch.ended:
             known.submitted.pop(id, None)
+            known.texts.pop(id, None)
         for row in self.run_rows:
             if row[0] in self.exited:
                 known.remove_run(row[0])
@@ -246,29 +279,6 @@ def _about(changes: Changes, fact: f.Fact) -> JobId | None:
         )
     changes.changed[run_id] = None
     return owner
-
-
-def _history_row(ended_seq: int, state: JobState, ending: str | None) -> Row:
-    job = state.job
-    return (
-        ended_seq,
-        job.id,
-        codec.encode_job(job),
-        _text(job.user),
-        _text(job.tenant),
-        _text(job.name),
-        state.gpus,
-        state.phase.value,
-        real(state.submitted_at),
-        instant(state.first_started_at),
-        real(state.ended_at),
-        state.runs,
-        state.preemptions,
-        real(state.executed_s),
-        real(state.service_gpu_s),
-        real(state.progress_s),
-        ending,
-    )
 
 
 def _text(text: str) -> str:

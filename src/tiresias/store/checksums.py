@@ -1,7 +1,7 @@
 """Checksums of rows: SQLite has none, so that a bit that flips on the disk would be read as another value.
 
-Each row has a checksum of its table and its values. The rows of a commit bring theirs along (`with_crc`); that
-of any other row is computed by the triggers of the schema.
+Each row has a checksum of its table and its values. The rows of a commit bring theirs along (`with_crc`), and
+triggers of the schema compute that of every other row.
 CRC-32 finds every single flipped bit, and every run of them up to 32 bits long. What lies between the rows
 (pages, indexes) is checked by SQLite, and the schema is compared with that of a new journal.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import marshal
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from struct import pack
 from typing import Any
@@ -50,8 +50,9 @@ AT_START = {  # of tables that grow, what a start reads; doctor reads all rows
 }
 
 
-def in_bytes(values: Row) -> bytes:
+def in_bytes(values: Row, version: int = 2) -> bytes:
     """The values of a row as they go into its checksum."""
+    assert version == 2, ("only this version of the format", version)
     return b"(" + pack("<i", len(values)) + b"".join([_in_bytes(value) for value in values])
 
 
@@ -71,18 +72,15 @@ def _in_bytes(value: Any) -> bytes:
     return kind + pack("<i", len(data)) + data
 
 
-def _fast_in_bytes(values: Row) -> bytes:
-    return marshal.dumps(values, 2)
-
-
 _SAMPLE = (None, 1.5, 7, -7, 2**31, -(2**62), "text", "\u00e9\u20ac", b"bytes")
-if _fast_in_bytes(_SAMPLE) != in_bytes(_SAMPLE):
-    _fast_in_bytes = in_bytes
+_dumps: Callable[[Row, int], bytes] = marshal.dumps
+if marshal.dumps(_SAMPLE, 2) != in_bytes(_SAMPLE):
+    _dumps = in_bytes
 
 
 def row_crc(table: str, *values: Any) -> int:
     """The checksum of a row of this table."""
-    return crc32(_fast_in_bytes(values), SEEDS.get(table) or crc32(table.encode()))
+    return crc32(_dumps(values, 2), SEEDS.get(table) or crc32(table.encode()))
 
 
 def with_crc(table: str, row: Row) -> Row:
@@ -90,7 +88,7 @@ def with_crc(table: str, row: Row) -> Row:
 
     The values must be of the types that SQLite returns: `real` makes them so for columns of that type.
     """
-    return (*row, crc32(_fast_in_bytes(row), SEEDS[table]))
+    return (*row, crc32(_dumps(row, 2), SEEDS[table]))
 
 
 def real(value: float) -> float:

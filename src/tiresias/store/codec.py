@@ -35,7 +35,7 @@ _PLAIN = (int, float, str, bool, NoneType, Any)
 
 def _make_encode() -> Callable[[Any], str]:
     """`_encoder.encode`, which makes a C encoder for every call; this one is made once."""
-    make = json.encoder.c_make_encoder
+    make = json.encoder.c_make_encoder  # type: ignore[attr-defined]
     if make is None:
         return _encoder.encode
     text = json.encoder.encode_basestring_ascii
@@ -52,6 +52,18 @@ def dump(value: Any) -> str:
         return _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"JSON cannot hold this value ({error}): {str(value)[:200]}") from None
+
+
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+def load(text: str) -> Any:
+    """The value of a JSON text, as `json.loads` returns it; faster for texts that `dump` has made."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        end = -1
+    return value if end == len(text) else json.loads(text)
 
 
 class Codec:
@@ -192,6 +204,6 @@ def decode_job(body: str) -> Job:
 
 def _parse(body: str) -> Any:
     try:
-        return json.loads(body)
+        return load(body)
     except ValueError as error:
         raise CodecError(f"stored text is not JSON ({error}): {body[:200]}") from None

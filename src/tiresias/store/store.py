@@ -175,7 +175,8 @@ class Store(Reader):
     def _write_mark(self) -> None:
         if self._mark is not None:
             ids = self._journal_ids
-            self._mark.write(Marked(ids[max(ids)], self._known.counters.commits, self._known.counters.last_seq))
+            counters = self._known.counters
+            self._mark.write(Marked(ids[max(ids)], counters.commits, counters.last_seq))
 
     def _new_memory(self, controller: Controller, batch: Batch, changes: Changes) -> str | None:
         """The memory of the policy as text if it has changed, else None."""
@@ -201,7 +202,8 @@ class Store(Reader):
         with self._writing:
             found = loaded(self, policy)
             with self._transaction("store the restart"):
-                self._write.execute(tables.INSERT_RESTART, (self._known.counters.last_seq, instant(found.state.at)))
+                row = (self._known.counters.last_seq, instant(found.state.at))
+                self._write.execute(tables.INSERT_RESTART, row)
             self._memory = dump_memory(found.policy, found.state.memory)
             return found
 

@@ -33,8 +33,8 @@ SEEN_BEFORE = "SELECT 1 FROM jobs WHERE id = ?1 UNION ALL SELECT 1 FROM history 
 
 INSERT_RUN = f"INSERT INTO runs ({ALL_RUN_COLUMNS}, crc) VALUES ({','.join('?' * 14)})"
 UPDATE_RUN = (
-    "UPDATE runs SET started_at = ?, revoked_at = ?, exited_at = ?, progress_s = ?, progress_at = ?, speed = ?,"
-    " cause = ?, exit = ?, crc = ? WHERE id = ?"
+    "UPDATE runs SET started_at = ?, revoked_at = ?, exited_at = ?, progress_s = ?, progress_at = ?,"
+    " speed = ?, cause = ?, exit = ?, crc = ? WHERE id = ?"
 )
 
 REPLACE_NODE = "INSERT OR REPLACE INTO nodes (position, name, node, in_service, out_slots) VALUES (?,?,?,?,?)"
