@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attack, job, ladder, live, network, observe, placement, placing, quality, speed, store
+from benchmarks import (
+    attack,
+    cli,
+    job,
+    ladder,
+    live,
+    network,
+    observe,
+    placement,
+    placing,
+    quality,
+    speed,
+    store,
+)
 from tiresias.executors.interrupts import exiting_on_signals
 
 ALL = {
@@ -22,6 +35,7 @@ ALL = {
     "live.restart": live.restart,
     "live.idle": live.idle,
     "live.attack": attack.attack,
+    "cli": cli.cli,
     "store": store.store,
     "checksums": store.checksums,
     "job": job.job,

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tiresias.sim.report import SUMMARY_KEYS
+from tiresias.core.defaults import DEFAULT_POLICY
+from tiresias.sim.report import OBJECTS, SUMMARY_KEYS
 
 ON = ("--cluster", "1x4")
 
@@ -43,7 +44,7 @@ def test_a_missing_oracle_is_said_and_not_added(tiresias, two_jobs):
 def test_json_is_a_list_of_summaries(tiresias, two_jobs):
     outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--json")
     assert [each["policy"] for each in outcome.json] == ["fifo", "srsf"]
-    assert list(outcome.json[0]) == list(SUMMARY_KEYS)
+    assert [key for key in outcome.json[0] if key not in OBJECTS] == list(SUMMARY_KEYS)
     assert outcome.json[0]["avg_jct_s"] == 105.0
 
 
@@ -118,12 +119,26 @@ def test_placers_side_by_side(tiresias, tmp_path):
     ]
 
 
-def test_there_must_be_something_to_compare(tiresias, two_jobs):
-    outcome = tiresias("compare", two_jobs, *ON)
-    assert (outcome.code, outcome.err) == (
-        2,
-        "Error: name what to compare: --policies A,B,… or --placers A,B,… or both\n",
-    )
+def test_the_default_policy_is_compared_with_both_fifos_and_the_oracle(tiresias, two_jobs):
+    outcome = tiresias("compare", two_jobs, *ON, "--json")
+    assert [each["policy"] for each in outcome.json] == ["fifo", "fifo-skip", DEFAULT_POLICY, "srsf"]
+
+
+def test_a_comparison_says_when_preemption_does_not_pay(tiresias, tmp_path):
+    (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,2,4000\n100,2,4000\n")
+    asked = ("compare", "t.csv", "--cluster", "1x2", "--policies")
+    said = tiresias(*asked, "fifo-skip,tiresias-l,srsf", "--set", "queues=100").out
+    text = " ".join(said.split())
+    assert "Preemption does not pay here: fifo-skip, which never preempts, has an average JCT of" in text
+    assert "no longer than that of tiresias-l (" in text
+    assert "srsf (" not in text.partition("Preemption")[2]  # it knows durations
+    (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,2,4000\n100,2,10\n")
+    assert "Preemption" not in tiresias(*asked, "fifo-skip,tiresias-l", "--set", "queues=100").out
+    (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,2,4000\n100,2,4000\n")
+    assert "Preemption" not in tiresias(*asked, "fifo,tiresias-l", "--set", "queues=100").out
+
+
+def test_one_placer_or_several(tiresias, two_jobs):
     outcome = tiresias("compare", two_jobs, *ON, "--placers", "packed,count", "--placer", "count")
     assert outcome.code == 2
     assert "cannot be combined" in outcome.err

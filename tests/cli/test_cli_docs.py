@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from tiresias.cli.main import program
+from tiresias.cli.program import program
 from tiresias.sim.report import JOB_COLUMNS, SUMMARY_KEYS, SWEEP_KEYS, TIMELINE_COLUMNS
 from tiresias.spec.job import ALL_OPTIONS
 

@@ -8,6 +8,7 @@ import pytest
 from live_cli import Program
 
 from tiresias.cli.live.report import choices, sentences, unit_of
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.sim.past import Fidelity, Figures, Replay, Replayed
 
 CLOSE = Fidelity(1.02, 0.01, 0.04, 0.05)
@@ -33,8 +34,8 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
     }
     assert printed["gpus"] == 1
     assert printed["preemption_cost"]["basis"] == "starts"
-    assert [each["policy"] for each in printed["replayed"]] == ["tiresias-l", "fifo", "srsf"]
-    assert [each["is_in_use"] for each in printed["replayed"]] == [True, False, False]
+    assert [each["policy"] for each in printed["replayed"]] == [DEFAULT_POLICY, "fifo", "fifo-skip", "srsf"]
+    assert [each["is_in_use"] for each in printed["replayed"]] == [True, False, False, False]
     # Both came at once, and no policy can do better than one after the other.
     assert printed["measured"]["makespan_s"] > 1.2
     assert printed["fidelity"]["avg_jct_ratio"] == pytest.approx(1.0, abs=0.2)
@@ -78,10 +79,10 @@ def names(policy: str, asked: list[str] | None = None) -> list[str]:
 
 
 def test_the_policy_in_use_is_compared_with_the_plainest_the_oracle_and_ours():
-    assert names("tiresias-l") == ["tiresias-l", "fifo", "srsf"]
-    assert names("tiresias-g") == ["tiresias-g", "fifo", "srsf"]
-    assert names("fifo") == ["fifo", "srsf", "tiresias-l"]
-    assert names("las") == ["las", "fifo", "srsf", "tiresias-l"]
+    assert names("tiresias-l") == ["tiresias-l", "fifo", "fifo-skip", "srsf"]
+    assert names("tiresias-g") == ["tiresias-g", "fifo", "fifo-skip", "srsf"]
+    assert names("fifo") == ["fifo", "fifo-skip", "srsf", DEFAULT_POLICY]
+    assert names("las") == ["las", "fifo", "fifo-skip", "srsf", DEFAULT_POLICY]
     assert names("las", ["fifo", "las"]) == ["las", "fifo"]
 
 
@@ -103,6 +104,15 @@ def test_the_sentences_follow_the_figures():
     assert "1.020 times the measured one" in close
     assert "off by 1.0% (median), 4.0% (p95), 5.0% (most)" in close
     assert sentences(replays(tiresias_l=100.0, las=100.1))[0] == "las would have made no difference."
+
+
+def test_the_report_says_when_preemption_did_not_pay():
+    *_, said, _ = sentences(replays(tiresias_l=14400.0, fifo_skip=14000.0, srsf=10800.0))
+    assert said == (
+        "Preemption did not pay: fifo-skip, which never preempts, has an average JCT of 3.89 hours, "
+        "no longer than that of tiresias-l (4.00 hours)."
+    )
+    assert "Preemption" not in " ".join(sentences(replays(tiresias_l=14400.0, fifo_skip=15000.0)))
 
 
 @pytest.mark.parametrize(

@@ -250,5 +250,5 @@ def test_the_random_jobs_do_run_on_cpus() -> None:
     nodes = [Node("g0", 4), Node("c0", 0, cpus=32)]
     controller = Controller(State(Cluster(nodes)), policies.make("srsf"), placers.make("packed"))
     driven = Mixed(controller, Random(1), sizes=(1, 2, 4))
-    driven.happen_often(400)
+    driven.happen_often(800)
     assert driven.cpu_exits > 10

@@ -92,6 +92,27 @@ def test_few_jobs(seed: int, capacity: int, most: int) -> None:
         flips_are_complete(book, before)
 
 
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**9), capacity=st.integers(0, 200), count=st.integers(0, 120))
+def test_a_target_that_is_filled_at_once_is_that_of_a_plain_walk_and_stays_so(
+    seed: int, capacity: int, count: int
+) -> None:
+    rng, book = Random(seed), Book(capacity)
+    book.target.gather()
+    for _ in range(count):
+        book.add(rng.choice((1, 1, 2, 3, 4, 8)), rng.randrange(50))
+    pinned = rng.randrange(capacity + 1)
+    book.target.resize(capacity - pinned)
+    book.target.fill()
+    book.check()
+    flips_are_complete(book, {})
+    for _ in range(30):
+        before = {id: entry.admitted for id, entry in book.entries.items()}
+        change_at_random(book, rng, 60, (1, 2, 4, 8))
+        book.check()
+        flips_are_complete(book, before)
+
+
 def test_many_jobs() -> None:
     """Enough of them that chunks split and vanish."""
     for seed in range(6):

@@ -27,6 +27,7 @@ def a_spec(**changes) -> RunSpec:
         "run_dir": Path("/home/runs/7"),
         "checkpoint_dir": "/ckpt/3",
         "job_name": "bert",
+        "job_key": "3-18c",
     }
     return RunSpec(**(given | changes))
 
@@ -43,6 +44,7 @@ def test_all_names_and_values():
         "CUDA_VISIBLE_DEVICES": "GPU-0,GPU-1,GPU-2,GPU-3",
         "NVIDIA_VISIBLE_DEVICES": "GPU-0,GPU-1,GPU-2,GPU-3",
         "TIRESIAS_JOB_ID": "3",
+        "TIRESIAS_JOB_KEY": "3-18c",
         "TIRESIAS_JOB_NAME": "bert",
         "TIRESIAS_RUN": "2",
         "TIRESIAS_RUN_ID": "7",
@@ -60,7 +62,32 @@ def test_all_names_and_values():
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "20001",
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "55",
+        "PYTHONUNBUFFERED": "1",
     }
+
+
+@pytest.mark.parametrize("given", ["", "0", "1"])
+def test_output_is_not_buffered_unless_the_user_has_decided(given):
+    assert env_of(env={"PYTHONUNBUFFERED": given})["PYTHONUNBUFFERED"] == given
+
+
+SDK, PACKAGE, HOOK = Path("/home/sdk/d"), "/home/sdk/d/package", "/home/sdk/d/hook"
+
+
+def test_the_sdk_is_on_the_path_of_every_run_and_the_hook_on_that_of_some():
+    assert env_of(sdk=SDK, env={"PYTHONPATH": "/mine"})["PYTHONPATH"] == f"/mine:{PACKAGE}"
+    auto = env_of(sdk=SDK, auto=True, env={"PYTHONPATH": "/mine"})
+    assert (auto["PYTHONPATH"], auto["TIRESIAS_AUTO"]) == (f"{HOOK}:/mine:{PACKAGE}", "1")
+
+
+def test_a_user_who_has_said_no_gets_no_hook():
+    env = env_of(sdk=SDK, auto=True, env={"TIRESIAS_AUTO": "0"})
+    assert env["PYTHONPATH"] == PACKAGE
+    assert "TIRESIAS_AUTO" not in env
+
+
+def test_the_hook_of_an_outer_job_is_not_passed_on():
+    assert "TIRESIAS_AUTO" not in env_of(sdk=SDK, env={"TIRESIAS_AUTO": "1"})
 
 
 def test_fake_gpus_show_no_device():

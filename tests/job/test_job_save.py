@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import pytest
 
 from tiresias.job import save
+from tiresias.job.reports import read_reports
 
 
 def test_it_replaces_the_file_and_makes_directories(tmp_path):
@@ -92,3 +93,27 @@ def test_a_process_killed_while_saving_leaves_the_old_checkpoint(trainings):
     training.send_signal(signal.SIGKILL)
     training.wait(30)
     assert (trainings.path / "model").read_bytes() == b"old"
+
+
+SAVING = """
+import pathlib
+from tiresias import job
+
+job.report(step=3, total_steps=9)
+job.save("elsewhere", lambda file: file.write(b"not a checkpoint"))
+job.report(step=4)
+job.save(job.checkpoint_dir / "model", lambda file: file.write(b"a checkpoint"))
+job.saved(7)
+"""
+
+
+def test_what_is_saved_among_the_checkpoints_is_reported_with_its_step(trainings):
+    assert trainings.start(SAVING).wait(30) == 0
+    reports = read_reports(trainings.run_dir).reports
+    assert [(report.step, report.saved) for report in reports if report.saved] == [(4, True), (7, True)]
+    assert [report.total_steps for report in reports] == [9] * len(reports)
+
+
+def test_outside_of_tiresias_nothing_is_reported(trainings):
+    assert trainings.start(SAVING, inside=False).wait(30) == 0
+    assert list(trainings.run_dir.iterdir()) == []

@@ -216,3 +216,66 @@ def test_the_file_is_looked_for_at_most_five_times_per_second(tmp_path, monkeypa
         now += 0.001
         assert not stop.is_wanted()
     assert len(looks) == 5
+
+
+EARLY = """
+job.report(step=118, total_steps=400)
+os.kill(os.getpid(), signal.SIGTERM)
+{ending}
+pathlib.Path("went on").touch()
+"""
+
+
+def finished_after(trainings, code: str) -> tuple[int, bool, str]:
+    """The exit code, whether the job counts as finished, and what was said."""
+    training = trainings.start(IMPORTS + code)
+    err = training.communicate(timeout=30)[1]
+    return training.returncode, (trainings.run_dir / "finished").exists(), err
+
+
+def test_a_training_that_was_asked_to_stop_before_its_last_step_is_not_finished(trainings):
+    """Frameworks return from training as if it were complete when they are asked to stop."""
+    code, is_finished, err = finished_after(
+        trainings, "job.should_stop()" + EARLY.format(ending="job.finished()")
+    )
+    assert (code, is_finished) == (75, False)
+    assert (
+        err == "tiresias.job: the run was asked to stop at step 118 of 400: it is preempted, not finished\n"
+    )
+    assert not (trainings.path / "went on").exists()
+
+
+def test_the_steps_that_finished_is_given_count_more_than_those_reported(trainings):
+    ending = "job.finished(step=400, total_steps=400)"
+    code, is_finished, err = finished_after(trainings, "job.should_stop()" + EARLY.format(ending=ending))
+    assert (code, is_finished, err) == (0, True, "")
+
+
+def test_the_file_says_so_too_where_another_handler_hides_the_signal(trainings):
+    hidden = "signal.signal(signal.SIGTERM, lambda *_: open(os.environ['TIRESIAS_RUN_DIR'] + '/stop', 'w'))"
+    ending = "job.finished(step=118, total_steps=400)"
+    code, is_finished, _ = finished_after(trainings, hidden + EARLY.format(ending=ending))
+    assert (code, is_finished) == (75, False)
+
+
+def test_a_training_that_ends_early_of_its_own_accord_is_finished(trainings):
+    code = "job.should_stop(); job.report(step=118, total_steps=400); job.finished()"
+    assert finished_after(trainings, code) == (0, True, "")
+
+
+def test_without_any_step_a_training_is_believed(trainings):
+    code = "job.should_stop(); os.kill(os.getpid(), signal.SIGTERM); job.finished()"
+    assert finished_after(trainings, code) == (0, True, "")
+
+
+def test_finished_does_not_take_sigterm_over(trainings):
+    code = "job.finished(step=1, total_steps=1); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
+    assert finished_after(trainings, code)[0] == -signal.SIGTERM
+
+
+def test_under_torchrun_the_other_ranks_refuse_an_early_end_too(trainings):
+    code = "job.should_stop()" + EARLY.format(ending="job.finished()")
+    training = trainings.start(IMPORTS + code, TORCHELASTIC_RUN_ID="x", LOCAL_RANK="1")
+    training.communicate(timeout=30)
+    assert training.returncode == 75
+    assert list(trainings.run_dir.iterdir()) == []

@@ -98,9 +98,7 @@ def test_the_wall_clock_is_looked_at_again_while_a_job_waits_for_its_begin_time(
         assert lab.manager.next_due_at - lab.manager.now() <= 10.0
 
 
-def test_status_and_log_report_a_clock_that_was_set(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_status_and_log_report_a_clock_that_was_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="tiresias")
     with LiveLab(tmp_path, gpus=1) as lab:
         wall = Wall(lab)

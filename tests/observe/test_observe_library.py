@@ -31,7 +31,9 @@ def sizes(processes) -> list[list[int]]:
 
 
 def test_every_call_that_sends_is_noted(recorded):
-    program = PAIR + """
+    program = (
+        PAIR
+        + """
 import ctypes
 a.send(b"x" * 1001)
 a.sendall(b"x" * 1002)
@@ -55,7 +57,9 @@ messages = (Message * 2)(*[Message(Header(iov=ctypes.pointer(each), iovlen=1)) f
 libc = ctypes.CDLL(None)
 assert libc.sendmmsg(a.fileno(), messages, 2, 0) == 2
 assert libc.sendto(a.fileno(), b"x" * 1008, ctypes.c_size_t(1008), 0, None, 0) == 1008
-""" + CLOSE
+"""
+        + CLOSE
+    )
     [process] = recorded(program)
     assert sizes([process]) == [[1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008]]
     assert process.command[1] == "-c"
@@ -99,7 +103,9 @@ def test_what_stays_on_the_machine_is_counted_apart(recorded):
 
 
 def test_a_forked_child_has_records_of_its_own(recorded):
-    program = PAIR + """
+    program = (
+        PAIR
+        + """
 a.sendall(b"p" * 111)
 pid = os.fork()
 if pid == 0:
@@ -107,20 +113,25 @@ if pid == 0:
     os._exit(0)
 os.waitpid(pid, 0)
 a.sendall(b"p" * 333)
-""" + CLOSE
+"""
+        + CLOSE
+    )
     processes = recorded(program)
     assert sorted(sizes(processes)) == [[111, 333], [222]]
     assert len({each.pid for each in processes}) == 2
 
 
 def test_a_program_that_executes_another_keeps_what_it_sent_before(recorded):
-    program = PAIR + """
+    program = (
+        PAIR
+        + """
 import sys
 a.sendall(b"x" * 111)
 b.set_inheritable(True)
 again = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(bytes(222))"
 os.execv(sys.executable, [sys.executable, "-c", again, str(b.fileno())])
 """
+    )
     processes = recorded(program)
     assert sorted(sizes(processes)) == [[111], [222]]
     assert len({each.pid for each in processes}) == 1
@@ -172,11 +183,15 @@ def test_what_was_sent_is_there_when_the_process_is_killed(recorded):
 
 
 def test_the_newest_records_are_kept_when_there_are_too_many(recorded):
-    program = PAIR + """
+    program = (
+        PAIR
+        + """
 for size in (1, 2):
     for _ in range(100_000):
         a.send(b"x" * size)
-""" + CLOSE
+"""
+        + CLOSE
+    )
     [process] = recorded(program)
     [found] = sizes([process])
     assert process.overwritten == 200_000 - 131_072
@@ -185,7 +200,9 @@ for size in (1, 2):
 
 
 def test_two_connections_with_one_file_descriptor_in_turn_are_two_flows(recorded):
-    program = PAIR + """
+    program = (
+        PAIR
+        + """
 first = a.fileno()
 a.sendall(bytes(100))
 a.close(); reader.join(); b.close()
@@ -193,19 +210,24 @@ a = socket.create_connection(listening.getsockname())
 assert a.fileno() == first
 a.sendall(bytes(200))
 """
+    )
     assert sorted(sizes(recorded(program))) == [[100], [200]]
 
 
 @pytest.mark.parametrize("inheritable", [True, False])
 def test_a_connection_put_in_the_place_of_another_is_another_flow(recorded, inheritable):
     """By dup2, or by dup3."""
-    program = PAIR + f"""
+    program = (
+        PAIR
+        + f"""
 a.sendall(bytes(100))
 c = socket.create_connection(listening.getsockname())
 os.dup2(c.fileno(), a.fileno(), {inheritable})
 a.sendall(bytes(200))
 c.close()
-""" + CLOSE
+"""
+        + CLOSE
+    )
     assert sorted(sizes(recorded(program))) == [[100], [200]]
 
 
@@ -246,11 +268,14 @@ def test_a_directory_that_cannot_be_used_only_means_that_nothing_is_noted(record
 
 def test_a_limit_on_the_size_of_files_does_not_end_the_program(recorded):
     """Beyond the limit the kernel sends a signal, which Python ignores and other programs die of."""
-    program = """
+    program = (
+        """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-""" + PAIR
+"""
+        + PAIR
+    )
     assert recorded(program + "a.sendall(bytes(100))" + CLOSE) == []
 
 

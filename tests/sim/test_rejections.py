@@ -57,9 +57,7 @@ def test_only_some_reasons_are_shown() -> None:
 
 def test_the_columns_of_our_own_format(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
-    path.write_text(
-        "submitted_at,gpus,duration_s,gpu_type,cpus,memory_gib\n0,4,10,P100,16,64.5\n0,1,10,,,\n"
-    )
+    path.write_text("submitted_at,gpus,duration_s,gpu_type,cpus,memory_gib\n0,4,10,P100,16,64.5\n0,1,10,,,\n")
     jobs = traces.load(path).jobs
     assert jobs.select("gpu_type", "cpus", "memory_gib").rows() == [("P100", 16, 64.5), ("", None, None)]
     traces.write(traces.load(path), tmp_path / "again.csv")

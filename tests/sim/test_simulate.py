@@ -40,7 +40,7 @@ def test_a_cluster_and_plug_ins_may_be_named_or_given() -> None:
     given = simulate(a_trace(ROWS), Cluster.of(2, 2), "srtf", options={"min_run_s": 3.0}, placer=Packed())
     assert by_name.jobs.equals(given.jobs)
     assert given.placer == "packed"
-    assert given.options == {"min_run_s": 3.0}
+    assert given.options == {"min_run_s": 3.0, "protect": 0.25}
 
 
 def test_jobs_come_out_in_the_order_of_the_trace_with_its_names() -> None:
@@ -223,7 +223,9 @@ def test_a_job_that_is_not_preemptible_keeps_its_gpus() -> None:
     ends = {
         given: simulate(
             pl.DataFrame({**rows, "preemptible": [given, None]}), "1x1", "srsf", preemption_cost_s=0.0
-        ).jobs["finished_at"].to_list()
+        )
+        .jobs["finished_at"]
+        .to_list()
         for given in (None, True, False)
     }
     assert ends == {None: [52, 3], True: [52, 3], False: [50, 52]}

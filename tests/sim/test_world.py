@@ -178,3 +178,27 @@ def test_the_world_answers_commands() -> None:
     assert facts == [f.RunExited(50.0, RunId(1), ExitCause.PREEMPTED, 40.0)]
     assert world.start(StartRun(RunId(2), job.id, ((0, 3),), resumes=True), 50.0) is None, "it loads first"
     assert world.lost_gpu_s == 20
+
+
+def test_a_job_that_does_not_save_begins_anew_and_is_known_from_then_on() -> None:
+    """It loses 50 s of 4 GPUs. It neither saves nor loads anything, so the other job starts at once."""
+    story = preempted(60.0, resumable=[False, None])
+    first, second = story.result.jobs.iter_rows(named=True)
+    assert second["first_started_at"] == 50
+    assert first["finished_at"] == 60 + 100, "all of its work again"
+    assert story.result.lost_gpu_s == 50 * 4
+    assert [fact for fact in story.facts if isinstance(fact, f.WorkLost)] == [
+        f.WorkLost(50.0, JobId(0), 200.0)
+    ]
+
+
+def test_it_loses_its_work_once_and_is_not_preempted_a_second_time() -> None:
+    """All four GPUs are its share, so the third job waits for it; without protection it loses them again."""
+    rows = [(0.0, 4, 100.0), (50.0, 4, 10.0), (100.0, 4, 10.0)]
+    trace = a_trace(rows, priority=["normal", "high", "high"], resumable=[False, None, None])
+    ends = {}
+    for protect in ("1", "0"):
+        story = story_of(trace, "1x4", "tiresias-l", options=QUEUES | {"protect": protect}, placer="count")
+        ends[protect] = story.result.jobs["finished_at"].to_list()
+    assert ends["1"] == [160, 60, 170]
+    assert ends["0"] == [210, 60, 110]

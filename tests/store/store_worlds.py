@@ -73,6 +73,7 @@ class Life:
             self._exit,
             self._exit,
             self._progress,
+            self._learn,
             self._hold,
             self._stop,
             self._defer,
@@ -156,6 +157,12 @@ class Life:
             for job in self._pick(pick, Phase.RUNNING)
             if job.run is not None
         ]
+
+    def _learn(self, pick: int) -> list[Fact]:
+        jobs = self._pick(pick, Phase.SUSPENDED, Phase.RUNNING, Phase.STOPPING)
+        if pick % 3:
+            return [f.WorkLost(self.at, job.id, job.service_at(self.at)) for job in jobs]
+        return [f.WorkSaved(self.at, job.id) for job in jobs]
 
     def _hold(self, pick: int) -> list[Fact]:
         return [f.JobHeld(self.at, job.id) for job in self._pick(pick, Phase.PENDING, Phase.SUSPENDED)]

@@ -34,7 +34,7 @@ STORED = {
     *("last_preempted_at", "waiting_since", "executed_s", "service_gpu_s", "progress_s"),
     *("on_hold", "deferred", "deferred_until"),
 }
-OF_THE_JOB = {"gpus", "submitted_at", "priority", "preemptible"}  # stored as part of the job
+OF_THE_JOB = {"gpus", "submitted_at", "priority", "preemptible", "resumable"}  # stored as part of the job
 ENDS = {"ended_at"}  # infinite while a job is active; for a run it is stored with its exit
 RUN = {"id", "job_id", "allocation", "granted_at", "started_at", "progress_s", "progress_at", "speed"}
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import base64
 import os
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +85,7 @@ class Client:
     def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
         """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
         body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Idempotency-Key": key or new_key()}
         ids: list[int] = self._again("POST", "/api/v1/jobs", body, headers).value()["ids"]
         return ids
 
@@ -206,13 +205,17 @@ class Client:
         return self._value("PUT", "/api/v1/policy", body)
 
     def limits(self) -> Value:
-        """The limits by user; `*` stands for all users without limits of their own."""
+        """The limits by user; `*` stands for all users. A user without a limit of its own has that of `*`."""
         limits: Value = self._value("GET", "/api/v1/limits")["limits"]
         return limits
 
     def set_limits(
-        self, user: str, max_running_gpus: int | None = None, max_active_jobs: int | None = None
+        self,
+        user: str,
+        max_running_gpus: int | str | None = None,
+        max_active_jobs: int | str | None = None,
     ) -> Value:
+        """Set the limits of a user: a number, `none` for no limit, or None for that of `*`."""
         body = {"max_running_gpus": max_running_gpus, "max_active_jobs": max_active_jobs}
         return self._value("PUT", f"/api/v1/limits/{_quoted(user)}", body)
 
@@ -229,6 +232,23 @@ class Client:
     def history(self) -> Iterator[Value]:
         """One row per ended job, for a trace."""
         yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # more would block the manager
+
+    def prune(
+        self,
+        older_than_s: float,
+        *,
+        checkpoints: bool = False,
+        all_users: bool = False,
+        dry_run: bool = False,
+    ) -> Value:
+        """Remove the output of jobs that ended so long ago or earlier; how many jobs and bytes that were."""
+        body = {
+            "older_than_s": older_than_s,
+            "checkpoints": checkpoints,
+            "all_users": all_users,
+            "dry_run": dry_run,
+        }
+        return self._value("POST", "/api/v1/prune", body)
 
     def tokens(self) -> list[Value]:
         tokens: list[Value] = self._value("GET", "/api/v1/tokens")["tokens"]
@@ -312,6 +332,11 @@ class Client:
                 raise Unreachable(f"{silent}; see `tir doctor`")
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, 1.0)
+
+
+def new_key() -> str:
+    """An idempotency key that nobody else uses."""
+    return os.urandom(16).hex()
 
 
 def _quoted(text: object) -> str:

@@ -54,7 +54,7 @@ async def logs(
         return stream(_followed(shared, caller, id, worker, run, offset), headers)
     log = shared.manager.queries.log_file(caller, id, run, worker)
     piece = read_piece(log.path, offset, limit)
-    is_over = log.is_over and len(piece.data) < limit
+    is_over = log.is_over and piece.is_last
     headers |= {"X-Run": str(log.run), "X-Offset": str(piece.offset), "X-Over": str(is_over).lower()}
     return Response(piece.data, headers=headers, media_type="text/plain")
 

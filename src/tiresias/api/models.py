@@ -163,16 +163,23 @@ class PolicyBody(Body):
 
 
 class LimitsBody(Body):
-    """Null is no limit."""
+    """Null is the limit of `*`, if that has one; `none` is no limit."""
 
-    max_running_gpus: Count | None = None
-    max_active_jobs: Count | None = None
+    max_running_gpus: Count | Literal["none"] | None = None
+    max_active_jobs: Count | Literal["none"] | None = None
 
 
 class TokenBody(Body):
     name: Name
     user: Word
     role: Literal["user", "admin"] = "user"
+
+
+class PruneBody(Body):
+    older_than_s: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] = 30 * 86_400.0
+    checkpoints: bool = False
+    all_users: bool = False
+    dry_run: bool = False
 
 
 class ShutdownBody(Body):

@@ -11,6 +11,7 @@ from tiresias.cli import inputs
 from tiresias.cli.console import bars, console, notify, show
 from tiresias.cli.settings import assign, names_in, parse_settings
 from tiresias.cli.units import count
+from tiresias.core.defaults import DEFAULT_POLICY, compared_by_default
 
 if TYPE_CHECKING:
     from tiresias.sim.experiment import Comparison
@@ -21,7 +22,8 @@ Policies = Annotated[
     typer.Option(
         "--policies",
         metavar="A,B,…",
-        help="Policies (see: tiresias policies; default with --placers: tiresias-l).",
+        help="Policies (see: tiresias policies). Default: fifo, fifo-skip, the default policy and srsf; "
+        "with --placers the default policy only.",
     ),
 ]
 Settings = Annotated[
@@ -54,6 +56,7 @@ def compare(
     preemption_cost: inputs.PreemptionCost = 60.0,
     cpu_speed: inputs.CpuSpeed = None,
     use_cpus: inputs.UseCpus = None,
+    shares: inputs.Shares = None,
     as_json: inputs.Json = False,
     out: Out = None,
     format: inputs.FormatName = None,
@@ -71,6 +74,7 @@ def compare(
     where = _placers(placer, placers)
     inputs.require_network(network)
     mix = inputs.read_models(models)
+    weights = inputs.read_shares(shares)
     names = _policies(policies, placers)
     assigned = assign(parse_settings(settings or []), names)
     options = assigned.single()
@@ -92,6 +96,7 @@ def compare(
             preemption_cost_s=preemption_cost,
             cpu_speed=cpu_speed,
             use_cpus=use_cpus,
+            shares=weights,
             workers=workers,
             progress=watch,
         )
@@ -104,13 +109,9 @@ def compare(
 
 
 def _policies(names: str | None, placers: str | None) -> list[str]:
-    from tiresias.sim.errors import InputError
-
     if names is not None:
         return names_in(names, "--policies")
-    if placers is None:
-        raise InputError("name what to compare: --policies A,B,… or --placers A,B,… or both")
-    return ["tiresias-l"]
+    return compared_by_default() if placers is None else [DEFAULT_POLICY]
 
 
 def _placers(one: str | None, several: str | None) -> list[str | None]:

@@ -1,13 +1,15 @@
-"""Output: results to stdout, notes and progress to stderr."""
+"""Output: results to stdout, notes and progress to stderr. Rich is loaded only by what needs it."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import typer
+from tiresias.cli.errors import FAILED, Stop
+from tiresias.cli.lines import Line, print_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -27,8 +29,26 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def show(what: RenderableType, piped_width: int | None = None) -> None:
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a line at once."""
+    print(text, end="\n" if nl else "", file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def confirm(question: str) -> None:
+    """Ask on stderr, and end the command unless the answer is yes."""
+    echo(f"{question} [y/N]: ", err=True, nl=False)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        echo(err=True)  # the end of standard input leaves the cursor behind the question
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Stop("nothing was done, because the answer was not yes", FAILED)
+
+
+def show(what: RenderableType | list[Line], piped_width: int | None = None) -> None:
     """Print on stdout; in a file or a pipe without the spaces that fill up lines."""
+    if isinstance(what, list):
+        print_lines(what)
+        return
     screen = console()
     if screen.is_terminal:
         screen.print(what)
@@ -43,7 +63,7 @@ def show(what: RenderableType, piped_width: int | None = None) -> None:
 def notify(notes: Sequence[str]) -> None:
     """Print notes on stderr."""
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
 
 
 @contextmanager

@@ -7,9 +7,8 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Annotated, Any
 
-import typer
-
-from tiresias.cli.console import show
+from tiresias.cli.console import echo, show
+from tiresias.cli.declare import Option
 
 
 class Output(StrEnum):
@@ -17,7 +16,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-AsOutput = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
+AsOutput = Annotated[Output, Option("--output", "-o", help="Output format.")]
 
 
 def policies(output: AsOutput = Output.TABLE) -> None:
@@ -58,7 +57,7 @@ def _show(described: list[dict[str, Any]], output: Output, remark: Callable[[dic
     if output is Output.JSON:
         from tiresias.sim.report import to_json
 
-        typer.echo(to_json(described))
+        echo(to_json(described))
         return
     from rich.padding import Padding
     from rich.table import Table

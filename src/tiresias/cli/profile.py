@@ -12,7 +12,7 @@ import typer
 
 from tiresias.cli import inputs, observe
 from tiresias.cli.console import notify, show
-from tiresias.cli.live.trailing_command import META
+from tiresias.cli.declare import CommandLine
 
 if TYPE_CHECKING:
     from tiresias.cli.profile_report import Report
@@ -65,7 +65,7 @@ Known = Annotated[bool, typer.Option("--list", help="List the known models and n
 
 
 def profile(
-    ctx: typer.Context,
+    line: CommandLine,
     model: Model = None,
     layers: Layers = False,
     as_json: inputs.Json = False,
@@ -92,10 +92,10 @@ def profile(
     if save is not None:
         inputs.require_directory_of(save, "--save")
     seen: Observed | None = None
-    if ctx.meta.get(META) is None:
+    if line.after_dashes is None:
         loaded = _read(model)
     else:
-        seen, found = observe.observe_command(model, ctx.meta[META], workers, iterations, seconds)
+        seen, found = observe.observe_command(model, line.after_dashes, workers, iterations, seconds)
         if found is None:
             observe.show_alone(seen, as_json, save)
             return

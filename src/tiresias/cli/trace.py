@@ -9,17 +9,18 @@ import typer
 
 from tiresias.cli import inputs
 from tiresias.cli.console import notify, show
+from tiresias.cli.declare import Group
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 
-app = typer.Typer(no_args_is_help=True, help="Describe, convert and generate traces.")
+app = Group("Describe, convert and generate traces.")
 
 OutFile = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="File to write (.csv or .csv.gz).")
 ]
 
 
-@app.command()
+@app.command("describe")
 def describe(
     trace: inputs.TraceName,
     format: inputs.FormatName = None,
@@ -43,7 +44,7 @@ def describe(
     show(table)
 
 
-@app.command()
+@app.command("convert")
 def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="A trace in any known format.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in Tiresias' own format.")],
@@ -63,7 +64,7 @@ def convert(
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
 
 
-@app.command()
+@app.command("generate")
 def generate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A builtin trace (see: trace formats).")],
     out: OutFile,
@@ -95,7 +96,7 @@ def generate(
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
 
 
-@app.command()
+@app.command("formats")
 def formats() -> None:
     """List the formats that can be read, and the builtin traces."""
     from rich.table import Table

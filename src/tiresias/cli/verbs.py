@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import typer
-
 JOBS, CLUSTER, SIMULATION = "Jobs", "Cluster", "Simulation"
 HEADINGS = (JOBS, CLUSTER, SIMULATION)
 
 
 @dataclass(slots=True, frozen=True)
 class Verb:
-    """`target` is MODULE:NAME below tiresias.cli; a Typer there is a group of verbs."""
+    """`target` is MODULE:NAME below tiresias.cli; a Group there, or a Typer, has verbs of its own."""
 
     heading: str
     target: str
@@ -58,6 +56,8 @@ VERBS = {
     "doctor": Verb(CLUSTER, "live.doctor:doctor"),
     "backup": Verb(CLUSTER, "live.backup:backup"),
     "restore": Verb(CLUSTER, "live.backup:restore"),
+    "install-service": Verb(CLUSTER, "live.install_service:install_service"),
+    "prune": Verb(CLUSTER, "live.prune:prune"),
     "policy": Verb(CLUSTER, "live.policy:app"),
     "limits": Verb(CLUSTER, "live.limits:app"),
     "token": Verb(CLUSTER, "live.token:app"),
@@ -76,19 +76,3 @@ VERBS = {
 def needed(words: list[str]) -> Iterable[str]:
     """The verbs that a command line can need."""
     return words[:1] if words and words[0] in VERBS else VERBS
-
-
-def register(app: typer.Typer, names: Iterable[str]) -> None:
-    """Add these verbs to the program."""
-    for name in names:
-        verb = VERBS[name]
-        found = verb.load()
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, rich_help_panel=verb.heading)
-            continue
-        how: dict[str, Any] = {"rich_help_panel": verb.heading}
-        if verb.carries:
-            from tiresias.cli.live.trailing_command import CONTEXT, Carrying
-
-            how |= {"cls": Carrying, "context_settings": CONTEXT if verb.takes_words else None}
-        app.command(name, **how)(found)

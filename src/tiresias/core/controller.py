@@ -25,7 +25,13 @@ What holds between two calls of `handle`:
 - `state.refused_since` has the jobs that the placer has refused since they came into the target, although
   enough slots were free, each with the instant of its first refusal. `_fragmented` lists those that the last
   plan refused so.
+- `_unsaving` has the active jobs that are known not to save, and `_protected` the runs of theirs that no plan
+  may stop (protection.py).
 - `_timer_at` is the instant that the driver was last asked for.
+
+What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the
+step has been applied; the exception is raised to the driver, and `failure` names the plug-in. From then on
+the Controller applies facts and decides nothing (`set_aside`); the driver makes another one.
 
 Why the loop in `_plan` ends. Another round follows only if the target flipped, if ranks that held for one
 plan are to be replaced, or if a job started on CPUs. Within a plan these follow from decisions. A job is
@@ -36,9 +42,10 @@ So there are at most two decisions per job, and each of them causes a bounded nu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from operator import attrgetter
+from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core import overflow
@@ -48,7 +55,9 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
+from tiresias.core.plugin_failures import PluginFailure, blame
 from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.protection import protected_runs
 from tiresias.core.reasons import Reason, blocked_head, code_of, explain
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
@@ -63,7 +72,12 @@ BY_KEY = attrgetter("key")
 RunExited = f.RunExited
 # After these facts the job's run must stop, or the job has ended if it has none.
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
+ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
 SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change no plan
+
+
+Way = tuple[Callable[[State, Any], JobState | None], bool, bool, bool]
+"""How to apply a kind of fact: `evolve`, and whether it is learned from, is silent, may end a job."""
 
 
 class Step:
@@ -77,6 +91,15 @@ class Step:
         self.ended: list[JobState] = []  # jobs that left the State
 
 
+class AsSubmitted(Policy):
+    """Ranks jobs in the place of a policy that has raised, so that reasons can still be given."""
+
+    name = "as-submitted"
+
+    def rank(self, job: JobState, memory: object, at: float) -> Rank:
+        return ()
+
+
 class Controller:
     """See the module for what its fields mean."""
 
@@ -84,15 +107,18 @@ class Controller:
         self.state = state
         self.policy = policy
         self.placer = placer
+        self.failure: PluginFailure | None = None  # what the policy or the placer raised
         if state.memory is None:
             state.memory = policy.new_memory()
         self._drifts = policy.drifts
-        self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
+        self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []
+        self._unsaving: dict[JobId, JobState] = {}
+        self._protected: set[RunId] = set()
         self._timer_at = INFINITY
         # Refused in this plan: the job, what it claims, and when the placer may decide otherwise.
         self._refused: list[tuple[JobEntry, Allocation, float]] = []
@@ -146,25 +172,51 @@ class Controller:
         The facts are those of one instant. Only facts in SILENT may have happened earlier.
         """
         may_change = self._may_migrate = False
-        for fact in facts:
-            if self._apply(fact, step):
-                may_change = True
-        if not may_change:
-            return False
-        at = self.state.at
-        wakes = self._wakes
-        if wakes and wakes[0][0] <= at + BLINK_S:
-            self._wake(at, step)
-        if self._stale:
-            self._rebuild(at)
-        if self._passing:
-            self._decide_passing(at, step)
-        before, self._fragmented = self._fragmented, []
-        self._plan(at, step)
-        if self._fragmented != before:
-            self._count_fragmented(before, at)
-        self._set_timer(at, step)
+        facts = iter(facts)
+        try:
+            for fact in facts:
+                if self._apply(fact, step):
+                    may_change = True
+            if not may_change or self.failure is not None:
+                return False
+            at = self.state.at
+            wakes = self._wakes
+            if wakes and wakes[0][0] <= at + BLINK_S:
+                self._wake(at, step)
+            if self._stale:
+                self._rebuild(at)
+            if self._passing:
+                self._decide_passing(at, step)
+            before, self._fragmented = self._fragmented, []
+            self._plan(at, step)
+            if self._fragmented != before:
+                self._count_fragmented(before, at)
+            self._set_timer(at, step)
+        except Exception as error:
+            failure = blame(error, self.policy, self.placer)
+            if failure is not None:
+                self.set_aside(failure)
+                for fact in facts:
+                    self._apply(fact, step)
+            raise
         return True
+
+    def set_aside(self, failure: PluginFailure) -> None:
+        """Decide nothing from now on, because a plug-in has raised an exception."""
+        self.failure = failure
+        if failure.kind == "policy":
+            self.policy = AsSubmitted()
+            self._drifts = False
+            self._how = self._ways()
+        self._passing.clear()
+        self._fragmented.clear()
+        self._rebuild(self.state.at)
+
+    def _ways(self) -> dict[type, Way]:
+        learns = self.policy.learns
+        return {
+            kind: (evolve, kind in learns, kind in SILENT, kind in ENDERS) for kind, evolve in EVOLVE.items()
+        }
 
     def _apply(self, fact: f.Fact, step: Step) -> bool:
         """Apply one fact; whether it may change the plan."""
@@ -173,30 +225,31 @@ class Controller:
         assert at >= state.at, ("time went back", state.at, fact)
         state.at = at
         kind = type(fact)
-        evolve, is_learned, is_silent = self._how[kind]
+        evolve, is_learned, is_silent, may_end = self._how[kind]
         job = evolve(state, fact)
+        if may_end:  # first, because a plug-in may raise below
+            assert job is not None
+            if job.ended_at == at:
+                step.ended.append(job)
+            elif kind is not RunExited and (run := job.run) is not None:
+                step.commands.append(StopRun(run.id))
         if is_learned and self.policy.learn(state.memory, fact, job):
             self._stale = True
         if job is None:
             if kind is not f.TimerFired:
                 self._stale = True  # a node or a slot came or went
         elif not is_silent:
+            if job.resumable is not None or (self._unsaving and job.id in self._unsaving):
+                self._protect(job, at)
             self._sync(job, at)
             if kind is RunExited:
                 self._may_migrate = True
                 if self._drained:
                     self._stale = True  # its slots may have left with it
-                if job.ended_at == at:
-                    step.ended.append(job)
-                else:
+                if job.ended_at != at:
                     entry = self.entries[job.id]
                     if entry.admitted:  # it was not stopped by a plan, or was to migrate
                         self._ready[job.id] = entry
-            elif kind in STOPPERS:
-                if job.ended_at == at:
-                    step.ended.append(job)
-                elif (run := job.run) is not None:
-                    step.commands.append(StopRun(run.id))
         elif self._drifts:
             self._sync(job, at)
         return not is_silent
@@ -211,10 +264,7 @@ class Controller:
                 continue
             entry.wakes_at = min(due_at, at)
             job = entry.job
-            if job.deferred:
-                decision: f.Fact | None = f.JobCleared(at, id)
-            else:
-                decision = self.policy.due(job, self.state.memory, at)
+            decision = f.JobCleared(at, id) if job.deferred else self._due(job, at)
             if decision is None:
                 self._sync(job, at)
             else:
@@ -226,10 +276,17 @@ class Controller:
         for job in list(self._passing):
             if job.id not in self.entries:
                 continue  # it has ended at this very instant
-            decision = self.policy.due(job, self.state.memory, at)
+            decision = self._due(job, at)
             if decision is not None:
                 step.facts.append(decision)
                 self._apply(decision, step)
+
+    def _due(self, job: JobState, at: float) -> f.Fact | None:
+        """What the policy decides about a job whose rank has run out; OptionError if that is no fact."""
+        decision = self.policy.due(job, self.state.memory, at)
+        if decision is not None and type(decision) not in EVOLVE:
+            raise OptionError(f"{self.policy.name} decides {decision!r} about job {job.id}, which is no fact")
+        return decision
 
     # --- ranks -----------------------------------------------------------------------------------------
 
@@ -247,7 +304,11 @@ class Controller:
             elif job.deferred:
                 self._wake_at(entry, job.deferred_until)
             return
-        if run is not None and phase is not STOPPING and (self._may_pin or not job.preemptible):
+        if (
+            run is not None
+            and phase is not STOPPING
+            and (self._may_pin or not job.preemptible or job.resumable is False)
+        ):
             until = self._pinned_until(job, run)
             if until > at + BLINK_S:  # a pin that ends in a blink has ended: it would be woken for ever
                 self._pin(entry)
@@ -280,12 +341,30 @@ class Controller:
         """Until when no plan may stop this run."""
         if run.pool is CPUS:
             return -INFINITY  # it has nothing that a plan could take
-        if not self.policy.preempts or not job.preemptible:
+        if not self.policy.preempts or not job.preemptible or run.id in self._protected:
             return INFINITY
         ledger = self.state.ledger
         if any(slots & ~ledger.offered[node] for node, slots in run.allocation):
             return INFINITY  # its slots would not all serve others
         return run.granted_at + self.policy.min_run_s
+
+    def _protect(self, job: JobState, at: float) -> None:
+        """Find out anew which runs are protected, after a fact about a job that is known to save or not to.
+
+        Other jobs whose protection has changed are ranked anew or pinned; this one is by the caller.
+        """
+        if job.resumable is False and job.ended_at == INFINITY:
+            self._unsaving[job.id] = job
+        elif self._unsaving.pop(job.id, None) is None:
+            return
+        before, self._protected = self._protected, self._find_protected()
+        changed = before ^ self._protected
+        for other in list(self._unsaving.values()) if changed else ():
+            if other is not job and other.run is not None and other.run.id in changed:
+                self._sync(other, at)
+
+    def _find_protected(self) -> set[RunId]:
+        return protected_runs(self._unsaving.values(), self.policy.protect, self.state.ledger.gpus)
 
     def _pin(self, entry: JobEntry) -> None:
         if entry.pinned:
@@ -333,8 +412,12 @@ class Controller:
         self.target = self._new_target()
         self.entries.clear()
         self._wakes.clear()
+        self._unsaving = {job.id: job for job in self.state.jobs.values() if job.resumable is False}
+        self._protected = self._find_protected()
+        self.target.gather()
         for job in self.state.jobs.values():
             self._sync(job, at)
+        self.target.fill()
 
     # --- the plan --------------------------------------------------------------------------------------
 
@@ -390,8 +473,8 @@ class Controller:
         run_id = run.id
         decision = f.RunRevoked(at, run_id)
         step.facts.append(decision)
+        step.commands.append(StopRun(run_id))  # first, because the policy may raise when it ranks the job
         self._apply(decision, step)
-        step.commands.append(StopRun(run_id))
 
     def _migrate(self, at: float, step: Step) -> None:
         """Let runs migrate for the first refused job for which that pays."""
@@ -411,9 +494,11 @@ class Controller:
         again = True
         while again:  # jobs that started behind a refused one may have changed what the placer wants
             kept: list[Allocation] = []  # slots that refused jobs keep from those behind them
-            again = self._start_some(at, step, kept)
-            for claim in kept:
-                self.state.ledger.show(claim)
+            try:
+                again = self._start_some(at, step, kept)
+            finally:
+                for claim in kept:
+                    self.state.ledger.show(claim)
 
     def _start_some(self, at: float, step: Step, kept: list[Allocation]) -> bool:
         """One pass over the ready jobs; whether another pass might start more."""
@@ -473,8 +558,8 @@ class Controller:
         resumes = job.runs > 0
         decision = f.RunGranted(at, run_id, job.id, allocation)
         step.facts.append(decision)
-        self._apply(decision, step)
         step.commands.append(StartRun(run_id, job.id, allocation, resumes))
+        self._apply(decision, step)
 
     def _overflow(self, at: float, step: Step) -> bool:
         """Start jobs on CPUs for which the GPUs have no room; whether any was started."""

@@ -160,6 +160,23 @@ class RunExited:
 
 
 @dataclass(slots=True)
+class WorkSaved:
+    """The job has shown that its work outlives a stop: it saved, or a run went on where one had stopped."""
+
+    at: float
+    job_id: JobId
+
+
+@dataclass(slots=True)
+class WorkLost:
+    """The job has lost the work of runs that held GPUs for `lost_gpu_s`: it begins anew after a stop."""
+
+    at: float
+    job_id: JobId
+    lost_gpu_s: float
+
+
+@dataclass(slots=True)
 class NodeAdded:
     at: float
     node: Node
@@ -226,6 +243,8 @@ Fact = (
     | RunProgressed
     | RunEnded
     | RunExited
+    | WorkSaved
+    | WorkLost
     | NodeAdded
     | NodeDrained
     | NodeRestored

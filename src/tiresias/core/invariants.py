@@ -8,6 +8,7 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
 from tiresias.core.model import Phase, Pool, RunId
 from tiresias.core.overflow import overflow
+from tiresias.core.protection import protected_runs
 from tiresias.core.state import State, is_schedulable
 from tiresias.core.target import Target, plain_target
 
@@ -77,6 +78,10 @@ def check_plan(controller: Controller) -> None:
     keys = [entry.key for entry in ranked]
     assert keys == sorted(keys), ("ranks out of order", keys)  # type: ignore[type-var]
     pinned = controller.pinned()
+    unsaving = [job for job in state.jobs.values() if job.resumable is False]
+    protected = protected_runs(unsaving, controller.policy.protect, state.ledger.gpus)
+    lost = protected - {entry.job.run.id for entry in pinned if entry.job.run is not None}
+    assert not lost, ("protected, but not pinned", lost)
     assert target.capacity == state.ledger.capacity - sum(entry.gpus for entry in pinned)
     expected = {id for id, entry in entries.items() if not entry.pinned and is_schedulable(entry.job)}
     assert {entry.id for entry in ranked} == expected, "a job lost from the ranking"

@@ -81,7 +81,10 @@ def _in_the_way(
         saves = job.phase is STOPPING
         if not saves:
             migrating += 1
-            may_migrate = entry.admitted and not entry.pinned and run.started_at != INFINITY
+            loses_work = job.resumable is False
+            may_migrate = (
+                entry.admitted and not entry.pinned and not loses_work and run.started_at != INFINITY
+            )
             if most is not None and (not may_migrate or migrating > most):
                 return []
             if not may_migrate:
@@ -119,16 +122,16 @@ def _fit_elsewhere(
     """Whether the placer has slots elsewhere for each of them, on no more nodes than now."""
     hidden: list[Allocation] = [tuple([(node, ledger.free_slots[node]) for node in nodes])]
     ledger.hide(hidden[0])
-    fit = True
-    for other in movers:
-        job = other.job
-        assert job.run is not None
-        slots = placer.place(job, ledger.open_to(job.job.demand), at, at)
-        if slots is None or len(slots) > len(job.run.allocation):
-            fit = False
-            break
-        ledger.hide(slots)
-        hidden.append(slots)
-    for slots in hidden:
-        ledger.show(slots)
-    return fit
+    try:
+        for other in movers:
+            job = other.job
+            assert job.run is not None
+            slots = placer.place(job, ledger.open_to(job.job.demand), at, at)
+            if slots is None or len(slots) > len(job.run.allocation):
+                return False
+            ledger.hide(slots)
+            hidden.append(slots)
+        return True
+    finally:
+        for slots in hidden:
+            ledger.show(slots)

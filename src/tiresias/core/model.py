@@ -78,7 +78,9 @@ class Job:
 
     `duration_s` is the work of the whole job at full speed. It is known only if a trace states it, and only
     the World and the policies that are oracles may read it. `preemption_cost_s` is the total cost of one
-    preemption (saving plus loading), if the trace states it.
+    preemption (saving plus loading), if the trace states it. `saves` is whether its work outlives a stop;
+    like the duration, only a trace states it, and only the World may read it. `resumable` is what is known
+    about that: what the user has said, or what the job has shown; None means that it is not known.
     """
 
     id: JobId
@@ -93,6 +95,8 @@ class Job:
     model: str = ""
     duration_s: float | None = None
     preemption_cost_s: float | None = None
+    saves: bool = True
+    resumable: bool | None = None
 
 
 @dataclass(slots=True)

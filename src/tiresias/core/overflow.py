@@ -34,8 +34,13 @@ def overflow(ranked: Iterable[JobEntry], room: int) -> list[JobEntry]:
 
 
 def can_use_cpus(job: JobState) -> bool:
-    """Whether it waits and can run on CPUs. One that may not be stopped could never change to GPUs."""
-    return job.job.demand.cpu_speed is not None and job.preemptible and job.phase in WAITING
+    """Whether it waits and can run on CPUs.
+
+    One that may not be stopped could never change to GPUs, and one that does not save would lose its work.
+    """
+    if job.job.demand.cpu_speed is None or not job.preemptible or job.resumable is False:
+        return False
+    return job.phase in WAITING
 
 
 def place(gpus: int, holes: Holes) -> Allocation:

@@ -26,6 +26,9 @@ from tiresias.core.ledger import Ledger
 from tiresias.core.model import INFINITY, Rank, RunId
 from tiresias.core.state import JobState
 
+PROTECT = 0.25
+"""The share of the GPUs that protected runs may hold (protection.py), if the policy has no option for it."""
+
 
 class OptionError(ValueError):
     """A name or an option that the user got wrong; the message says what is accepted."""
@@ -58,6 +61,7 @@ class Policy(ABC):
     def __init__(self, options: Any = None):
         self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
+        self.protect: float = getattr(self.options, "protect", PROTECT)
         # Whether jobs may run on CPUs while the GPUs are full; they are stopped there when GPUs are free.
         self.uses_cpus: bool = self.preempts
 

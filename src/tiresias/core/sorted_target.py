@@ -62,6 +62,12 @@ class SortedTarget:
         self.flips[entry.id] = entry
         self._insert(entry, key)
 
+    def gather(self) -> None:
+        """Nothing to do: entries are sorted when they are walked."""
+
+    def fill(self) -> None:
+        """Nothing to do."""
+
     def drop(self, entry: JobEntry) -> None:
         self._remove(entry)
         del self._entries[entry.id]
@@ -106,13 +112,15 @@ class SortedTarget:
     def trial(self, entry: JobEntry, key: Key, at: float) -> tuple[bool, list[JobEntry]]:
         """Whether an entry that is not ranked would be admitted so, and which ones it would push out."""
         before, self._at = self._at, at
-        self._entries[entry.id] = entry
         insort(self._fixed, key)
-        is_enough = self._total + entry.gpus <= self.capacity
-        chosen = set(self._entries) if is_enough else self._walk(sorted(self._drifted_keys()))
-        self._fixed.remove(key)
-        del self._entries[entry.id]
-        self._at = before
+        self._entries[entry.id] = entry
+        try:
+            is_enough = self._total + entry.gpus <= self.capacity
+            chosen = set(self._entries) if is_enough else self._walk(sorted(self._drifted_keys()))
+        finally:
+            self._fixed.remove(key)
+            del self._entries[entry.id]
+            self._at = before
         return entry.id in chosen, [self._entries[id] for id in sorted(self._admitted - chosen)]
 
     def _walk(self, ranked: list[Key]) -> set[JobId]:

@@ -8,6 +8,7 @@ finished jobs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tiresias.core import facts as f
@@ -83,6 +84,7 @@ class JobState:
         "preemptions",
         "priority",
         "progress_s",
+        "resumable",
         "run",
         "runs",
         "service_gpu_s",
@@ -97,6 +99,7 @@ class JobState:
         self.submitted_at = job.submitted_at
         self.priority = PRIORITY_ORDER[job.priority]
         self.preemptible = job.preemptible
+        self.resumable = job.resumable  # None: not known
         self.phase = PENDING
         self.run: Run | None = None  # the run that holds slots, of GPUs or of CPUs
         self.runs = 0  # in either pool
@@ -249,6 +252,7 @@ def _changed(state: State, fact: f.JobChanged) -> JobState:
     job.gpus = new.demand.gpus
     job.priority = PRIORITY_ORDER[new.priority]
     job.preemptible = new.preemptible
+    job.resumable = new.resumable
     return job
 
 
@@ -352,6 +356,25 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     return job
 
 
+def _saved(state: State, fact: f.WorkSaved) -> JobState:
+    return _known_as(state.jobs[fact.job_id], resumable=True)
+
+
+def _lost(state: State, fact: f.WorkLost) -> JobState:
+    job = state.jobs[fact.job_id]
+    if job.run is not None:  # it began anew, and has shown that only now
+        job.run.progress_s = max(0.0, job.run.progress_s - job.progress_s)
+    job.progress_s = 0.0
+    return _known_as(job, resumable=False)
+
+
+def _known_as(job: JobState, *, resumable: bool) -> JobState:
+    """What the job has shown becomes part of the job, and is stored with it."""
+    job.job = replace(job.job, resumable=resumable)
+    job.resumable = resumable
+    return job
+
+
 def _end(state: State, job: JobState, at: float) -> None:
     job.ended_at = at
     del state.jobs[job.id]
@@ -406,6 +429,8 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.RunRevoked: _revoked,
     f.RunEnded: _ended,
     f.RunExited: _exited,
+    f.WorkSaved: _saved,
+    f.WorkLost: _lost,
     f.NodeAdded: _node_added,
     f.NodeDrained: _node_drained,
     f.NodeRestored: _node_restored,

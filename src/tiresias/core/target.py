@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from tiresias.core.entries import Entry, Key
@@ -47,6 +48,7 @@ class Target(Generic[E]):
         self._entries: list[list[E]] = []
         self._sums: list[int] = []
         self._needs: list[int] = []
+        self._gathered: list[tuple[Key, E]] | None = None  # between `gather` and `fill`
 
     def __iter__(self) -> Iterator[E]:
         """The ranked entries in order."""
@@ -58,6 +60,9 @@ class Target(Generic[E]):
     def add(self, entry: E, key: Key) -> None:
         """Rank an entry that was not ranked."""
         assert not entry.admitted, ("admitted but not ranked", entry.id)
+        if self._gathered is not None:
+            self._gathered.append((key, entry))
+            return
         chunk, index = self._insert(entry, key)
         gpus = entry.gpus
         self.flips[entry.id] = entry
@@ -81,6 +86,39 @@ class Target(Generic[E]):
             self._walk_from(chunk, index + 1, -gpus)
         else:  # the rest of its chunk still fits
             self._walk(chunk + 1, behind - gpus, behind)
+
+    def gather(self) -> None:
+        """From now on until `fill`, added entries are only gathered. Nothing may be ranked yet."""
+        assert not self._last, "only an empty target can be filled"
+        self._gathered = []
+
+    def fill(self) -> None:
+        """Rank all gathered entries at once, by one sort and one walk."""
+        assert self._gathered is not None, "nothing was gathered"
+        ranked, self._gathered = self._gathered, None
+        for key, entry in ranked:
+            entry.key = key
+            self.flips[entry.id] = entry
+        ranked.sort(key=itemgetter(0))
+        room = self.capacity
+        for first in range(0, len(ranked), CHUNK):
+            part = ranked[first : first + CHUNK]
+            taken, need = 0, NEVER
+            for _, entry in part:
+                gpus = entry.gpus
+                if gpus <= room:
+                    entry.admitted = True
+                    taken += gpus
+                    room -= gpus
+                else:
+                    self.refused += 1
+                    need = min(need, gpus - room)
+            self._last.append(part[-1][0])
+            self._keys.append([key for key, _ in part])
+            self._entries.append([entry for _, entry in part])
+            self._sums.append(taken)
+            self._needs.append(need)
+        self.used = self.capacity - room
 
     def drop(self, entry: E) -> None:
         """Take a ranked entry out of the ranking."""

@@ -5,22 +5,37 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiresias.executors.kernel import KERNEL
+
+if TYPE_CHECKING:
+    from tiresias.executors.kernel import Kernel
 
 PASSAGE = 0o711  # others may pass through, and list nothing
 
 
-def make_passage(path: Path) -> None:
+def make_passage(path: Path, kernel: Kernel = KERNEL) -> None:
     """Make the directory and its missing parents, each open to pass through whatever the umask is."""
     try:
-        os.mkdir(path, PASSAGE)
+        kernel.mkdir(str(path), PASSAGE)
     except FileNotFoundError:
-        make_passage(path.parent)
-        make_passage(path)
+        make_passage(path.parent, kernel)
+        make_passage(path, kernel)
     except FileExistsError:
-        if not path.is_dir():  # something else is in the way
+        if not stat.S_ISDIR(kernel.stat(str(path)).st_mode):  # something else is in the way
             raise
     else:
-        os.chmod(path, PASSAGE)
+        kernel.chmod(str(path), PASSAGE)
+
+
+def make(path: Path, mode: int = 0o777, kernel: Kernel = KERNEL) -> None:
+    """Make one directory, unless it is there; FileExistsError if something else is in its place."""
+    try:
+        kernel.mkdir(str(path), mode)
+    except FileExistsError:
+        if not stat.S_ISDIR(kernel.stat(str(path)).st_mode):
+            raise
 
 
 def insecure(path: Path) -> str:

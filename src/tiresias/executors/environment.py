@@ -6,11 +6,13 @@ left out, because training frameworks that find one call `scontrol`.
 
 from __future__ import annotations
 
+from tiresias.executors import sdk
 from tiresias.executors.base import RunSpec, Slot
 
 # Variables that a submitter who is inside another job or under torchrun would pass on by accident.
 RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
-STALE = RANKS | {"TIRESIAS_ARRAY_INDEX", "TIRESIAS_PREFLIGHT"}
+AUTO = "TIRESIAS_AUTO"  # a user who has set it to 0 does not want the hook, whatever the lab's setting is
+STALE = RANKS | {"TIRESIAS_ARRAY_INDEX", "TIRESIAS_PREFLIGHT", AUTO}
 SHUTDOWN_MARGIN_S = 5  # torchrun kills its workers so many seconds before the supervisor would
 
 
@@ -38,6 +40,7 @@ def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) 
         "CUDA_VISIBLE_DEVICES": devices,
         "NVIDIA_VISIBLE_DEVICES": devices or "void",  # in a container an empty value means all GPUs
         "TIRESIAS_JOB_ID": str(spec.job_id),
+        "TIRESIAS_JOB_KEY": spec.job_key or str(spec.job_id),
         "TIRESIAS_JOB_NAME": spec.job_name,
         "TIRESIAS_RUN": str(spec.number),
         "TIRESIAS_RUN_ID": str(spec.run_id),
@@ -56,6 +59,12 @@ def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) 
         "MASTER_PORT": str(master_port),
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s) - SHUTDOWN_MARGIN_S)),
     }
+    env.setdefault("PYTHONUNBUFFERED", "1")  # so that output is seen while the training runs
+    if spec.sdk is not None:
+        is_auto = spec.auto and spec.env.get(AUTO) != "0"
+        env["PYTHONPATH"] = sdk.python_path(env.get("PYTHONPATH", ""), spec.sdk, with_hook=is_auto)
+        if is_auto:
+            env[AUTO] = "1"
     if spec.array_index is not None:
         env["TIRESIAS_ARRAY_INDEX"] = str(spec.array_index)
     if spec.preflight:

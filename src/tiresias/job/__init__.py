@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 
-from ._files import save
 from ._job import PREEMPTED, Job
 
 TYPE_CHECKING = False
@@ -38,6 +37,7 @@ __all__ = [
     "request_stop",
     "resuming",
     "save",
+    "saved",
     "shield",
     "should_stop",
 ]
@@ -47,6 +47,8 @@ resuming = _job.resuming
 should_stop = _job.should_stop
 request_stop = _job.request_stop
 report = _job.report
+save = _job.save
+saved = _job.saved
 finished = _job.finished
 preempted = _job.preempted
 

@@ -11,9 +11,9 @@ from ._stop import Stop
 
 TYPE_CHECKING = False  # typing takes longer to import than this whole package
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import NoReturn
+    from typing import BinaryIO, NoReturn
 
 PREEMPTED = 75  # EX_TEMPFAIL: the training has saved and wants to run again
 FINISHED = "finished"
@@ -30,7 +30,7 @@ class Job:
         self._checkpoint_dir = environ.get("TIRESIAS_CHECKPOINT_DIR", "")
         self.resuming = self._is_ours and environ.get("TIRESIAS_RESUME") == "1"
         self._stop = Stop(os.path.join(self._run_dir, STOP)) if self._is_ours else None
-        self._reporter = Reporter(report_file(self._run_dir, environ)) if is_reporting(environ) else None
+        self._reporter = Reporter(report_file(self._run_dir, environ)) if self._is_ours else None
         self.report = self._reporter.report if self._reporter is not None else report_nothing
         if self._is_ours:
             os.register_at_fork(after_in_child=self._after_fork)
@@ -53,18 +53,47 @@ class Job:
         path.mkdir(parents=True, exist_ok=True)
         return path
 
-    def finished(self) -> None:
-        """Declare that the work of the job is complete and saved: it succeeds, however this process ends."""
+    def saved(self, step: object = None) -> None:
+        """Report that the state after `step` steps (None: the last that was reported) is saved."""
         if self._reporter is not None:
-            self._reporter.flush()
-        if self._is_ours:
-            from ._files import save
+            self._reporter.saved(step)
 
-            marker = os.path.join(self._run_dir, FINISHED)
-            try:
-                save(marker, lambda file: file.write(f"{time.time():.3f}\n".encode()))
-            except OSError as error:
-                complain(f"cannot write {marker}: {error.strerror}")
+    def save(self, path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+        """Call `write` with a new binary file, then replace the file at `path` by it.
+
+        When this returns, the new file is on disk. A process that is killed before leaves the old file as it
+        was. If `path` is a symbolic link, the file to which it points is replaced. In the directory for
+        checkpoints it is reported as saved.
+        """
+        from ._files import save
+
+        save(path, write)
+        if self._checkpoint_dir and is_below(path, self._checkpoint_dir):
+            self.saved()
+
+    def finished(self, *, step: object = None, total_steps: object = None) -> None:
+        """Declare that the work of the job is complete and saved: it succeeds, however this process ends.
+
+        A training that was asked to stop, and whose last step is not the last of all, is not finished, even
+        if its framework has returned from training as usual: then this is preempted(). The steps are those
+        that are given here, or else those that were last reported.
+        """
+        if self._reporter is None or self._stop is None:
+            return
+        if step is not None or total_steps is not None:
+            self.report(step=step, total_steps=total_steps)
+        if self._stop.was_wanted() and self._reporter.is_incomplete():
+            done, total = self._reporter.steps
+            complain(f"the run was asked to stop at step {done} of {total}: it is preempted, not finished")
+            self.preempted()
+        self._reporter.flush()
+        from ._files import save
+
+        marker = os.path.join(self._run_dir, FINISHED)
+        try:
+            save(marker, lambda file: file.write(f"{time.time():.3f}\n".encode()))
+        except OSError as error:
+            complain(f"cannot write {marker}: {error.strerror}")
 
     def preempted(self) -> NoReturn:
         """End this process with exit code 75, so that the job runs again; call it after saving."""
@@ -85,15 +114,16 @@ class Job:
             self._reporter.after_fork()
 
 
+def is_below(path: str | os.PathLike[str], directory: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(directory) + os.sep)
+
+
 def report_nothing(*, step: object = None, total_steps: object = None, **metrics: object) -> None:
     """Takes the place of report() outside Tiresias."""
 
 
 def report_file(run_dir: str, environ: Mapping[str, str]) -> str:
+    """Where this process writes its reports; empty under torchrun, except for the one with LOCAL_RANK 0."""
+    if "TORCHELASTIC_RUN_ID" in environ and environ.get("LOCAL_RANK", "0") != "0":
+        return ""
     return os.path.join(run_dir, f"report-{environ.get('TIRESIAS_WORKER') or '0'}.jsonl")
-
-
-def is_reporting(environ: Mapping[str, str]) -> bool:
-    """Whether this process writes reports: under torchrun only the one with LOCAL_RANK 0 does."""
-    is_other_rank = "TORCHELASTIC_RUN_ID" in environ and environ.get("LOCAL_RANK", "0") != "0"
-    return bool(environ.get("TIRESIAS_RUN_DIR")) and not is_other_rank

@@ -26,6 +26,7 @@ class Reporter:
     """
 
     def __init__(self, path: str) -> None:
+        """If `path` is empty, reports are kept but not written."""
         self.path = path
         self._lock = RLock()  # reentrant, because a signal handler may report while its thread reports
         self._began = time.monotonic()
@@ -50,6 +51,26 @@ class Reporter:
             if now >= self._due:
                 self._write(now)
 
+    def saved(self, step: object = None) -> None:
+        """Write at once that the state after `step` steps is saved; None: after the last reported step."""
+        with self._lock:
+            if step is None:
+                step = self._step
+            else:
+                self._step = step
+            at = self._wall_less_monotonic + time.monotonic()
+            self._write_line(encoded(at, step, self._total_steps, {}, saved=True))
+
+    @property
+    def steps(self) -> tuple[object, object]:
+        """The step and the total number of steps that were last reported, as plain values."""
+        return plain(self._step), plain(self._total_steps)
+
+    def is_incomplete(self) -> bool:
+        """Whether both are numbers, and the last reported step is not the last of all."""
+        done, total = self.steps
+        return isinstance(done, (int, float)) and isinstance(total, (int, float)) and done < total
+
     def flush(self) -> None:
         """Write the latest report, unless it is written already."""
         with self._lock:
@@ -70,7 +91,11 @@ class Reporter:
         self._due = at + min(AT_MOST_S, max(EVERY_S, (at - self._began) / SLOWER_AFTER_S))
         self._reported = None
         metrics, self._metrics = self._metrics, {}
-        line = encoded(self._wall_less_monotonic + at, self._step, self._total_steps, metrics)
+        self._write_line(encoded(self._wall_less_monotonic + at, self._step, self._total_steps, metrics))
+
+    def _write_line(self, line: bytes) -> None:
+        if not self.path:
+            return
         try:
             append(self.path, line)
         except OSError as error:
@@ -82,17 +107,21 @@ class Reporter:
                 )
 
 
-def encoded(at: float, step: object, total_steps: object, metrics: dict[str, object]) -> bytes:
+def encoded(
+    at: float, step: object, total_steps: object, metrics: dict[str, object], *, saved: bool = False
+) -> bytes:
     """A report as one line of JSON, without its metrics if they make it too long."""
     import json
 
     plain_metrics = {name: plain(value) for name, value in metrics.items()}
-    report = {
+    report: dict[str, object] = {
         "at": round(at, 3),
         "step": plain(step),
         "total_steps": plain(total_steps),
         "metrics": plain_metrics,
     }
+    if saved:
+        report["saved"] = True
     line = json.dumps(report, separators=(",", ":")).encode() + b"\n"
     if len(line) > LONGEST_LINE_BYTES:
         report["metrics"] = {}

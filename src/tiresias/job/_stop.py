@@ -40,6 +40,10 @@ class Stop:
                 self.wanted = True
         return self.wanted
 
+    def was_wanted(self) -> bool:
+        """The same without a handler being installed, and without a pause between two looks."""
+        return self.wanted or os.path.exists(self._path)
+
     def _arm(self) -> None:
         """Install the handler of SIGTERM, which only the main thread may do; in another thread do nothing."""
         import signal

@@ -25,13 +25,15 @@ MOST_STEPS = 2**53
 class Report:
     """One progress report: at `at` (epoch seconds) `step` of `total_steps` steps were done.
 
-    All metrics can be encoded as JSON; nan and infinities are text.
+    All metrics can be encoded as JSON; nan and infinities are text. `saved`: the state after these steps was
+    saved then.
     """
 
     at: float
     step: int | None = None
     total_steps: int | None = None
     metrics: dict[str, Metric] = field(default_factory=dict)
+    saved: bool = False
 
 
 class Read(NamedTuple):
@@ -108,6 +110,7 @@ def parse(line: bytes) -> Report | None:
         step=count(content.get("step")),
         total_steps=count(content.get("total_steps")) or None,
         metrics={name: metric(value) for name, value in given},
+        saved=content.get("saved") is True,
     )
 
 

@@ -160,10 +160,20 @@ class Admission:
             self._marked[id] = None
 
     def limits_of(self, user: str) -> Limits:
-        return self.limits.get(user) or self.limits.get(EVERYBODY) or Limits()
+        """The limits that apply to a user: its own ones, and for those that it has not, those of `*`."""
+        own, all_users = self.limits.get(user, Limits()), self.limits.get(EVERYBODY, Limits())
+        return Limits(
+            _one_limit(own.max_running_gpus, all_users.max_running_gpus),
+            _one_limit(own.max_active_jobs, all_users.max_active_jobs),
+        )
 
     def gpu_limit_of(self, user: str) -> int | None:
-        return self.limits_of(user).max_running_gpus
+        limit = self.limits_of(user).max_running_gpus
+        return limit if isinstance(limit, int) else None
+
+    def job_limit_of(self, user: str) -> int | None:
+        limit = self.limits_of(user).max_active_jobs
+        return limit if isinstance(limit, int) else None
 
     def active_jobs_of(self, user: str) -> int:
         return len(self._by_user.get(user, ()))
@@ -349,3 +359,8 @@ class Admission:
             return BEGIN
         queue = self._of_user.get(spec.user)
         return QUOTA if queue is not None and not queue.has_room(spec.gpus) else ""
+
+
+def _one_limit(own: int | str | None, of_all: int | str | None) -> int | None:
+    limit = of_all if own is None else own
+    return limit if isinstance(limit, int) else None

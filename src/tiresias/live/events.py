@@ -20,6 +20,8 @@ def _text(fact: f.Fact) -> str:
         return f"submitted{name} by {fact.job.user or 'nobody'} for {fact.job.demand.gpus} GPUs"
     if isinstance(fact, f.RunExited):
         return f"run {fact.run_id} ended: {fact.cause}"
+    if isinstance(fact, f.WorkLost):
+        return f"begins anew: {fact.lost_gpu_s / 3600:.2f} GPU-hours of work are lost"
     if isinstance(fact, f.JobDeferred):
         return f"waits: {fact.reason}"
     if isinstance(fact, f.JobChanged):
@@ -42,6 +44,7 @@ WORDS: dict[type, str] = {
     f.RunRevoked: "run {run_id} preempted",
     f.RunStarted: "run {run_id} started",
     f.RunEnded: "run {run_id} had ended before anybody looked",
+    f.WorkSaved: "has saved its work",
     f.RunProgressed: "run {run_id} at {progress_s:.0f} s of work",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",

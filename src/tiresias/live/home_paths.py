@@ -27,6 +27,10 @@ class HomePaths:
         return self.home / "snapshots"
 
     @property
+    def sdk(self) -> Path:
+        return self.home / "sdk"
+
+    @property
     def jobs(self) -> Path:
         return self.home / "jobs"
 

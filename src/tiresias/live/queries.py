@@ -13,6 +13,7 @@ from tiresias import __version__
 from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
+from tiresias.live import fallback
 from tiresias.live.admission import Admission
 from tiresias.live.answers import (
     EventInfo,
@@ -30,6 +31,7 @@ from tiresias.live.answers import (
 )
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
+from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
@@ -38,6 +40,7 @@ from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.prune import PRUNED
 from tiresias.live.submission import Caller
 from tiresias.live.why import why
 from tiresias.spec.job import IN_DETAIL
@@ -321,6 +324,8 @@ class Queries:
         number = runs if run is None else run
         if not 1 <= number <= runs:
             raise NotFound(f"job {id} has no run {number}; it has runs 1 to {runs}")
+        if job is None and (self._paths.job(id) / PRUNED).exists():
+            raise NotFound(f"the output of job {id} was removed (tir prune)")
         path = self._paths.run(id, number) / f"worker-{worker}.log"
         is_over = number < runs or job is None or job.run is None
         if is_over and not path.exists() and worker:
@@ -378,7 +383,12 @@ class Queries:
             self._journal.problem,
             self._host_faults.problem,
             self._journal.clock.problem(),
+            self.plugin_problem(),
         )
+
+    def plugin_problem(self) -> str:
+        """What a policy or a placer raised that is not in use any more because of that; or empty."""
+        return fallback.problem(self._journal.setting(FAILURE))
 
     def policy(self) -> dict[str, Any]:
         """The policy in use, its options, and the thresholds that it has learned."""
@@ -395,6 +405,7 @@ class Queries:
                 if name not in self._feedback.given
             },
             "queues_gpu_s": None if ladder is None else list(ladder),
+            "problem": self.plugin_problem() or None,
         }
 
     def slowdowns(self) -> list[SlowdownRow]:

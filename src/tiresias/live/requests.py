@@ -13,13 +13,16 @@ from typing import Any, Protocol
 from tiresias.core import facts as f
 from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
-from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.plugin_failures import PluginRaised, blame
+from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.reasons import text_of
 from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
+from tiresias.live import fallback
 from tiresias.live.admission import LIMITS, UNDECIDED, Admission
-from tiresias.live.answers import DryRun, Explanation, Limits
+from tiresias.live.answers import NO_LIMIT, DryRun, Explanation, Limits
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
+from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.journal import Input, Journal
 from tiresias.live.machine import MISSING, Machine
@@ -187,7 +190,7 @@ class Requests:
             )
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
-        most = self.admission.limits_of(caller.user).max_active_jobs
+        most = self.admission.job_limit_of(caller.user)
         if most is None:
             return
         active = self.admission.active_jobs_of(caller.user)
@@ -321,16 +324,19 @@ class Requests:
         given = dict(placer_options or {})
         try:
             chosen = Chosen(policy, dict(options), placer, given)
-            new_policy = policies.make(policy, chosen.options)
-            placers.make(placer, given)
+            new_policy = fallback.made("policy", (policy, chosen.options), journal.profiles)
+            fallback.made("placer", (placer, given), journal.profiles)
             measured = str(journal.chosen.placer_options.get(MEASURED, ""))
             chosen = feedback.completed(chosen, given, measured)
-            new_placer = placers.make(placer, chosen.placer_options, profiles=journal.profiles)
+            new_placer = fallback.made("placer", (placer, chosen.placer_options), journal.profiles)
         except OptionError as error:
             raise Invalid(str(error)) from None
+        except PluginRaised as error:
+            raise Invalid(f"{error}; nothing was changed") from None
         before, feedback.given = feedback.given, given
         if chosen == journal.chosen:
             journal.keep_setting(GIVEN, given)
+            journal.keep_setting(FAILURE, None)
             return
         is_same = (policy, chosen.options) == (journal.chosen.policy, journal.chosen.options)
         if is_same:
@@ -340,12 +346,17 @@ class Requests:
         except StoreError as error:
             feedback.given = before
             raise Unavailable(str(error)) from None
+        except PluginRaised as error:
+            feedback.given = before
+            raise Invalid(f"{error}; nothing was changed") from None
+        if (journal.chosen.policy, journal.chosen.placer) != (policy, placer):
+            raise Invalid(fallback.problem(journal.store.setting(FAILURE, None)))
 
     def set_limits(self, caller: Caller, user: str, limits: Limits) -> None:
-        """For one user, or for all users that have no limits of their own (`*`)."""
+        """For one user, or for all users (`*`): a user has those limits that it has no own value for."""
         self._check_admin(caller, "set limits")
         for name, value in asdict(limits).items():
-            if value is not None and value < 0:
+            if (isinstance(value, int) and value < 0) or (isinstance(value, str) and value != NO_LIMIT):
                 raise Invalid(f"{name}={value}: give a number from 0 on, or none")
         if not user:
             raise Invalid("no user is named; give a user, or * for all users")
@@ -370,7 +381,14 @@ class Requests:
             if reason := self.admission.would_defer(checked):
                 return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
-            return preview(self.journal.controller, job, at)
+            controller = self.journal.controller
+            try:
+                return preview(controller, job, at)
+            except Exception as error:
+                failure = blame(error, controller.policy, controller.placer)
+                if failure is None:
+                    raise
+                raise Unavailable(f"{failure}; it cannot be said what would become of this job") from None
 
 
 def _check(asked: Submission, names: Iterable[str] | None = None) -> None:

@@ -11,8 +11,11 @@ from typing import Any, Self
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import JobId, Node
-from tiresias.core.plugins import OptionError, placers, policies
+from tiresias.core.plugin_failures import PluginRaised
+from tiresias.core.plugins import OptionError, parse_options, placers, policies
+from tiresias.executors import sdk
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
     FAKE_NAME,
@@ -34,7 +37,6 @@ from tiresias.live.manager import Manager
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError
 
-DEFAULT_POLICY = "tiresias-l"
 DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
 GPUS = "gpus"  # the setting: which slot is which GPU
 
@@ -107,10 +109,15 @@ def open_manager(
             raise StoreError(problem)
         run_directories.take(paths, store)
         is_fake = options.fake_gpus is not None
-        executor = LocalExecutor(paths.executor, driver=None if is_fake else driver)
+        executor = LocalExecutor(
+            paths.executor, driver=None if is_fake else driver, sdk=sdk.publish(paths.sdk)
+        )
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(home, store, executor, machine, chosen, settings=settings)
+    except PluginRaised as error:  # in a new journal; otherwise another plug-in takes over
+        store.close()
+        raise Invalid(f"{error}; correct it, or choose another one") from None
     except OptionError as error:  # a plug-in that the journal's policy comes from, most of all
         store.close()
         raise Invalid(f"{paths.journal}: {error}; start the manager with what it was used with") from None
@@ -142,8 +149,8 @@ def _survey(options: Options, driver: Driver) -> Survey:
 def _chosen(options: Options) -> Chosen:
     chosen = Chosen(options.policy, dict(options.set), options.placer, dict(options.placer_set))
     try:
-        policies.make(chosen.policy, chosen.options)
-        placers.make(chosen.placer, chosen.placer_options)
+        parse_options(policies.get(chosen.policy), chosen.options)
+        parse_options(placers.get(chosen.placer), chosen.placer_options)
     except OptionError as error:
         raise Invalid(str(error)) from None
     return chosen

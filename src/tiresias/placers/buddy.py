@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from tiresias.core.facts import Allocation
@@ -9,6 +10,7 @@ from tiresias.core.holes import Holes, each, first, lowest
 from tiresias.core.plugins import Placer, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_now
+from tiresias.placers.options import check_migrations, migrations_option
 
 
 @placers.register
@@ -17,6 +19,13 @@ class Buddy(Placer):
 
     name = "buddy"
     waits = True
+
+    @dataclass(slots=True)
+    class Options:
+        migrations: int = migrations_option()
+
+        def __post_init__(self) -> None:
+            check_migrations(self.migrations)
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         if job.gpus > holes.free:

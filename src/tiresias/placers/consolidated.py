@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
-from tiresias.core.plugins import Placer, option, placers
+from tiresias.core.plugins import Placer, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, too_fragmented
+from tiresias.placers.options import check_migrations, migrations_option
 
 
 @placers.register
@@ -20,13 +21,10 @@ class Consolidated(Placer):
 
     @dataclass(slots=True)
     class Options:
-        migrations: int = option(
-            0, "runs that may migrate at once to make a hole for a gang that waits", formerly="moves"
-        )
+        migrations: int = migrations_option()
 
         def __post_init__(self) -> None:
-            if self.migrations < 0:
-                raise ValueError("migrations must be 0 or more")
+            check_migrations(self.migrations)
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)

@@ -27,6 +27,7 @@ from tiresias.placers.fits import (
     too_fragmented,
 )
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
+from tiresias.placers.options import check_migrations, migrations_option
 from tiresias.placers.shapes import ideal, partitions, shape_now, worst
 from tiresias.profiles.known import Profiles
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
@@ -86,9 +87,7 @@ class Profile(Placer):
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
         floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
-        migrations: int = option(
-            3, "runs that may migrate at once to make a hole for a gang that waits", formerly="moves"
-        )
+        migrations: int = migrations_option()
         near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
         far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
         measured: str = option("", "slowdowns that runs have shown: model:gpus:NODESxGROUPS=1.45,…", checked)
@@ -98,8 +97,9 @@ class Profile(Placer):
                 raise ValueError(f"limit must be from 0 to 1, or {FITTED}")
             if not (1 <= self.sharing < INFINITY and 0 <= self.floor_s < INFINITY):
                 raise ValueError("sharing must be 1 or more, floor_s 0 or more")
-            if not 0 <= self.expected_s < INFINITY or self.migrations < 0:
-                raise ValueError("expected_s and migrations must be 0 or more")
+            check_migrations(self.migrations)
+            if not 0 <= self.expected_s < INFINITY:
+                raise ValueError("expected_s must be 0 or more")
             if not (0 <= self.near < INFINITY and 0 <= self.far < INFINITY):
                 raise ValueError("near and far must be 0 or more")
 

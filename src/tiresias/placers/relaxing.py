@@ -10,6 +10,7 @@ from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState
 from tiresias.placers.fits import fewest_ever, fewest_now, one_rack_now
+from tiresias.placers.options import check_migrations, migrations_option
 
 BLINK_S = 1e-6  # an instant may come this much too early by rounding
 WANTED = ("the fewest nodes", "one rack", "any slots")
@@ -27,8 +28,10 @@ class Relaxing(Placer):
         timeout_s: float = option(150.0, "seconds a gang gathers slots under one wish for locality")
         back_off_s: float = option(120.0, "seconds it then leaves them to others before it tries again")
         retries: int = option(2, "vain tries before the wish is relaxed by one step")
+        migrations: int = migrations_option()
 
         def __post_init__(self) -> None:
+            check_migrations(self.migrations)
             if not (0 < self.timeout_s < INFINITY and 0 <= self.back_off_s < INFINITY and self.retries >= 1):
                 raise ValueError("timeout_s and retries must be above 0, back_off_s 0 or more")
 

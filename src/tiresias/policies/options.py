@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiresias.core.plugins import option
+from tiresias.core.plugins import PROTECT, option
 
 
 def seconds(text: str) -> float:
@@ -39,6 +39,14 @@ def factor(text: str) -> float:
     return value
 
 
+def share(text: str) -> float:
+    """A share of the cluster, from 0 to 1."""
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("write a share from 0 to 1, such as 0.25")
+    return value
+
+
 def one_of(*choices: str):  # type: ignore[no-untyped-def]
     def parse(text: str) -> str:
         if text not in choices:
@@ -51,3 +59,6 @@ def one_of(*choices: str):  # type: ignore[no-untyped-def]
 @dataclass(slots=True)
 class PreemptiveOptions:
     min_run_s: float = option(0.0, "seconds a run may not be preempted after it got its slots", seconds)
+    protect: float = option(
+        PROTECT, "share of the GPUs on which runs of jobs that do not save are not preempted; 0: none", share
+    )

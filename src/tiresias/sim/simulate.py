@@ -15,6 +15,7 @@ import polars as pl
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core.controller import Controller
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
 from tiresias.core.plugins import Placer, Policy, SpeedModel, parse_options, placers
 from tiresias.core.state import State
@@ -24,6 +25,7 @@ from tiresias.sim.cpus import cpu_nodes_of, require_cpus, with_cpu_speed, with_c
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
+from tiresias.sim.fairness import CONTENTION_COLUMNS, Contention
 from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
 from tiresias.sim.journal import journal_to
@@ -34,6 +36,8 @@ from tiresias.sim.picture import Moment
 from tiresias.sim.rejections import Rejections, demand_of, rejections, used_demand_columns
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.speeds import NodeSpeeds, differ
+from tiresias.sim.tenants import Shares, shares_of
+from tiresias.sim.tenants import check as check_shares
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
 
@@ -48,7 +52,7 @@ DEFAULT_PLACER = "packed"
 def simulate(
     trace: Trace | str | Path | pl.DataFrame,
     cluster: Cluster | Machines | str,
-    policy: str | Policy | type[Policy] = "tiresias-l",
+    policy: str | Policy | type[Policy] = DEFAULT_POLICY,
     *,
     options: Mapping[str, Any] | None = None,
     placer: str | Placer | None = None,
@@ -57,6 +61,7 @@ def simulate(
     preemption_cost_s: float = 60.0,
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
+    shares: Mapping[str, float] | None = None,
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
@@ -72,6 +77,8 @@ def simulate(
       and jobs whose model is not known get one from `models`.
     - `cpu_speed`: the speed on CPUs, relative to GPUs, of jobs that do not state one. On nodes with CPUs
       only, policies that preempt let jobs run while the GPUs are full, unless `use_cpus` says otherwise.
+    - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
+      GPU-time that the trace asks for.
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
 
@@ -89,6 +96,7 @@ def simulate(
     controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
     world = _world(preemption_cost_s, machines.cluster)
     recorder = Recorder(world.spent)
+    shared = chosen_shares(shares, machines, replayed)
     rejected = rejections(replayed, machines.cluster)
     with nullcontext() if journal is None else journal_to(journal) as write:
         engine = Engine(
@@ -103,6 +111,7 @@ def simulate(
         )
         wall_s, interrupted = _run(engine, recorder, len(replayed) - len(rejected.rows), progress)
     result = _result(replayed, machines.cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
+    result.shares = shared
     result.network, result.models = fabric.name if fabric is not None else OFF, models_from
     return result
 
@@ -118,6 +127,14 @@ def chosen_fabric(network: str | Fabric | None, machines: Machines) -> Fabric | 
     if network is None:
         return machines.fabric
     return fabric_of(network) if isinstance(network, str) else network
+
+
+def chosen_shares(weights: Mapping[str, float] | None, machines: Machines, trace: Trace) -> Shares:
+    """The shares that the caller gives, otherwise those of the cluster, otherwise those of the trace."""
+    if weights is not None:
+        check_shares(weights, "shares")
+        return shares_of(trace, machines.cluster.gpus, weights, "given")
+    return shares_of(trace, machines.cluster.gpus, machines.shares, "cluster")
 
 
 def placer_name(placer: str | None, policy: type[Policy], machines: Machines) -> str:
@@ -197,8 +214,16 @@ def _result(
         interrupted=interrupted,
         unfinished_jobs=unfinished,
         notes=notes,
+        contention=_contention(trace, cluster, rejected),
         simulated_s=engine.at - float(trace.jobs["submitted_at"][0]) if engine.events else 0.0,
     )
+
+
+def _contention(trace: Trace, cluster: Cluster, rejected: Rejections) -> Contention:
+    jobs = trace.jobs.select("id", *CONTENTION_COLUMNS)
+    if rejected.rows:
+        jobs = jobs.with_row_index("row").filter(~pl.col("row").is_in(list(rejected.rows))).drop("row")
+    return Contention(jobs, cluster.gpus)
 
 
 def _policy(policy: str | Policy | type[Policy], options: Mapping[str, Any] | None) -> Policy:
@@ -245,7 +270,8 @@ def progress_gpu_s(controller: Controller, finished: pl.DataFrame) -> float:
 def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Job]:
     """The jobs of the trace in order of submission, made as they are needed; ids are indices in the trace."""
     columns = ("submitted_at", "duration_s", "user", "tenant", "name", "group", "priority", "model")
-    preemption = pl.col("preemption_cost_s"), pl.col("preemptible").fill_null(True)
+    yes_or_no = [pl.col(name).fill_null(True) for name in ("preemptible", "resumable")]
+    preemption = pl.col("preemption_cost_s"), *yes_or_no
     demand_columns = used_demand_columns(trace)
     rows = trace.jobs.select(*columns, *preemption, "gpus", *demand_columns).iter_rows()
     priorities = {str(p): p for p in Priority}
@@ -253,8 +279,8 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
     for id, row in enumerate(rows):
         if id in rejected:
             continue
-        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible = row[:10]
-        demand = demands.get(asked := row[10:])
+        at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible, saves = row[:11]
+        demand = demands.get(asked := row[11:])
         if demand is None:
             demand = demand_of(asked[0], **dict(zip(demand_columns, asked[1:], strict=True)))
             demands[asked] = demand
@@ -271,4 +297,5 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
             model,
             duration_s,
             cost_s,
+            saves,
         )

@@ -19,6 +19,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "model": pl.String(),
     "preemption_cost_s": pl.Float64(),  # null: the simulation's --preemption-cost
     "preemptible": pl.Boolean(),  # null: yes
+    "resumable": pl.Boolean(),  # whether its work outlives a preemption; null: yes
     "gpu_type": pl.String(),  # "": any
     "cpus": pl.Int64(),  # cores for the whole gang; null: its share
     "memory_gib": pl.Float64(),  # for the whole gang; null: its share
@@ -26,7 +27,7 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-OPTIONAL = ("preemption_cost_s", "preemptible", "cpus", "memory_gib", "cpu_speed")
+OPTIONAL = ("preemption_cost_s", "preemptible", "resumable", "cpus", "memory_gib", "cpu_speed")
 """The columns that may contain nulls."""
 
 

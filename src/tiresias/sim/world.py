@@ -1,7 +1,8 @@
 """The simulated machines: the ground truth of what runs, how much work is done and what preemptions cost.
 
 Rules: a preemption costs `cost_s` seconds without progress: one sixth of it for saving, on the old slots, and
-the rest for loading, on the new ones. The World answers commands with facts, at the instants on its heap.
+the rest for loading, on the new ones. A job that does not save begins anew instead: it loses all its work,
+and loads and saves nothing. The World answers commands with facts, at the instants on its heap.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tiresias.core.model import INFINITY, Job, JobId, RunId
 SAVING = 1 / 6  # share of a preemption's cost
 
 FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
-EXIT, START = 0, 1  # priorities at one instant: exits go first
+EXIT, LOSS, START = 0, 1, 2  # priorities at one instant: exits go first, then what was lost with them
 
 Due = tuple[float, int, int, "WorldRun"]
 
@@ -96,6 +97,8 @@ class World:
 
     def cost_s(self, job: Job) -> float:
         """The cost of a preemption of this job: its own if the trace states one, unless the World's is 0."""
+        if not job.saves:
+            return 0.0
         if not self.preemption_cost_s or job.preemption_cost_s is None:
             return self.preemption_cost_s
         return job.preemption_cost_s
@@ -127,6 +130,8 @@ class World:
             run.lost_s = at - run.started_at
         else:
             self._progress(run, at)
+        if not run.job.saves:
+            run.done_s, run.lost_s = 0.0, at - run.started_at
         run.lost_s += save_s
         run.speed = 0.0
         run.cause = PREEMPTED
@@ -153,6 +158,8 @@ class World:
             if run.cause is PREEMPTED or run.id not in self.runs:
                 return None
             return f.RunStarted(at, run.id, run.speed)
+        if priority == LOSS:
+            return f.WorkLost(at, run.job.id, run.lost_s * run.gpus)
         if run.exits_at != at or run.id not in self.runs:
             return None
         del self.runs[run.id]
@@ -173,6 +180,8 @@ class World:
             del self.jobs[job.id]
             return f.RunExited(at, run.id, FINISHED, job.duration_s)
         self.saved_s[job.id] = run.done_s
+        if not job.saves and run.lost_s:
+            self._push(at, LOSS, run)
         return f.RunExited(at, run.id, PREEMPTED, run.done_s)
 
     def _leave_cpus(self, run: WorldRun) -> None:

@@ -258,6 +258,8 @@ def _add(changes: Changes, fact: f.Fact, decided: int) -> None:
         if run_id is not None:
             changes.revoked.setdefault(run_id, fact.at)
             changes.changed[run_id] = None
+    elif isinstance(fact, f.WorkLost) and (run_id := changes.open_run_of(job_id)) is not None:
+        changes.changed[run_id] = None  # its progress is that of the job, which begins anew
 
 
 def _about(changes: Changes, fact: f.Fact) -> JobId | None:

@@ -24,7 +24,7 @@ from tiresias.testing.builders import a_job
 
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
-TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress"})
+TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress", "save", "lose"})
 NODES = frozenset({"drain", "restore", "drain slot", "restore slot"})
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
@@ -124,6 +124,7 @@ class RandomDriver:
                 (Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)
             ),
             preemptible=rng.random() < 0.9,
+            resumable=rng.choice((None, None, None, True, False)) if "lose" in self._kinds else None,
         )
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
@@ -165,6 +166,16 @@ class RandomDriver:
             return None
         speed = self.rng.choice((0.5, 1.0, 2.0))
         return f.RunProgressed(self.at, run.id, run.work_at(self.at), speed)
+
+    def _save(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.runs > 0)
+        return None if job is None or self.rng.random() < 0.5 else f.WorkSaved(self.at, job.id)
+
+    def _lose(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.runs > 0)
+        if job is None or self.rng.random() < 0.7:
+            return None
+        return f.WorkLost(self.at, job.id, job.service_gpu_s)
 
     def _hold(self, touched: set[JobId]) -> f.Fact | None:
         waiting = (Phase.PENDING, Phase.SUSPENDED)
@@ -234,6 +245,8 @@ class RandomDriver:
         "retry": _retry,
         "start": _start,
         "progress": _progress,
+        "save": _save,
+        "lose": _lose,
         "hold": _hold,
         "release": _release,
         "requeue": _requeue,

@@ -127,6 +127,17 @@ class Harness:
         """The runs of these jobs, which were preempted, have saved and exited."""
         return self._exit(names, ExitCause.PREEMPTED)
 
+    def lose(self, name: str) -> Plan:
+        """The run of this job, which was preempted, has exited, and nothing of its work was saved."""
+        job = self.job(name)
+        lost_gpu_s = job.service_at(self.at) - job.service_gpu_s
+        exited = f.RunExited(self.at, self._run_of(name), ExitCause.PREEMPTED, 0.0)
+        return self._happen(exited, f.WorkLost(self.at, job.id, lost_gpu_s))
+
+    def save(self, name: str) -> Plan:
+        """The job has shown that its work outlives a stop."""
+        return self._happen(f.WorkSaved(self.at, self._ids[name]))
+
     def fail(self, *names: str) -> Plan:
         return self._exit(names, ExitCause.FAILED)
 

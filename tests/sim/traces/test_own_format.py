@@ -27,7 +27,7 @@ def test_three_columns_are_enough(given):
         ("1", 0.0, 1, 60.0),
         ("2", 10.0, 8, 3600.0),
     ]
-    assert trace.jobs.row(0)[4:] == ("", "", "", "", "normal", "", None, None, "", None, None, None)
+    assert trace.jobs.row(0)[4:] == ("", "", "", "", "normal", "", None, None, None, "", None, None, None)
     assert trace.notes == []
     assert trace.skipped_rows == 0
 
@@ -36,14 +36,15 @@ def test_every_column_is_read(given):
     trace = load(
         given(
             "id,submitted_at,gpus,duration_s,user,tenant,name,group,priority,model,preemption_cost_s,preemptible,"
+            "resumable,"
             "gpu_type,cpus,memory_gib,cpu_speed\n"
-            "a,5,2,1.5,ann,lab,bert,sweep,high,ResNet50,30,False,P100,16,64.5,0.1\n"
-            "b,5,2,1.5,,,,,,,,,,,,\n"
+            "a,5,2,1.5,ann,lab,bert,grid,high,VGG16,30,False,True,P100,8,64,0.1\n"
+            "b,5,2,1.5,,,,,,,,,,,,,\n"
         )
     )
     assert trace.jobs.rows() == [
-        ("a", 5, 2, 1.5, "ann", "lab", "bert", "sweep", "high", "ResNet50", 30, False, "P100", 16, 64.5, 0.1),
-        ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None, None, "", None, None, None),
+        ("a", 5, 2, 1.5, "ann", "lab", "bert", "grid", "high", "VGG16", 30, False, True, "P100", 8, 64, 0.1),
+        ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None, None, None, "", None, None, None),
     ]
 
 

@@ -6,16 +6,16 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tiresias.cli import errors
+from tiresias.cli.console import echo
+from tiresias.cli.declare import Argument, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live.connection import HomeOption, home_of
 from tiresias.cli.live.sizes import written
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="The file to write; it must not exist.")],
     home: HomeOption = None,
 ) -> None:
     """Copy the journal to a file, also while the manager runs.
@@ -34,18 +34,14 @@ def backup(
         copied = make_backup(journal, file.absolute())
     except StoreError as error:
         raise Stop(str(error), errors.FAILED) from None
-    typer.echo(f"{file}: the journal up to fact {copied.last_seq:,} ({written(copied.bytes)})")
+    echo(f"{file}: the journal up to fact {copied.last_seq:,} ({written(copied.bytes)})")
 
 
 def restore(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A backup, or the journal of this home itself.")
-    ],
-    end_runs: Annotated[
-        bool, typer.Option("--end-runs", help="End runs that the backup does not know.")
-    ] = False,
+    file: Annotated[Path, Argument(metavar="FILE", help="A backup, or the journal of this home itself.")],
+    end_runs: Annotated[bool, Option("--end-runs", help="End runs that the backup does not know.")] = False,
     accept_damage: Annotated[
-        bool, typer.Option("--accept-damage", help="Take damaged rows as they are read now.")
+        bool, Option("--accept-damage", help="Take damaged rows as they are read now.")
     ] = False,
     home: HomeOption = None,
 ) -> None:
@@ -70,4 +66,4 @@ def restore(
     except (StoreError, Refused) as error:
         raise Stop(str(error), errors.FAILED) from None
     aside = f"; what was there before is in {done.aside}" if done.aside else ""
-    typer.echo(f"restored up to fact {done.last_seq:,}{aside}. Start the manager with `tir up`")
+    echo(f"restored up to fact {done.last_seq:,}{aside}. Start the manager with `tir up`")

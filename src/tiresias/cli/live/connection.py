@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
+from tiresias.cli.console import echo
+from tiresias.cli.declare import Argument, Option
 from tiresias.cli.errors import Stop
 
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 HomeOption = Annotated[
     Path | None,
-    typer.Option(
-        "--home", metavar="DIR", help="Home of the manager. Default: TIRESIAS_HOME, or ~/.tiresias."
-    ),
+    Option("--home", metavar="DIR", help="Home of the manager. Default: TIRESIAS_HOME, or ~/.tiresias."),
 ]
-Reference = Annotated[str, typer.Argument(metavar="JOB", help="Id or name of a job.")]
-References = Annotated[list[str], typer.Argument(metavar="JOB…", help="Ids or names of jobs.")]
+Reference = Annotated[str, Argument(metavar="JOB", help="Id or name of a job.")]
+References = Annotated[list[str], Argument(metavar="JOB…", help="Ids or names of jobs.")]
 
 EXIT_CODES = {
     "invalid": errors.USAGE,
@@ -70,9 +68,9 @@ def refused(error: ApiError) -> Stop:
 
 def print_json(value: Any) -> None:
     """Print JSON on stdout, indented."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_json_line(value: Any) -> None:
     """Print JSON on stdout, in one line."""
-    typer.echo(json.dumps(value, ensure_ascii=False))
+    echo(json.dumps(value, ensure_ascii=False))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
+from tiresias.cli.console import confirm, echo
+from tiresias.cli.declare import Argument, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import job_text
 from tiresias.cli.live.connection import Reference, References, connected, print_json, refused
@@ -28,20 +28,14 @@ CHANGES = {key: option for key, option in BY_KEY.items() if option.can_change}  
 
 
 def cancel(
-    refs: Annotated[
-        list[str] | None, typer.Argument(metavar="JOB…", help="Ids or names of jobs.", show_default=False)
-    ] = None,
+    refs: Annotated[list[str] | None, Argument(metavar="JOB…", help="Ids or names of jobs.")] = None,
     user: Annotated[
         str | None,
-        typer.Option(
-            "--user", "-u", metavar="USER", help="With --all: user whose jobs to cancel. Default: you."
-        ),
+        Option("--user", "-u", metavar="USER", help="With --all: user whose jobs to cancel. Default: you."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Cancel all active jobs of the user.")] = False,
-    now: Annotated[
-        bool, typer.Option("--now", help="Kill the runs at once, without their grace time.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    everything: Annotated[bool, Option("--all", help="Cancel all active jobs of the user.")] = False,
+    now: Annotated[bool, Option("--now", help="Kill the runs at once, without their grace time.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
     """Cancel jobs.
@@ -56,7 +50,7 @@ def cancel(
                 raise Stop("--all cancels all jobs of a user; name jobs or give --all, not both")
             named, act = _all_of(client, user or ME), _cancel_unless_ended(client, now)
             if named and not yes:
-                typer.confirm(f"Cancel {count(len(named), 'job')}?", abort=True, err=True)
+                confirm(f"Cancel {count(len(named), 'job')}?")
         elif user is not None:
             raise Stop("--user needs --all: tir cancel --all --user NAME")
         elif not named:
@@ -92,7 +86,7 @@ def set_job(
     ref: Reference,
     changes: Annotated[
         list[str],
-        typer.Argument(metavar="KEY=VALUE…", help=f"Keys: {', '.join(CHANGES)}."),
+        Argument(metavar="KEY=VALUE…", help=f"Keys: {', '.join(CHANGES)}."),
     ],
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -153,10 +147,10 @@ def _each(client: Client, refs: Sequence[str], act: Callable[[str], dict[str, An
         done.append(job)
         if output is not Output.JSON:
             name = f" ({job_text.plain(job['name'])})" if job["name"] else ""
-            typer.echo(f"job {job['id']}{name}: {job['phase']}")
+            echo(f"job {job['id']}{name}: {job['phase']}")
     if output is Output.JSON:
         print_json(done)
     if not refs:
-        typer.echo("no jobs", err=True)
+        echo("no jobs", err=True)
     if refusals:
         raise Stop("\n".join(map(str, refusals)), refusals[0].code or errors.FAILED)

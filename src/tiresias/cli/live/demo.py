@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tiresias.cli.console import show
+from tiresias.cli.console import echo, show
+from tiresias.cli.declare import Option
 from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import demo_view, report, up_down
 from tiresias.cli.live.connection import connected
+from tiresias.cli.live.job_text import ENDED
 from tiresias.cli.units import count
 from tiresias.executors.interrupts import deferring_signals, exiting_on_signals, raise_keyboard_interrupt
 
@@ -30,10 +30,17 @@ if TYPE_CHECKING:
 
 GPUS = 4
 STEP_S = 0.1
-JOBS = ((2, 16.0), (4, 8.0), (1, 20.0), (1, 6.0), (2, 4.0), (1, 3.0),
-        (1, 2.0), (4, 1.5), (2, 5.0), (1, 4.0), (1, 2.0), (2, 2.0))  # fmt: skip
-"""Number of GPUs and seconds of work of each training."""
-FIRST_QUEUE_GPU_S = 14.0  # of service: jobs with more give way to jobs with less
+WARM_UP = ((1, 0.3), (1, 0.3), (2, 0.5), (1, 1.5)) * 6
+"""GPUs and seconds of work of short trainings that come first: a policy that learns from jobs that have ended
+knows after them what is short here."""
+JOBS = (
+    (2, 20.0, 0.0), (1, 24.0, 0.0), (1, 22.0, 0.0),
+    (1, 1.0, 0.1), (2, 1.5, 0.1), (4, 1.0, 0.2), (1, 2.0, 0.3), (2, 1.0, 0.4),
+    (4, 1.5, 0.5), (1, 1.0, 0.6), (2, 2.0, 0.7), (1, 3.0, 0.8),
+)  # fmt: skip
+"""GPUs, seconds of work, and when it is submitted: as soon as one of the first trainings, which take all GPUs
+and are long, has done this share of its work. Without preemption the short ones wait until the long ones end.
+"""
 GRACE_S = 20.0
 PATIENCE_S = 600.0
 DOWN_S = 120.0
@@ -47,6 +54,7 @@ class Training:
     number: int
     gpus: int
     steps: int
+    comes_at: float = 0.0  # the share of a long training's work that is done by then
 
     @property
     def name(self) -> str:
@@ -67,22 +75,22 @@ class Training:
 
 def demo(
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Simulate 480 jobs on 60 GPUs under five policies instead.")
+        bool, Option("--simulate", help="Simulate 480 jobs on 60 GPUs under several policies instead.")
     ] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, max=len(JOBS), help="Number of trainings.")
+        int, Option("--jobs", metavar="N", min=1, max=len(JOBS), help="Number of trainings.")
     ] = len(JOBS),
     scale: Annotated[
         float,
-        typer.Option(
+        Option(
             "--scale", metavar="X", min=0.01, max=100, help="Length of the trainings; 1 is a minute in all."
         ),
     ] = 1.0,
 ) -> None:
     """Watch real trainings being preempted and resumed.
 
-    Takes a minute. Starts a manager with four fake GPUs, submits a dozen trainings at once, shows their
-    progress, and removes everything again.
+    Takes about a minute. Starts a manager with four fake GPUs and the default policy, lets long trainings
+    take all GPUs, submits short ones while they run, shows their progress, and removes everything again.
     """
     if simulate:
         from tiresias.cli.demo import simulated
@@ -90,27 +98,68 @@ def demo(
         simulated()
         return
     trainings = [
-        Training(number, gpus, max(1, round(seconds * scale / STEP_S)))
-        for number, (gpus, seconds) in enumerate(JOBS[:jobs])
+        Training(number, gpus, max(1, round(seconds * scale / STEP_S)), comes_at)
+        for number, (gpus, seconds, comes_at) in enumerate(JOBS[:jobs])
     ]
-    with _manager(FIRST_QUEUE_GPU_S * scale) as home, connected(home) as client:
-        ended = _train(client, trainings, home, PATIENCE_S * max(1.0, scale))
+    with _manager() as home, connected(home) as client:
+        patience_s = PATIENCE_S * max(1.0, scale)
+        _warm_up(client, home, scale, patience_s)
+        ended = _train(client, trainings, home, patience_s)
         show(checked(trainings, ended, _losses(client, ended)))
-        show("\nThe same jobs under other policies (tir report):\n")
+        show("\nThe same jobs, submitted at the same instants, under other policies (tir report):\n")
         report.print_report(client)
-        typer.echo()
+        echo()
+
+
+def _warm_up(client: Client, home: Path, scale: float, patience_s: float) -> None:
+    """Let very short trainings run first, so that the policy has seen some jobs end."""
+    show(f"{count(len(WARM_UP), 'short training')} first: from these the policy learns what is short here.")
+    short = [
+        Training(number, gpus, max(1, round(seconds * scale / STEP_S)))
+        for number, (gpus, seconds) in enumerate(WARM_UP, start=len(JOBS))
+    ]
+    ids = client.submit([each.submission(home) for each in short])
+    demo_view.wait(client, ids, patience_s)
+
+
+class Arrivals:
+    """Submits each training when it is due, and says which jobs there are."""
+
+    def __init__(self, client: Client, trainings: Sequence[Training], home: Path):
+        self._client, self._home = client, home
+        self._left = list(trainings)
+        self._first = sum(each.comes_at == 0.0 for each in trainings)
+        self.ids: list[int] = []
+
+    def submit_due(self, jobs: Sequence[Mapping[str, Any]]) -> bool:
+        """Submit those that are due when the first trainings are as far as this; whether none is left."""
+        done = max((fraction_done(job) for job in jobs[: self._first]), default=0.0)
+        due = [each for each in self._left if each.comes_at <= done]
+        if due:
+            self._left = [each for each in self._left if each.comes_at > done]
+            self.ids += self._client.submit([each.submission(self._home) for each in due])
+        return not self._left
+
+
+def fraction_done(job: Mapping[str, Any]) -> float:
+    """How much of its work a job has done; a job that has ended has done all."""
+    if job["phase"] in ENDED:
+        return 1.0
+    return (job["progress"] or {}).get("fraction") or 0.0
 
 
 def _train(
     client: Client, trainings: Sequence[Training], home: Path, patience_s: float
 ) -> list[dict[str, Any]]:
     work = sum(each.gpus * each.steps * STEP_S for each in trainings)
+    long = sum(each.comes_at == 0.0 for each in trainings)
     show(
-        f"{count(len(trainings), 'training')} at once, {work:.0f} GPU-seconds of work for {GPUS} GPUs. "
-        "The manager does not know how long they take.\n"
+        f"{count(len(trainings), 'training')}, {work:.0f} GPU-seconds of work for {GPUS} GPUs: {long} at "
+        "once, the others while these run. The manager does not know how long any of them takes.\n"
     )
-    ids = client.submit([each.submission(home) for each in trainings])
-    return demo_view.watch(client, ids, patience_s)
+    arrivals = Arrivals(client, trainings, home)
+    arrivals.submit_due([])
+    return demo_view.watch(client, arrivals.ids, patience_s, arrivals.submit_due)
 
 
 def _losses(client: Client, ended: Sequence[Mapping[str, Any]]) -> list[list[float]]:
@@ -148,14 +197,13 @@ def checked(
 
 
 @contextmanager
-def _manager(first_queue_gpu_s: float) -> Iterator[Path]:
+def _manager() -> Iterator[Path]:
     """A manager in a temporary home; both are removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-demo-"))
     with exiting_on_signals(raise_keyboard_interrupt):
         try:
             with deferring_signals():
-                queues = [f"queues={first_queue_gpu_s:g}"]
-                up_down.up(fake_gpus=GPUS, policy="tiresias-l", options=queues, home=home)
+                up_down.up(fake_gpus=GPUS, home=home)
             yield home
         finally:
             with deferring_signals(is_the_end=True):

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tiresias.cli.console import console
+from tiresias.cli.console import console, echo
 from tiresias.cli.errors import FAILED, Stop
 from tiresias.cli.live import job_text
 from tiresias.cli.units import NOTHING
@@ -27,37 +25,47 @@ HAPPENED = {  # what is printed of a run if there is no terminal
 }
 
 
-def watch(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+Jobs = list[dict[str, Any]]
+More = Callable[[Jobs], bool]
+"""Submits what is due, whose ids it adds to the list that is watched; returns whether nothing is left."""
+
+
+def watch(client: Client, ids: Sequence[int], patience_s: float, more: More) -> Jobs:
     """Show the jobs until all have ended; returns their summaries in the order of the ids."""
     if console().is_terminal:
-        return _table(client, ids, patience_s)
-    return _lines(client, ids, patience_s)
+        return _table(client, ids, patience_s, more)
+    return _lines(client, ids, patience_s, more)
+
+
+def wait(client: Client, ids: Sequence[int], patience_s: float) -> Jobs:
+    """Wait until all of these jobs have ended, and show nothing."""
+    return _until_ended(client, ids, patience_s, lambda jobs: None, lambda jobs: True)
 
 
 def _until_ended(
-    client: Client, ids: Sequence[int], patience_s: float, look: Callable[[list[dict[str, Any]]], None]
-) -> list[dict[str, Any]]:
+    client: Client, ids: Sequence[int], patience_s: float, look: Callable[[Jobs], None], more: More
+) -> Jobs:
     deadline = time.monotonic() + patience_s
     while True:
         found = {job["id"]: job for job in client.jobs(all=True)}
-        jobs = [found[id] for id in ids]
+        jobs = [found[id] for id in ids if id in found]
         look(jobs)
-        if all(job["phase"] in job_text.ENDED for job in jobs):
+        if more(jobs) and len(jobs) == len(ids) and all(job["phase"] in job_text.ENDED for job in jobs):
             return jobs
         if time.monotonic() > deadline:
             raise Stop(f"not all trainings have ended after {patience_s:g} s; something is wrong", FAILED)
         time.sleep(LOOK_AGAIN_S)
 
 
-def _table(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+def _table(client: Client, ids: Sequence[int], patience_s: float, more: More) -> Jobs:
     from rich.live import Live
 
     with Live(console=console(), auto_refresh=False) as live:
 
-        def look(jobs: list[dict[str, Any]]) -> None:
+        def look(jobs: Jobs) -> None:
             live.update(view(jobs, client.nodes(), time.time()), refresh=True)
 
-        return _until_ended(client, ids, patience_s, look)
+        return _until_ended(client, ids, patience_s, look, more)
 
 
 def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
@@ -66,7 +74,6 @@ def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], 
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    from tiresias.cli.live.job_tables import phase
     from tiresias.cli.tables import plain_table
 
     names = {job["id"]: job["name"] for job in jobs}
@@ -84,7 +91,7 @@ def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], 
         table.add_row(
             job["name"],
             str(job["gpus"]),
-            phase(job["phase"]),
+            Text(job["phase"], style=job_text.COLOURS.get(job["phase"], "")),
             ProgressBar(1.0, fraction, BAR, complete_style="green", finished_style="green"),
             str(progress.get("step") or 0),
             str(job["runs"]),
@@ -94,10 +101,10 @@ def view(jobs: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], 
     return Group(Text(f"{seconds:5.1f} s   GPUs  {held}\n"), table)
 
 
-def _lines(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[str, Any]]:
+def _lines(client: Client, ids: Sequence[int], patience_s: float, more: More) -> Jobs:
     seen = 0
 
-    def look(jobs: list[dict[str, Any]]) -> None:
+    def look(jobs: Jobs) -> None:
         nonlocal seen
         names = {job["id"]: job["name"] for job in jobs}
         began_at = min(job["submitted_at"] for job in jobs)
@@ -106,6 +113,6 @@ def _lines(client: Client, ids: Sequence[int], patience_s: float) -> list[dict[s
             happened = HAPPENED.get(event["kind"])
             if happened is not None and event["job_id"] in names:
                 how = event["text"].partition("ended: ")[2]
-                typer.echo(f"{event['at'] - began_at:6.1f} s  {names[event['job_id']]:<10} {happened}{how}")
+                echo(f"{event['at'] - began_at:6.1f} s  {names[event['job_id']]:<10} {happened}{how}")
 
-    return _until_ended(client, ids, patience_s, look)
+    return _until_ended(client, ids, patience_s, look, more)

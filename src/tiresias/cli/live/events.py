@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-import typer
-
+from tiresias.cli.console import echo
+from tiresias.cli.declare import Option
 from tiresias.cli.live.connection import connected, print_json_line
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import when
@@ -18,18 +18,16 @@ NOISE = ("TimerFired", "RunProgressed")  # not interesting to people
 
 
 def events(
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for more events, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Wait for more events, until Ctrl-C.")] = False,
     since: Annotated[
-        int | None, typer.Option("--since", metavar="N", min=0, help="Only events after number N.")
+        int | None, Option("--since", metavar="N", min=0, help="Only events after number N.")
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="JOB", help="Only events of this job (id or name).")
+        str | None, Option("--job", metavar="JOB", help="Only events of this job (id or name).")
     ] = None,
     last: Annotated[
         int,
-        typer.Option("--last", "-l", metavar="N", min=1, help="At most the last N events (without --since)."),
+        Option("--last", "-l", metavar="N", min=1, help="At most the last N events (without --since)."),
     ] = 50,
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -69,4 +67,4 @@ def _print(event: dict[str, Any], output: Output) -> None:
         return
     who = "" if event["job_id"] is None else f"job {event['job_id']}"
     at = when(event["at"], time.time())
-    typer.echo(f"{event['seq']:>6}  {at}  {who:<9} {event['kind']:<14} {plain(event['text'])}".rstrip())
+    echo(f"{event['seq']:>6}  {at}  {who:<9} {event['kind']:<14} {plain(event['text'])}".rstrip())

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-from rich.console import RenderableType
-from rich.text import Text
-
-from tiresias.cli.console import console
-from tiresias.cli.tables import plain_table
+from tiresias.cli.lines import Line, Lines, Styled, cut, has_unicode, padded, screen_width, width
 
 GAP = 2
 LEAST = 8  # the least width of a column that is shortened
-UNCUT = 10_000  # the width in a file or a pipe, where nothing is cut off
-Cell = str | Text
+Cell = str | Styled
 
 
 def grid(
@@ -24,37 +18,39 @@ def grid(
     right: Sequence[str] = (),
     cut: Sequence[str] = (),
     drop: Sequence[str] = (),
-) -> RenderableType:
+) -> Lines:
     """A table. Columns in `cut` may be shortened, the longest first; those in `drop` may be left out."""
-    shown = list(headers)
-    room = screen_width()
     columns = dict(zip(headers, zip(*rows, strict=True), strict=True)) if rows else {}
-    widths = {name: max(map(_width, [name, *columns.get(name, ())])) for name in headers}
-    least = {name: min(width, LEAST) if name in cut else width for name, width in widths.items()}
+    wanted = {name: max(width(str(each)) for each in (name, *columns.get(name, ()))) for name in headers}
+    widths = _fitted(wanted, cut, drop, screen_width())
+    shown = [(number, widths[name], name in right) for number, name in enumerate(headers) if name in widths]
+    total = _total(list(widths.values()))
+    head = _row([Styled(name, "bold") for name in headers], shown)
+    return [head, Line(("─" * total if has_unicode() else "-" * total,)), *(_row(row, shown) for row in rows)]
+
+
+def _fitted(wanted: dict[str, int], cut: Sequence[str], drop: Sequence[str], room: int) -> dict[str, int]:
+    """The columns that are shown, with their widths."""
+    widths = dict(wanted)
+    least = {name: min(columns, LEAST) if name in cut else columns for name, columns in wanted.items()}
     for name in drop:
-        if _total([least[each] for each in shown]) > room and name in shown:
-            shown.remove(name)
-    over = _total([widths[each] for each in shown]) - room
-    for _ in range(over):
-        longer = [each for each in shown if widths[each] > least[each]]
+        if _total([least[each] for each in widths]) > room:
+            widths.pop(name, None)
+    for _ in range(_total(list(widths.values())) - room):
+        longer = [each for each in widths if widths[each] > least[each]]
         if longer:
             widths[max(longer, key=widths.__getitem__)] -= 1
-    table = plain_table()
-    for name in shown:
-        side = "right" if name in right else "left"
-        table.add_column(name, justify=side, no_wrap=True, overflow="ellipsis", width=widths[name])  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(cell for name, cell in zip(headers, row, strict=True) if name in shown))
-    return table
+    return widths
 
 
-def screen_width() -> int:
-    screen = console()
-    return screen.width if screen.is_terminal else UNCUT
-
-
-def _width(cell: Cell) -> int:
-    return cell_len(str(cell))
+def _row(cells: Sequence[Cell], shown: Sequence[tuple[int, int, bool]]) -> Line:
+    parts: list[Cell] = []
+    for number, columns, is_right in shown:
+        cell = cells[number]
+        fitted = padded(cut(str(cell), columns), columns, right=is_right)
+        parts += [" " * GAP] if parts else []
+        parts.append(Styled(fitted, cell.style) if isinstance(cell, Styled) else fitted)
+    return Line(tuple(parts))
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from tiresias.cli.console import notify
+from tiresias.cli.console import echo, notify
+from tiresias.cli.declare import Argument, Group
 from tiresias.cli.errors import Stop
 from tiresias.cli.live.connection import connected
 from tiresias.cli.units import count
 
-app = typer.Typer(no_args_is_help=True, help="Export the history as a trace.")
+app = Group("Export the history as a trace.")
 
 COLUMNS = (
     "id", "submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model",
@@ -24,11 +23,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@app.command()
+@app.command("export")
 def export(
-    out: Annotated[
-        Path, typer.Argument(metavar="FILE", help="File to write (.csv or .csv.gz), or - for stdout.")
-    ],
+    out: Annotated[Path, Argument(metavar="FILE", help="File to write (.csv or .csv.gz), or - for stdout.")],
 ) -> None:
     """Write all ended jobs to a trace, for tir simulate FILE.
 
@@ -46,7 +43,7 @@ def export(
     used.sort(key=lambda row: (row["submitted_at"], row["id"]))
     text = written(used)
     if str(out) == "-":
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         data = text.encode()
         out.write_bytes(gzip.compress(data, mtime=0) if out.suffix == ".gz" else data)

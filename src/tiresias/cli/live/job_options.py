@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-import typer
-
+from tiresias.cli import declare
 from tiresias.cli.errors import Stop
 from tiresias.spec.job import BY_KEY
 from tiresias.spec.options import Form, Option
@@ -93,10 +92,10 @@ def _argument(key: str) -> str:
 
 
 def _parameter(key: str, option: Option) -> inspect.Parameter:
-    """The option as Typer understands it."""
+    """The option as a parameter of a command."""
     default = f" Default: {option.default.replace('`', '')}." if option.default else ""
     names = [option.flag, *filter(None, [option.short])]
-    described = typer.Option(*names, metavar=option.metavar or None, help=option.help + default)
+    described = declare.Option(*names, metavar=option.metavar or None, help=option.help + default)
     type_: Any = list[str] | None if option.form is Form.VALUES else str | None
     return inspect.Parameter(
         _argument(key),

@@ -6,11 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
+from tiresias.cli.lines import Line, Lines, Styled, pairs
 from tiresias.cli.live import job_text
 from tiresias.cli.live.fitted_tables import Cell, grid
 from tiresias.cli.live.job_text import plain
@@ -23,14 +19,14 @@ WIDE = ("TENANT", "RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED")
 NUMBERS = ("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H")
 
 
-def phase(name: str) -> Text:
-    return Text(name, style=job_text.COLOURS.get(name, ""))
+def phase(name: str) -> Styled:
+    return Styled(name, job_text.COLOURS.get(name, ""))
 
 
-def listing(jobs: Sequence[Job], now: float, *, wide: bool) -> RenderableType:
+def listing(jobs: Sequence[Job], now: float, *, wide: bool) -> Lines:
     """One row per job."""
     if not jobs:
-        return Text("no jobs")
+        return [Line.of("no jobs")]
     headers = ["ID", "NAME", "USER", "GPUS", "PHASE", "SINCE", "PROGRESS", *(WIDE if wide else ()), "REASON"]
     rows = [_cells(job, now, wide=wide) for job in jobs]
     return grid(headers, rows, right=NUMBERS, cut=("NAME", "USER", "REASON"), drop=("SUBMITTED", "TENANT"))
@@ -74,22 +70,18 @@ def summary_line(jobs: Sequence[Job]) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "no jobs"
 
 
-def detail(job: Job, now: float) -> RenderableType:
+def detail(job: Job, now: float) -> Lines:
     """Everything about one job, for `tir show`."""
     of, why = job["summary"], job["why"]
     began_at = since_at(of)
     lasted = "" if began_at is None else f" for {short(now - began_at)}"
-    title = Text.assemble((f"job {of['id']}", "bold"), f" {plain(of['name'])}  ", phase(of["phase"]), lasted)
-    lines = Table.grid(padding=(0, 2))
-    for what, value in _facts(job, now):
-        lines.add_row(what, Text(value))
-    parts: list[RenderableType] = [title, Text(plain(why["text"]))]
-    if why["next_step"]:
-        parts.append(Text(plain(why["next_step"])))
-    parts += [Text(), lines]
+    called = Styled(f"job {of['id']}", "bold")
+    lines = [Line((called, f" {plain(of['name'])}  ", phase(of["phase"]), lasted))]
+    lines += [Line.of(plain(each)) for each in (why["text"], why["next_step"]) if each]
+    lines += [Line(), *pairs(_facts(job, now))]
     if job["runs"]:
-        parts += [Text(), Text(f"{count(len(job['runs']), 'run')}:"), *_timeline(job["runs"], now)]
-    return Group(*parts)
+        lines += [Line(), Line.of(f"{count(len(job['runs']), 'run')}:"), *_timeline(job["runs"], now)]
+    return lines
 
 
 def _facts(job: Job, now: float) -> list[tuple[str, str]]:
@@ -158,17 +150,18 @@ def _limits(job: Job) -> str:
     return ", ".join(parts)
 
 
-def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> list[RenderableType]:
+def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> Lines:
     """The runs: slots, time, duration and ending, with the reason and the line of output that shows it."""
-    lines: list[RenderableType] = []
+    lines: Lines = []
     for run in runs:
         began_at = run["started_at"] or run["granted_at"]
         ended_at = run["exited_at"]
         span = f"{when(began_at, now)} to {when(ended_at, now) if ended_at else 'now'}"
         lasted = short((ended_at or now) - began_at)
-        lines.append(Text(f"  {run['number']}  {slots(run['slots'])}  {span} ({lasted})  {_ending(run)}"))
+        shown = f"  {run['number']}  {slots(run['slots'])}  {span} ({lasted})  {_ending(run)}"
+        lines.append(Line.of(shown, hang=5))
         said = [] if run["cause"] == "finished" else [run["sentence"], run["evidence"]]
-        lines += [Padding(Text(plain(each)), (0, 0, 0, 5)) for each in said if each]
+        lines += [Line.of(f"     {plain(each)}", hang=5) for each in said if each]
     return lines
 
 
@@ -197,9 +190,9 @@ def _ranges(indices: Sequence[int]) -> str:
     return "+".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
-def why(reason: Mapping[str, Any]) -> RenderableType:
+def why(reason: Mapping[str, Any]) -> Lines:
     """The reason, its evidence, and what can be done."""
-    lines = [Text(plain(reason["text"]), style="bold")]
+    lines = [Line.of(plain(reason["text"]), "bold")]
     evidence = []
     if reason["ahead"]:
         more = " …" if reason["ahead_jobs"] > len(reason["ahead"]) else ""
@@ -207,7 +200,7 @@ def why(reason: Mapping[str, Any]) -> RenderableType:
     if reason["ahead_jobs"] or reason["free_gpus"]:
         hole = f", at most {reason['best_hole']} of them on one node" if reason["free_gpus"] else ""
         evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
-    lines += [Text(f"  {each}") for each in evidence]
+    lines += [Line.of(f"  {each}", hang=2) for each in evidence]
     if reason["next_step"]:
-        lines.append(Text(plain(reason["next_step"])))
-    return Group(*lines)
+        lines.append(Line.of(plain(reason["next_step"])))
+    return lines

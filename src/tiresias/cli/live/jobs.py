@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tiresias.cli.console import console, show
+from tiresias.cli.console import show
+from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
+from tiresias.cli.lines import Line, Lines, is_terminal, size
 from tiresias.cli.live import job_text
 from tiresias.cli.live.connection import Reference, connected, print_json, print_json_line
+from tiresias.cli.live.screen import repeat
 from tiresias.cli.plugins import AsOutput, Output
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from tiresias.api.client import Client
 
-UNCUT = 10_000
 ME = "me"
 
 
@@ -32,26 +29,26 @@ class Listing(StrEnum):
 
 Interval = Annotated[
     float,
-    typer.Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates (with --watch)."),
+    Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates (with --watch)."),
 ]
 
 
 def ls(
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also list ended jobs, the latest first.")
+        bool, Option("--all", "-a", help="Also list ended jobs, the latest first.")
     ] = False,
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="USER", help="Only jobs of this user (me: yours).")
+        str | None, Option("--user", "-u", metavar="USER", help="Only jobs of this user (me: yours).")
     ] = None,
     phase: Annotated[
-        str | None, typer.Option("--phase", "-s", metavar="PHASE,…", help="Only jobs in these phases.")
+        str | None, Option("--phase", "-s", metavar="PHASE,…", help="Only jobs in these phases.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-l", metavar="N", min=1, help="List at most N jobs.")
+        int | None, Option("--limit", "-l", metavar="N", min=1, help="List at most N jobs.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update the list until Ctrl-C.")] = False,
+    watch: Annotated[bool, Option("--watch", "-w", help="Update the list until q or Ctrl-C.")] = False,
     interval: Interval = 2.0,
-    output: Annotated[Listing, typer.Option("--output", "-o", help="Output format.")] = Listing.TABLE,
+    output: Annotated[Listing, Option("--output", "-o", help="Output format.")] = Listing.TABLE,
 ) -> None:
     """List jobs in the order in which they are served."""
     phases = _phases(phase)
@@ -70,7 +67,7 @@ def ls(
         elif watch:
             repeat(lambda: _view(look(), output), interval)
         else:
-            show(_table(look(), output), UNCUT)
+            show(_table(look(), output))
 
 
 def show_job(ref: Reference, output: AsOutput = Output.TABLE) -> None:
@@ -82,7 +79,7 @@ def show_job(ref: Reference, output: AsOutput = Output.TABLE) -> None:
         return
     from tiresias.cli.live.job_tables import detail
 
-    show(detail(job, time.time()), UNCUT)
+    show(detail(job, time.time()))
 
 
 def why(ref: Reference, output: AsOutput = Output.TABLE) -> None:
@@ -94,7 +91,7 @@ def why(ref: Reference, output: AsOutput = Output.TABLE) -> None:
         return
     from tiresias.cli.live import job_tables
 
-    show(job_tables.why(reason), UNCUT)
+    show(job_tables.why(reason))
 
 
 def _phases(text: str | None) -> set[str]:
@@ -117,40 +114,18 @@ def _found(
     return found
 
 
-def _table(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
+def _table(jobs: list[dict[str, Any]], output: Listing) -> Lines:
     from tiresias.cli.live.job_tables import listing
 
     return listing(jobs, time.time(), wide=output is Listing.WIDE)
 
 
-def _view(jobs: list[dict[str, Any]], output: Listing) -> RenderableType:
+def _view(jobs: list[dict[str, Any]], output: Listing) -> Lines:
     """The rows that fit the screen, below a line that counts all jobs."""
-    from rich.console import Group
-    from rich.text import Text
-
     from tiresias.cli.live.job_tables import summary_line
 
-    rows = max(1, console().height - 5) if console().is_terminal else len(jobs)
+    rows = max(1, size()[1] - 5) if is_terminal() else len(jobs)
     left = len(jobs) - rows
-    rest = [Text(f"… and {left:,} more")] if left > 0 else []
-    head = Text(f"{time.strftime('%H:%M:%S')}  {summary_line(jobs)}\n")
-    return Group(head, _table(jobs[:rows], output), *rest)
-
-
-def repeat(view: Callable[[], RenderableType], interval_s: float) -> None:
-    """Draw the view again and again until Ctrl-C: in place on a terminal, otherwise one below the other."""
-    screen = console()
-    try:
-        if not screen.is_terminal:
-            while True:
-                show(view(), UNCUT)
-                typer.echo()
-                time.sleep(interval_s)
-        from rich.live import Live
-
-        with Live(view(), console=screen, screen=True, auto_refresh=False) as live:
-            while True:
-                time.sleep(interval_s)
-                live.update(view(), refresh=True)
-    except KeyboardInterrupt:
-        return
+    rest = [Line.of(f"… and {left:,} more")] if left > 0 else []
+    head = Line.of(f"{time.strftime('%H:%M:%S')}  {summary_line(jobs)}")
+    return [head, Line(), *_table(jobs[:rows], output), *rest]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
-
+from tiresias.cli.console import echo
+from tiresias.cli.declare import Option
 from tiresias.cli.live.connection import Reference, connected
 from tiresias.cli.live.run import write
 
@@ -15,19 +15,15 @@ def logs(
     ref: Reference,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", "-f", help="Follow the output, also of later runs, until the job has ended."
-        ),
+        Option("--follow", "-f", help="Follow the output, also of later runs, until the job has ended."),
     ] = False,
     run: Annotated[
-        int | None, typer.Option("--run", metavar="N", min=1, help="Number of the run. Default: the latest.")
+        int | None, Option("--run", metavar="N", min=1, help="Number of the run. Default: the latest.")
     ] = None,
-    worker: Annotated[
-        int, typer.Option("--worker", metavar="N", min=0, help="Number of the worker, from 0.")
-    ] = 0,
+    worker: Annotated[int, Option("--worker", metavar="N", min=0, help="Number of the worker, from 0.")] = 0,
     tail: Annotated[
         int | None,
-        typer.Option("--tail", metavar="N", min=0, help="Only the last N lines (not with --follow)."),
+        Option("--tail", metavar="N", min=0, help="Only the last N lines (not with --follow)."),
     ] = None,
 ) -> None:
     """Print the output of a job."""
@@ -38,7 +34,7 @@ def logs(
         last = None
         for chunk in client.follow_logs(ref, run=run, worker=worker):
             if last not in (None, chunk.run) and sys.stderr.isatty():
-                typer.echo(f"run {chunk.run}", err=True)
+                echo(f"run {chunk.run}", err=True)
             last = chunk.run
             write(chunk.data)
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from tiresias.cli.errors import Stop
+from tiresias.core.defaults import DEFAULT_POLICY
 
 FILE = "options.json"
 NONE = "none"
@@ -26,7 +27,7 @@ class Settings:
     fake_gpus: int | None = None
     fake_groups: int = 1
     gpus: str | None = None  # None: all GPUs
-    policy: str = "tiresias-l"
+    policy: str = DEFAULT_POLICY
     set: dict[str, str] = field(default_factory=dict)
     placer: str = "profile"
     placer_set: dict[str, str] = field(default_factory=dict)

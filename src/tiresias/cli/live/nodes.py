@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
-from tiresias.cli.console import show
+from tiresias.cli.console import echo, show
+from tiresias.cli.declare import Argument, Option
+from tiresias.cli.lines import Lines
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
-from tiresias.cli.live.jobs import UNCUT, Listing
+from tiresias.cli.live.jobs import Listing
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import NOTHING
 
-What = Annotated[str, typer.Argument(metavar="NODE[:INDEX]", help="Node, or one GPU of it.")]
+What = Annotated[str, Argument(metavar="NODE[:INDEX]", help="Node, or one GPU of it.")]
 GIB = 2**30
 
 
 def nodes(
     output: Annotated[
-        Listing, typer.Option("--output", "-o", help="Output format; wide shows every GPU.")
+        Listing, Option("--output", "-o", help="Output format; wide shows every GPU.")
     ] = Listing.TABLE,
 ) -> None:
     """List the nodes with their free GPUs."""
@@ -29,14 +29,12 @@ def nodes(
     if output is Listing.JSON:
         print_json(found)
         return
-    show(_gpus(found) if output is Listing.WIDE else _nodes(found), UNCUT)
+    show(_gpus(found) if output is Listing.WIDE else _nodes(found))
 
 
 def drain(
     what: What,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to other users.")
-    ] = "",
+    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Reason, shown to other users.")] = "",
     output: AsOutput = Output.TABLE,
 ) -> None:
     """Take a node or GPU out of service; runs on it continue."""
@@ -56,10 +54,10 @@ def _say(text: str, answer: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
         print_json(answer["nodes"])
     else:
-        typer.echo(text)
+        echo(text)
 
 
-def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
+def _nodes(found: Sequence[Mapping[str, Any]]) -> Lines:
     from tiresias.cli.live.fitted_tables import grid
     from tiresias.executors.topology import ranges
 
@@ -76,7 +74,7 @@ def _nodes(found: Sequence[Mapping[str, Any]]) -> Any:
     return grid(headers, rows, right=("GPUS", "FREE"), cut=("REASON",))
 
 
-def _gpus(found: Sequence[Mapping[str, Any]]) -> Any:
+def _gpus(found: Sequence[Mapping[str, Any]]) -> Lines:
     from tiresias.cli.live.fitted_tables import grid
 
     has_groups = any(node["groups"] for node in found)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import typer
-
 from tiresias.cli.console import show
+from tiresias.cli.declare import Argument, Group, Option
+from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
-from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.plugins import AsOutput, Output
 
 LABELS = {
@@ -21,7 +20,7 @@ LABELS = {
     "queues_gpu_s": "thresholds between queues, in GPU-seconds",
 }
 
-app = typer.Typer(no_args_is_help=True, help="Show or change the policy in use.")
+app = Group("Show or change the policy in use.")
 
 
 @app.command("show")
@@ -33,17 +32,17 @@ def show_policy(output: AsOutput = Output.TABLE) -> None:
 
 @app.command("set")
 def set_policy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Policy (see: tir policies).")],
+    name: Annotated[str, Argument(metavar="NAME", help="Policy (see: tir policies).")],
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
+        Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
     ] = None,
     placer: Annotated[
-        str | None, typer.Option("--placer", metavar="NAME", help="Placer (see: tir placers).")
+        str | None, Option("--placer", metavar="NAME", help="Placer (see: tir placers).")
     ] = None,
     placer_set: Annotated[
         list[str] | None,
-        typer.Option("--placer-set", metavar="KEY=VALUE", help="Option of the placer; may be repeated."),
+        Option("--placer-set", metavar="KEY=VALUE", help="Option of the placer; may be repeated."),
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -65,13 +64,9 @@ def _print(answer: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
         print_json(answer)
         return
-    from rich.table import Table
-
-    lines = Table.grid(padding=(0, 2))
-    for key, value in answer.items():
-        if value is not None and (value or key != "placer_learned"):
-            lines.add_row(LABELS.get(key, key), plain(_text(value)))
-    show(lines, UNCUT)
+    shown = [(key, value) for key, value in answer.items() if value is not None]
+    shown = [(key, value) for key, value in shown if value or key != "placer_learned"]
+    show(pairs((LABELS.get(key, key), plain(_text(value))) for key, value in shown))
 
 
 def _text(value: Any) -> str:

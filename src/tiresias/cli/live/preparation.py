@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live import arrays, checks, job_files, scripts, snapshot
+from tiresias.cli.live import arrays, checks
 from tiresias.cli.live.connection import is_remote
 from tiresias.cli.live.job_options import JobOptions, value_of
 from tiresias.cli.live.sizes import parse_size, written
@@ -24,6 +24,7 @@ from tiresias.spec.kinds import LONGEST_LINE, MOST_JOBS
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
+    from tiresias.cli.live.snapshot import Snapshot
 
 NOT_PASSED_ON = frozenset({"_", "OLDPWD", "SHLVL", "TIRESIAS_TOKEN"})
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
@@ -46,7 +47,7 @@ class Prepared:
 
     jobs: list[dict[str, Any]]
     notes: list[str]
-    snapshot: snapshot.Snapshot | None = None
+    snapshot: Snapshot | None = None
 
 
 def read_source(words: list[str], command: list[str] | None, job: JobOptions) -> JobSource:
@@ -66,9 +67,13 @@ def read_source(words: list[str], command: list[str] | None, job: JobOptions) ->
     if path.suffix in (".yaml", ".yml"):
         if len(words) > 1:
             raise Stop(f"{words[1]!r} after {path}: set parameters of a job.yaml with --set key=value")
+        from tiresias.cli.live import job_files
+
         found = job_files.read(path, job.texts("set"))
         return JobSource(found.command, job.over(found.options), found.parameters)
     if _is_script(path):
+        from tiresias.cli.live import scripts
+
         script = scripts.read(path, words[1:])
         source = _plain(script.command, job.over(script.options))
         return replace(source, notes=script.notes, script=str(path.absolute()))
@@ -238,6 +243,8 @@ def _take_snapshot(prepared: Prepared, source: JobSource, cwd: Path, home: Path)
         raise Stop(
             "--snapshot copies files on this machine, and TIRESIAS_URL may be another one; leave one out"
         )
+    from tiresias.cli.live import snapshot
+
     limit = parse_size(source.options.text("snapshot_limit") or snapshot.DEFAULT_LIMIT, "--snapshot-limit")
     copy = snapshot.take(cwd, home, limit)
     tree = snapshot.git_top(cwd) or cwd

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
 from tiresias.cli.console import bars, notify, show
+from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.inputs import require_finite
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
+from tiresias.cli.preemption import pays
 from tiresias.cli.settings import names_in
 from tiresias.cli.units import LONG, UNITS_S, count, ratio, significant
+from tiresias.core.defaults import BASELINES, DEFAULT_POLICY, ORACLE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,21 +26,20 @@ if TYPE_CHECKING:
     from tiresias.api.client import Client
     from tiresias.sim.past import Choice, Figures, Past, Replay
 
-ALWAYS = ("fifo", "srsf")
-OURS = "tiresias-l"
+ALWAYS = (*BASELINES, ORACLE)
 
 
 def report(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted within this time.")
+        str | None, Option("--since", metavar="30d", help="Only jobs submitted within this time.")
     ] = None,
     policies: Annotated[
         str | None,
-        typer.Option("--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,srsf."),
+        Option("--policies", metavar="A,B,…", help="Policies to compare with. Default: fifo,fifo-skip,srsf."),
     ] = None,
     preemption_cost: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--preemption-cost",
             metavar="SECONDS",
             help="Cost of one preemption. Default: as measured.",
@@ -49,8 +49,8 @@ def report(
 ) -> None:
     """Replay the ended jobs under other policies.
 
-    The jobs are simulated on the same GPUs under fifo, srsf and the policy in use. The report also states how
-    far the simulation is from what was measured.
+    The jobs are simulated on the same GPUs under fifo, fifo-skip, srsf and the policy in use. The report also
+    states how far the simulation is from what was measured, and when preemption did not pay.
     """
     ago_s = None if since is None else duration_s(since, "--since")
     names = None if policies is None else names_in(policies, "--policies")
@@ -114,7 +114,7 @@ def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choic
 
     in_use = Choice(used["name"], used["options"])
     if names is None:
-        names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, OURS)
+        names = ALWAYS if in_use.policy.startswith("tiresias") else (*ALWAYS, DEFAULT_POLICY)
     for name in names:
         policies.get(name)  # refuse an unknown name before time is spent
     return in_use, [Choice(name, {}) for name in names if name != in_use.policy]
@@ -212,6 +212,11 @@ def sentences(replays: Replay) -> list[str]:
                 f"Under {who} a job would have taken {written(theirs)} on average instead of "
                 f"{written(ours)}: {than}."
             )
+    said += pays(
+        {each.policy: each.figures.avg_jct_s for each in replays.replayed},
+        written,
+        "did not pay",
+    )
     close = replays.fidelity
     said.append(
         f"Fidelity of the replay: its average JCT is {close.avg_jct_ratio:.3f} times the measured one; "

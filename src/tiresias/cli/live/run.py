@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
-from tiresias.cli.console import notify
+from tiresias.cli.console import echo, notify
+from tiresias.cli.declare import CommandLine, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live.connection import References, connected, home_of, print_json
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
@@ -36,7 +35,7 @@ ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 TimeoutOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--timeout", metavar="1h", help="Longest time to wait. Then exit with code 124; the job continues."
     ),
 ]
@@ -44,15 +43,15 @@ TimeoutOption = Annotated[
 
 @takes_job_options
 def run(
-    ctx: typer.Context,
+    line: CommandLine,
     job: JobOptions,
     parts: Words = None,
     cancel_on_interrupt: Annotated[
-        bool, typer.Option("--cancel-on-interrupt", help="Cancel the job on the first Ctrl-C.")
+        bool, Option("--cancel-on-interrupt", help="Cancel the job on the first Ctrl-C.")
     ] = False,
     timeout: TimeoutOption = None,
     key: Key = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the job.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only the output of the job.")] = False,
 ) -> None:
     """Submit a job, follow its output, exit with its code.
 
@@ -61,7 +60,7 @@ def run(
     """
     from tiresias.cli.live import preparation
 
-    source = preparation.read_source(*split(ctx, parts or []), job)
+    source = preparation.read_source(*split(line, parts or []), job)
     if source.options.text("array") or source.options.texts("sweep"):
         raise Stop("tir run follows one job; submit an array or a sweep with tir submit")
     source.options = source.options.over(JobOptions.of(retries="0"))
@@ -83,7 +82,7 @@ def run(
 def wait(
     refs: References,
     timeout: TimeoutOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing.")] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
     """Wait until jobs have ended.
@@ -99,9 +98,9 @@ def wait(
         print_json([each["summary"] for each in ended])
     elif not quiet:
         for each in ended:
-            typer.echo(_outcome(each))
+            echo(_outcome(each))
     codes = [exit_code(each) for each in ended]
-    raise typer.Exit(next((code for code in codes if code), 0))
+    raise Stop("", next((code for code in codes if code), 0))
 
 
 @dataclass(slots=True)
@@ -184,7 +183,7 @@ def write(data: bytes) -> None:
 def _leave(job: dict[str, Any], say: Callable[[str], None]) -> None:
     if code := exit_code(job):
         say(_outcome(job))
-        raise typer.Exit(code)
+        raise Stop("", code)
 
 
 def _outcome(job: dict[str, Any]) -> str:
@@ -195,4 +194,4 @@ def _outcome(job: dict[str, Any]) -> str:
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    echo(text, err=True)

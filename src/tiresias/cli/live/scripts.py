@@ -12,16 +12,13 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import typer
-
+from tiresias.cli import quick
 from tiresias.cli.errors import Stop
 from tiresias.cli.live.job_options import Given, JobOptions, takes_job_options
 from tiresias.cli.live.times import slurm_duration_s
 from tiresias.spec.job import BY_KEY
 
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 # fmt: off
 IGNORED = frozenset({
     "comment", "constraint", "cores-per-socket", "cpus-per-gpu", "cpus-per-task", "distribution",
@@ -130,14 +127,16 @@ def parse_options(words: list[str], where: str) -> JobOptions:
     def collect(job: JobOptions) -> None:
         found.append(job)
 
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command()(takes_job_options(collect))
-    command: Any = typer.main.get_command(app)
-    try:
-        with command.make_context("#TIR", list(words)) as context:
-            command.invoke(context)
-    except UsageError as error:
-        raise Stop(f"{where}: {error}") from None
+    command = takes_job_options(collect)
+    if (right := quick.call(command, words)) is not None:
+        right()
+    else:
+        from tiresias.cli.program import call_with_typer
+
+        try:
+            call_with_typer(command, words, "#TIR")
+        except ValueError as error:
+            raise Stop(f"{where}: {error}") from None
     return found[0]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tiresias.cli.console import show
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
-from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import NOTHING, significant
 
@@ -39,7 +38,7 @@ def slowdowns(output: AsOutput = Output.TABLE) -> None:
         ]
         for row in rows
     ]
-    show(grid(("MODEL", "GPUS", "SHAPE", *figures[1:]), lines, right=figures, cut=("MODEL",)), UNCUT)
+    show(grid(("MODEL", "GPUS", "SHAPE", *figures[1:]), lines, right=figures, cut=("MODEL",)))
 
 
 def _shape(shape: str) -> str:

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
-from tiresias.cli.console import notify
+from tiresias.cli.console import echo, notify
+from tiresias.cli.declare import Argument, CommandLine, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import job_text
 from tiresias.cli.live.connection import connected, home_of, print_json
@@ -25,23 +24,23 @@ if TYPE_CHECKING:
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="JOB.yaml | SCRIPT.sh | -- COMMAND", help="What to run.", show_default=False),
+    Argument(metavar="JOB.yaml | SCRIPT.sh | -- COMMAND", help="What to run."),
 ]
 Key = Annotated[
     str | None,
-    typer.Option("--key", metavar="TEXT", help="Idempotency key: the same key never submits twice."),
+    Option("--key", metavar="TEXT", help="Idempotency key: the same key never submits twice."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the ids.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only the ids.")]
 
 
 @takes_job_options
 def submit(
-    ctx: typer.Context,
+    line: CommandLine,
     job: JobOptions,
     parts: Words = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--dry-run",
             help="Print where the job would run now and which jobs it would displace; submit nothing.",
         ),
@@ -57,7 +56,7 @@ def submit(
     """
     from tiresias.cli.live import preparation
 
-    source = preparation.read_source(*split(ctx, parts or []), job)
+    source = preparation.read_source(*split(line, parts or []), job)
     with connected() as client:
         prepared = preparation.prepare(source, client, home_of(), is_trial=dry_run)
         if not quiet:
@@ -70,19 +69,17 @@ def submit(
         print_json({"id": ids[0], "ids": ids})
         return
     for id in ids:
-        typer.echo(str(id))
+        echo(str(id))
     if not quiet and sys.stderr.isatty():
-        typer.echo(_next_steps(ids), err=True)
+        echo(_next_steps(ids), err=True)
 
 
 def send(client: Client, prepared: Prepared, key: str | None) -> list[int]:
     """Submit exactly once, even if the connection breaks. After a refusal the copy of the tree is removed."""
-    import uuid
-
-    from tiresias.api.client import ApiError
+    from tiresias.api.client import ApiError, new_key
     from tiresias.api.transport import Broken
 
-    key = key or uuid.uuid4().hex
+    key = key or new_key()
     body = prepared.jobs[0] if len(prepared.jobs) == 1 else prepared.jobs
     try:
         ids = client.submit(body, key)
@@ -138,7 +135,7 @@ def _print_trials(prepared: Prepared, trials: Sequence[dict[str, Any]], output: 
     for job, each in zip(prepared.jobs, trials, strict=True):
         of = f"each of {count(len(job['array']['indices']), 'job')}" if "array" in job else "it"
         name = f"{job['name']}: " if len(prepared.jobs) > 1 else ""
-        typer.echo(f"{name}{_trial(each, of)}")
+        echo(f"{name}{_trial(each, of)}")
 
 
 def _trial(trial: dict[str, Any], of: str) -> str:

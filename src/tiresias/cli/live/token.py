@@ -8,16 +8,14 @@ import time
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
-from tiresias.cli.console import show
+from tiresias.cli.console import echo, show
+from tiresias.cli.declare import Argument, Group, Option
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
-from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.live.times import when
 from tiresias.cli.plugins import AsOutput, Output
 
-app = typer.Typer(no_args_is_help=True, help="Create, list and revoke tokens for TCP (admins only).")
+app = Group("Create, list and revoke tokens for TCP (admins only).")
 
 
 class Role(StrEnum):
@@ -27,12 +25,12 @@ class Role(StrEnum):
 
 @app.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, for example alice-laptop.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Name of the token, for example alice-laptop.")],
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="USER", help="User of the token. Default: you.")
+        str | None, Option("--user", "-u", metavar="USER", help="User of the token. Default: you.")
     ] = None,
     role: Annotated[
-        Role, typer.Option("--role", help="A user may change its own jobs only, an admin all.")
+        Role, Option("--role", help="A user may change its own jobs only, an admin all.")
     ] = Role.USER,
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -43,9 +41,9 @@ def create_token(
     if output is Output.JSON:
         print_json({"name": name, "user": whom, "role": str(role), "token": token})
         return
-    typer.echo(token)
+    echo(token)
     if sys.stderr.isatty():
-        typer.echo(
+        echo(
             f"{whom} sets it as TIRESIAS_TOKEN, together with TIRESIAS_URL. It is not shown again.", err=True
         )
 
@@ -68,12 +66,12 @@ def list_tokens(output: AsOutput = Output.TABLE) -> None:
         [plain(each["name"]), plain(each["user"]), each["role"], when(each["created_at"], now)]
         for each in tokens
     ]
-    show(grid(("NAME", "USER", "ROLE", "CREATED"), rows, cut=("NAME", "USER")), UNCUT)
+    show(grid(("NAME", "USER", "ROLE", "CREATED"), rows, cut=("NAME", "USER")))
 
 
 @app.command("revoke")
-def revoke_token(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")]) -> None:
+def revoke_token(name: Annotated[str, Argument(metavar="NAME", help="Name of the token.")]) -> None:
     """Revoke a token at once."""
     with connected() as client:
         client.revoke_token(name)
-    typer.echo(f"token {name} is revoked")
+    echo(f"token {name} is revoked")

@@ -6,19 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tiresias.cli.console import console, show
+from tiresias.cli.console import show
+from tiresias.cli.declare import Option
+from tiresias.cli.lines import Line, Lines, Styled, is_terminal, size
 from tiresias.cli.live import job_text
 from tiresias.cli.live.connection import connected, print_json
-from tiresias.cli.live.jobs import UNCUT, repeat
+from tiresias.cli.live.screen import repeat
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.text import Text
-
     from tiresias.api.client import Client
 
 STATES = {"free": "·", "foreign": "other", "out": "out", "drained": "drained"}
@@ -30,27 +27,24 @@ LONGEST_NAME = 12
 
 def top(
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates.")
+        float, Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates.")
     ] = 1.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Print it once and exit. This is the default without a terminal.")
+        bool, Option("--once", help="Print it once and exit. This is the default without a terminal.")
     ] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Watch which job holds which GPUs, and which jobs wait."""
+    """Watch which job holds which GPUs, and which jobs wait; q ends it."""
     with connected() as client:
         if output is Output.JSON:
             print_json({"status": client.status(), "nodes": client.nodes(), "jobs": list(client.jobs())})
-        elif once or not console().is_terminal:
-            show(_view(client, None), UNCUT)
+        elif once or not is_terminal():
+            show(_view(client, None))
         else:
-            repeat(lambda: _view(client, console().height), interval)
+            repeat(lambda: _view(client, size()[1]), interval)
 
 
-def _view(client: Client, height: int | None) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
-
+def _view(client: Client, height: int | None) -> Lines:
     from tiresias.cli.live.job_tables import listing
 
     status, nodes, jobs = client.status(), client.nodes(), list(client.jobs())
@@ -59,17 +53,17 @@ def _view(client: Client, height: int | None) -> RenderableType:
         f"{time.strftime('%H:%M:%S')}  {busy} of {count(status['slots'], 'GPU')} in use, "
         f"{_counted(jobs)}, policy {status['policy']}"
     )
-    parts: list[RenderableType] = [Text(head), Text()]
+    parts = [Line.of(head)]
     if status["problem"]:
-        parts.insert(1, Text(job_text.plain(status["problem"]), style="red"))
+        parts.append(Line.of(job_text.plain(status["problem"]), "red"))
     names = min(LONGEST_NAME, max((len(node["name"]) for node in nodes), default=0))
-    lines = [line for node in nodes for line in _node(node, names, console().width)]
-    parts += [*lines, Text()]
+    lines = [line for node in nodes for line in _node(node, names, size()[0])]
+    parts += [Line(), *lines, Line()]
     rows = len(jobs) if height is None else max(1, height - len(lines) - 7)
-    parts.append(listing(jobs[:rows], time.time(), wide=False))
+    parts += listing(jobs[:rows], time.time(), wide=False)
     if len(jobs) > rows:
-        parts.append(Text(f"… and {len(jobs) - rows:,} more"))
-    return Group(*parts)
+        parts.append(Line.of(f"… and {len(jobs) - rows:,} more"))
+    return parts
 
 
 def _counted(jobs: Sequence[Mapping[str, Any]]) -> str:
@@ -78,21 +72,18 @@ def _counted(jobs: Sequence[Mapping[str, Any]]) -> str:
     return summary_line(jobs)
 
 
-def _node(node: Mapping[str, Any], name_width: int, width: int) -> list[Text]:
+def _node(node: Mapping[str, Any], name_width: int, width: int) -> Lines:
     """The GPUs of a node in one or more rows, each with the job that holds it."""
-    from rich.text import Text
-
     name = job_text.plain(node["name"])
     label = f"{name if len(name) <= name_width else name[: name_width - 1] + '…':<{name_width}} "
     per_row = max(1, (width - len(label)) // (CELL + 1))
     lines = []
     for start in range(0, len(node["slots"]), per_row):
-        line = Text(label if not start else " " * len(label))
+        parts: list[str | Styled] = [label if not start else " " * len(label)]
         for slot in node["slots"][start : start + per_row]:
             text, style = _cell(slot)
-            line.append(f"{text:^{CELL}}", style=style)
-            line.append(" ")
-        lines.append(line)
+            parts += [Styled(f"{text:^{CELL}}", style), " "]
+        lines.append(Line(tuple(parts)))
     return lines
 
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from tiresias.cli import errors
-from tiresias.cli.console import notify, show
+from tiresias.cli.console import echo, notify, show
+from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
+from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options, manager_process
 from tiresias.cli.live.connection import HomeOption, connected, home_of, is_remote, print_json, refused
-from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.live.manager_options import Given, Settings
 from tiresias.cli.live.times import short
 from tiresias.cli.plugins import AsOutput, Output
@@ -27,32 +26,28 @@ DOWN_S = 30.0
 
 FakeGpus = Annotated[
     int | None,
-    typer.Option("--fake-gpus", metavar="N", min=0, help="Use N fake GPUs (0: real GPUs again)."),
+    Option("--fake-gpus", metavar="N", min=0, help="Use N fake GPUs (0: real GPUs again)."),
 ]
 FakeGroups = Annotated[
     int | None,
-    typer.Option(
-        "--fake-groups", metavar="N", min=1, help="Put the fake GPUs in N groups of near neighbours."
-    ),
+    Option("--fake-groups", metavar="N", min=1, help="Put the fake GPUs in N groups of near neighbours."),
 ]
 Gpus = Annotated[
-    str | None, typer.Option("--gpus", metavar="0-3", help="Use only these GPUs (all: no restriction).")
+    str | None, Option("--gpus", metavar="0-3", help="Use only these GPUs (all: no restriction).")
 ]
-PolicyName = Annotated[
-    str | None, typer.Option("--policy", metavar="NAME", help="Policy. Default: tiresias-l.")
-]
+PolicyName = Annotated[str | None, Option("--policy", metavar="NAME", help="Policy. Default: tiresias-l.")]
 PolicySet = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
+    Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
 ]
-PlacerName = Annotated[str | None, typer.Option("--placer", metavar="NAME", help="Placer. Default: profile.")]
+PlacerName = Annotated[str | None, Option("--placer", metavar="NAME", help="Placer. Default: profile.")]
 PlacerSet = Annotated[
     list[str] | None,
-    typer.Option("--placer-set", metavar="KEY=VALUE", help="Option of the placer; may be repeated."),
+    Option("--placer-set", metavar="KEY=VALUE", help="Option of the placer; may be repeated."),
 ]
 Listen = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--listen",
         metavar="ADDRESS:PORT",
         help="Listen on TCP as well, for callers with a token (none: stop).",
@@ -60,7 +55,7 @@ Listen = Annotated[
 ]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--allow-host",
         metavar="NAME",
         help="Name under which clients reach the manager; may be repeated (none: loopback names only).",
@@ -68,11 +63,9 @@ AllowHost = Annotated[
 ]
 Group = Annotated[
     str | None,
-    typer.Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
+    Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
 ]
-Foreground = Annotated[
-    bool, typer.Option("--foreground", help="Run in the foreground and log to the terminal.")
-]
+Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to the terminal.")]
 
 
 def up(
@@ -127,7 +120,7 @@ def up(
     if output is Output.JSON:
         print_json(status)
         return
-    typer.echo(_sentence(status, home_dir))
+    echo(_sentence(status, home_dir))
     if wanted.listen is not None and not _is_loopback(wanted.listen):
         notify(
             [
@@ -141,13 +134,11 @@ def up(
 
 def down(
     stop_jobs: Annotated[
-        bool, typer.Option("--stop-jobs", help="Stop the runs as well. Their jobs resume after the next up.")
+        bool, Option("--stop-jobs", help="Stop the runs as well. Their jobs resume after the next up.")
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            "--timeout", metavar="SECONDS", help="Longest time to wait until the manager has ended."
-        ),
+        Option("--timeout", metavar="SECONDS", help="Longest time to wait until the manager has ended."),
     ] = None,
     home: HomeOption = None,
 ) -> None:
@@ -164,7 +155,7 @@ def down(
                 f"no manager runs in {home_dir}, so no runs can be stopped; start one with `tir up` first",
                 errors.UNREACHABLE,
             )
-        typer.echo("the manager is down" if running else f"no manager runs in {home_dir}")
+        echo("the manager is down" if running else f"no manager runs in {home_dir}")
         return
     patience_s = timeout if timeout is not None else None if stop_jobs else DOWN_S
     if not manager_process.wait_until_gone(record, patience_s):
@@ -176,7 +167,7 @@ def down(
     if stop_jobs:
         manager_process.wait_until_runs_end(home_dir, patience_s)
     left = "; no run is left" if stop_jobs else "; runs continue, and the next up takes them over"
-    typer.echo(f"the manager is down{left}")
+    echo(f"the manager is down{left}")
 
 
 def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
@@ -186,12 +177,7 @@ def status(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
     if output is Output.JSON:
         print_json(status)
         return
-    from rich.table import Table
-
-    lines = Table.grid(padding=(0, 2))
-    for what, value in _status_lines(status, home_of(home)):
-        lines.add_row(what, value)
-    show(lines, UNCUT)
+    show(pairs(_status_lines(status, home_of(home))))
 
 
 def _status(home_dir: Path) -> dict[str, Any] | None:
@@ -365,4 +351,6 @@ def _status_lines(status: dict[str, Any], home_dir: Path) -> list[tuple[str, str
         lines.append(("starting", status["start_problem"]))
     if status.get("clock_problem"):  # an earlier version does not send it
         lines.append(("clock", status["clock_problem"]))
+    if status.get("plugin_problem"):
+        lines.append(("plug-in", status["plugin_problem"]))
     return lines

@@ -5,12 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from tiresias.cli.console import show
+from tiresias.cli.declare import Option
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
-from tiresias.cli.live.jobs import UNCUT
 from tiresias.cli.live.times import duration_s, short
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import significant
@@ -24,9 +22,9 @@ class By(StrEnum):
 
 
 def usage(
-    by: Annotated[By, typer.Option("--by", help="One row per user, or per tenant.")] = By.USER,
+    by: Annotated[By, Option("--by", help="One row per user, or per tenant.")] = By.USER,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="30d", help="Only jobs submitted within this time.")
+        str | None, Option("--since", metavar="30d", help="Only jobs submitted within this time.")
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -60,4 +58,4 @@ def usage(
         ]
         for row in rows
     ]
-    show(grid([by.upper(), *figures], lines, right=figures, cut=(by.upper(),)), UNCUT)
+    show(grid([by.upper(), *figures], lines, right=figures, cut=(by.upper(),)))

@@ -35,7 +35,7 @@ class RequestedJob:
         return self.training.name
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """A request that was applied and is not acknowledged yet."""
 
@@ -53,8 +53,7 @@ class Promises:
     sure_gpu_limit: int | None = None  # of one user; None: no limit, or not sure
     open: list[Request] = field(default_factory=list)
 
-    def acknowledge(self) -> None:
-        """Everything that was applied so far is committed."""
-        for request in self.open:
-            request.sure()
-        self.open.clear()
+    def acknowledge(self, request: Request) -> None:
+        """The answer to this request says that it is durable."""
+        self.open.remove(request)
+        request.sure()

@@ -32,7 +32,8 @@ def read(source: Source) -> Draft:
         duration_s=sheet.duration("duration_s"),
         priority=_priority(sheet),
         preemption_cost_s=_cost(sheet),
-        preemptible=_preemptible(sheet),
+        preemptible=_yes_or_no(sheet, "preemptible"),
+        resumable=_yes_or_no(sheet, "resumable"),
         gpu_type=sheet.trimmed("gpu_type"),
         cpus=_cores(sheet),
         cpu_speed=sheet.number("cpu_speed", least=0.0, most=1.0, optional=True),
@@ -64,9 +65,9 @@ def _cores(sheet: Sheet) -> pl.Series:
     return values.cast(pl.Int64)
 
 
-def _preemptible(sheet: Sheet) -> pl.Series:
-    cells = sheet.trimmed("preemptible").str.to_lowercase()
-    sheet.refuse(~cells.is_in(["", "true", "false"]), "preemptible", "is neither true nor false")
+def _yes_or_no(sheet: Sheet, column: str) -> pl.Series:
+    cells = sheet.trimmed(column).str.to_lowercase()
+    sheet.refuse(~cells.is_in(["", "true", "false"]), column, "is neither true nor false")
     return cells.replace_strict({"true": True, "false": False}, default=None, return_dtype=pl.Boolean)
 
 

@@ -1,0 +1,17 @@
+"""The policy that is used where nobody names one, and the policies that it is compared with by default."""
+
+from __future__ import annotations
+
+DEFAULT_POLICY = "tiresias-l"
+
+BASELINES = ("fifo", "fifo-skip")
+"""Without preemption: in strict order, and with smaller jobs passing those that do not fit. The second gets
+much of what preemption gets on many traces, so that a comparison without it flatters every policy."""
+
+ORACLE = "srsf"
+KNOW_DURATIONS = ("sjf", "srtf", "srsf")
+
+
+def compared_by_default() -> list[str]:
+    """The policies of a comparison for which nobody has named any."""
+    return [*BASELINES, DEFAULT_POLICY, ORACLE]

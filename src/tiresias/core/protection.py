@@ -1,0 +1,45 @@
+"""Protection: runs of jobs that do not save are not preempted again, up to a share of the GPUs.
+
+A preemption costs such a job all its work, and the cluster the GPUs that the work took. But nobody may win by
+never saving. So the protected runs together hold no more than a share of the GPUs in service (at least one
+GPU), and a job is protected only while it runs: it waits for its turn like any other one.
+
+Of several runs, those that were granted first are protected first, until one does not fit into what is left
+of the share. A run that is larger than the share alone is passed over. So who is protected follows from the
+State, and a run does not lose its protection because others come or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import floor
+
+from tiresias.core.model import Phase, Pool, RunId
+from tiresias.core.state import JobState
+
+
+def protected_runs(jobs: Iterable[JobState], share: float, gpus: int) -> set[RunId]:
+    """The runs among those of `jobs`, which do not save, that are protected on a cluster of so many GPUs."""
+    room = protected_gpus(share, gpus)
+    if not room:
+        return set()
+    found = set()
+    for run_id, demand in sorted([(job.run.id, job.gpus) for job in jobs if job.run and _counts(job)]):
+        if demand > protected_gpus(share, gpus):
+            continue
+        if demand > room:
+            break
+        room -= demand
+        found.add(run_id)
+    return found
+
+
+def protected_gpus(share: float, gpus: int) -> int:
+    """How many GPUs the protected runs may hold together."""
+    return max(1, floor(share * gpus + 1e-9)) if share > 0 and gpus else 0
+
+
+def _counts(job: JobState) -> bool:
+    """Whether it has a run on GPUs that a plan could stop."""
+    run = job.run
+    return run is not None and run.pool is Pool.GPUS and job.preemptible and job.phase is not Phase.STOPPING
