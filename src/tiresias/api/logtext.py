@@ -61,6 +61,15 @@ def written(file: int, offset: int) -> tuple[int, int]:
         return offset, offset + 1
 
 
+def size_of(path: Path) -> int:
+    """The present size of a log; 0 if there is no file (yet)."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
 def read_text(path: Path, offset: int, *, whole: bool) -> Piece:
     """The same, cut where a character ends; `whole` means that nothing will be appended any more."""
     piece = read_piece(path, offset, PIECE_BYTES)

@@ -133,6 +133,13 @@ SubmitBody = Annotated[
 ]
 
 
+class AgainBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed
+    """The options in which the new job differs; it may be left out."""
+
+    def changes(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
 class ChangeBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed
     """The options of a job to change; those that are not named keep their values."""
 

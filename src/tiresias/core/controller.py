@@ -53,6 +53,7 @@ from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
+from tiresias.core.kinetic_target import KineticTarget
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
 from tiresias.core.plugin_failures import PluginFailure, blame
@@ -113,7 +114,7 @@ class Controller:
         self._drifts = policy.drifts
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
-        self.target: Target[JobEntry] | SortedTarget = self._new_target()
+        self.target: Target[JobEntry] | KineticTarget | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []
@@ -396,10 +397,11 @@ class Controller:
         if at != INFINITY:
             heappush(self._wakes, (at, entry.id))
 
-    def _new_target(self) -> Target[JobEntry] | SortedTarget:
-        if self._drifts or self.policy.strict:
-            drift = self.policy.drift if self._drifts else None
-            return SortedTarget(self.state, drift, strict=self.policy.strict)
+    def _new_target(self) -> Target[JobEntry] | KineticTarget | SortedTarget:
+        if self.policy.strict:
+            return SortedTarget(self.state, self.policy.drift if self._drifts else None, strict=True)
+        if self._drifts:
+            return KineticTarget(self.state, self.policy.drift)
         return Target(self.state.ledger.capacity)
 
     def _rebuild(self, at: float) -> None:

@@ -1,8 +1,8 @@
-"""The target of policies whose ranks drift while a job runs: sorted anew at each instant.
+"""The target of strict policies, under which the first job that does not fit blocks all behind it.
 
-Only jobs that hold GPUs are ranked anew (a waiting job's rank changes with facts only), and only when some
-job would have to wait: while all demands fit together, every one is admitted. This is also the target of
-strict policies, in which the first job that does not fit blocks all behind it.
+It walks along the ranks at each instant, but only when some job would have to wait: while all demands fit
+together, every one is admitted. If ranks drift, those of jobs that hold GPUs are sorted anew; the rank of a
+waiting job changes with facts only.
 """
 
 from __future__ import annotations

@@ -112,6 +112,9 @@ class SlotInfo:
     gpu: str  # the name of the GPU, or `fake`
     memory_bytes: int
     reason: str  # why it is out of service
+    utilisation: float | None = None  # from 0 to 1; null where the driver does not know it
+    memory_used_bytes: int | None = None
+    temperature_c: int | None = None
 
 
 @dataclass(slots=True)
@@ -201,3 +204,4 @@ class EventInfo:
     kind: str
     job_id: int | None
     text: str
+    run: int | None = None  # the number of its run among those of the job; null: it is not about a run

@@ -160,7 +160,7 @@ class Journal:
     def _close(self, job: JobState, ending: Mapping[str, Any]) -> Ended:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
-        if job.phase is Phase.CANCELLED:
+        if job.phase is Phase.CANCELLED and ending.get("reason") != ReasonCode.NOT_NEEDED:
             ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": "It was cancelled."}
         kept = {
             **ending,

@@ -6,6 +6,7 @@ that cannot be met raises Refused (errors.py) and changes nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -37,6 +38,14 @@ from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
+NOT_REPEATED: Mapping[str, Any] = {  # what belonged to the occasion, not to the job
+    "after": (),
+    "after_any": (),
+    "after_not_ok": (),
+    "begin_at": None,
+    "hold": False,
+    "force": True,  # who repeats a command knows what became of it
+}
 
 
 class Driver(Protocol):
@@ -106,6 +115,35 @@ class Requests:
         self._apply(*facts)
         return ids
 
+    def again(
+        self,
+        caller: Caller,
+        id: JobId,
+        changes: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        digest: str = "",
+    ) -> list[JobId]:
+        """Submit a job of the caller once more, with its environment. What it had to wait for is over."""
+        record = self._state.jobs.get(id)
+        stored = self.journal.job_record(id) if record is None else None
+        owner = record.user if record is not None else stored.job.user if stored is not None else None
+        if owner is None:
+            raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
+        if owner != caller.user:
+            raise Denied(f"job {id} belongs to {owner}, who alone can repeat it; you are {caller.user}")
+        body = self.journal.submission(id)
+        if body is None:
+            raise NotFound(f"job {id} ended so long ago that its command is not kept; submit it anew")
+        former = Submission.from_json(body)
+        if former.snapshot and not os.path.isdir(former.snapshot):
+            raise Conflict(
+                f"job {id} ran in a copy of the working tree that has been removed; submit it anew with"
+                " --snapshot"
+            )
+        once_more = Submission.from_json({**body, **NOT_REPEATED, **changes})
+        return self.submit(caller, [once_more], key=key, digest=digest)
+
     def _add(
         self,
         id: JobId,
@@ -161,15 +199,22 @@ class Requests:
         limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
-        for other in asked.after:
+        self._check_awaited(asked)
+        self._check_history(asked)
+        return self.models.named(asked)
+
+    def _check_awaited(self, asked: Submission) -> None:
+        """Refuse jobs after which it could never start."""
+        for other in asked.awaited:
             if other in self._state.jobs:
                 continue
             if (record := self.journal.job_record(other)) is None:
-                raise NotFound(f"--after {other}: there is no job {other}")
-            if record.phase is not Phase.SUCCEEDED:
-                raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
-        self._check_history(asked)
-        return self.models.named(asked)
+                raise NotFound(f"it comes after job {other}, and there is no job {other}; correct it")
+            succeeded = record.phase is Phase.SUCCEEDED
+            if asked.is_doomed_by(other, succeeded=succeeded):
+                flag = "--afternotok" if succeeded else "--after"
+                how = "with" if succeeded else "without"
+                raise Impossible(f"{flag} {other}: job {other} has ended {how} success; leave it out")
 
     def _check_grace(self, asked: Submission) -> None:
         most_s = self.settings.most_grace_s

@@ -23,6 +23,7 @@ from tiresias.executors.gpus import (
     Gpu,
     NoDriver,
     Nvml,
+    Reading,
     Survey,
     fake,
     find,
@@ -85,6 +86,12 @@ class _Watch:
             return dict.fromkeys(uuids, str(error))
         illnesses = {uuid: found.get(uuid, "the driver does not show it any more") for uuid in uuids}
         return {uuid: illness for uuid, illness in illnesses.items() if illness}
+
+    def reading(self, uuid: str) -> Reading:
+        try:
+            return self._driver.reading(uuid)
+        except NoDriver:
+            return Reading()
 
 
 def open_manager(

@@ -78,9 +78,7 @@ class MortalExecutor:
     Updates may be repeated later, which a manager must bear.
     """
 
-    def __init__(
-        self, executor: Executor, store: Store, effects: Effects, witness: Witness, world: World
-    ):
+    def __init__(self, executor: Executor, store: Store, effects: Effects, witness: Witness, world: World):
         self._executor, self._store = executor, store
         self._effects = effects
         self._witness = witness

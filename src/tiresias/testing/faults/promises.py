@@ -21,7 +21,7 @@ class RequestedJob:
 
     training: Training
     submission: Submission
-    after: tuple[RequestedJob, ...] = ()
+    after: tuple[RequestedJob, ...] = ()  # all that it awaits, in whatever way
     id: JobId | None = None  # None until it is acknowledged; then it must never be lost
     is_cancel_asked: bool = False
     is_cancel_sure: bool = False
@@ -33,6 +33,10 @@ class RequestedJob:
     @property
     def name(self) -> str:
         return self.training.name
+
+    def awaited(self, how: str) -> list[RequestedJob]:
+        """The jobs that it awaits in this way: after, after_any or after_not_ok."""
+        return [other for other in self.after if other.id in getattr(self.submission, how)]
 
 
 @dataclass(slots=True, eq=False)

@@ -111,6 +111,7 @@ class User:
         rng = self._rng
         known = [job for job in self._promises.jobs.values() if job.id is not None]
         after = tuple(rng.sample(known, 1)) if known and rng.random() < 0.15 else ()
+        how = rng.choice(("after", "after", "after_any", "after_not_ok")) if after else "after"
         submission = Submission(
             training.command,
             "/",
@@ -122,7 +123,7 @@ class User:
             grace_s=rng.choice((0.0, 3.0, 30.0)),
             retries=rng.randrange(4),
             time_limit_s=rng.choice((100.0, 1000.0)) if rng.random() < 0.1 else None,
-            after=tuple(other.id for other in after if other.id is not None),
+            **{how: tuple(other.id for other in after if other.id is not None)},  # type: ignore[arg-type]
             begin_at=now + rng.choice((10.0, 200.0)) if rng.random() < 0.2 else None,
             preflight=rng.random() < 0.1,
             preflight_limit_s=20.0,

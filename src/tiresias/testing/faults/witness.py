@@ -94,8 +94,11 @@ class Witness:
         _must(is_it, "an acknowledged job runs as another", job.id, spec.job_id)
         _must(not job.is_cancel_sure, "a cancelled job starts", spec.job_id)
         _must(spec.preflight or not job.is_hold_sure, "a job on hold starts", spec.job_id)
-        waits = [other.name for other in job.after if not self._world.programs[other.name].is_done]
+        waits = [other.name for other in job.awaited("after") if not self._world.programs[other.name].is_done]
         _must(not waits, "it starts before what it depends on is done", spec.job_id, waits)
+        alive = {_name(gang.spec) for gang in self._world.live if not gang.spec.preflight}
+        running = [other.name for other in job.after if other.name in alive]
+        _must(not running, "it starts before what it depends on has ended", spec.job_id, running)
         if asked.begin_at is not None and spec.number == 1:
             # A start that was decided in time may be carried out a little later, by another manager.
             wall = self._world.clocks.latest_wall(DECIDED_WITHIN_S)
@@ -184,10 +187,12 @@ class Witness:
             wanted = set(range(1, job.training.steps + 1))
             _must(done == wanted, "other steps than were requested", job.id, done, wanted)
         elif phase is Phase.CANCELLED:
-            _must(job.is_cancel_asked, "cancelled by nobody", job.id)
+            needless = any(phases[other.name] is Phase.SUCCEEDED for other in job.awaited("after_not_ok"))
+            _must(job.is_cancel_asked or needless, "cancelled by nobody", job.id)
+            _must(not needless or job.is_cancel_asked or not gangs, "not needed, and it ran", job.id)
         else:
             _must(phase is Phase.FAILED, "not ended", job.id, phase)
-            in_vain = any(phases[other.name] is not Phase.SUCCEEDED for other in job.after)
+            in_vain = any(phases[other.name] is not Phase.SUCCEEDED for other in job.awaited("after"))
             self._check_failure(job, gangs, in_vain)
         failures = self._failed_of(gangs, *CURABLE, *HOPELESS)
         _must(failures <= job.submission.retries + 1, "retried too often", job.id, failures)
