@@ -89,7 +89,7 @@ class Client:
         return ids
 
     def submitted(self, jobs: Value | Sequence[Value], key: str | None = None) -> Value:
-        """The same, with the whole answer: `ids`, and the ids of `arrays`."""
+        """The same, with the whole answer: `ids`, the ids of `arrays`, and `warnings`."""
         body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
         headers = {"Idempotency-Key": key or new_key()}
         answer: Value = self._again("POST", "/api/v1/jobs", body, headers).value()

@@ -111,7 +111,14 @@ class Controller:
         self.failure: PluginFailure | None = None  # what the policy or the placer raised
         if state.memory is None:
             state.memory = policy.new_memory()
+        if placer.learns:
+            if state.placing is None or state.placing.get("placer") != placer.name:
+                state.placing = placer.new_memory()
+            placer.remember(state.placing)
+        else:
+            state.placing = None
         self._drifts = policy.drifts
+        self._teaches = placer.learns
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | KineticTarget | SortedTarget = self._new_target()
@@ -251,8 +258,11 @@ class Controller:
                     entry = self.entries[job.id]
                     if entry.admitted:  # it was not stopped by a plan, or was to migrate
                         self._ready[job.id] = entry
-        elif self._drifts:
-            self._sync(job, at)
+        else:
+            if self._drifts:
+                self._sync(job, at)
+            if self._teaches:
+                self.placer.learn(fact, job, state)
         return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:

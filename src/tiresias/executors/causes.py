@@ -190,7 +190,7 @@ LAST_SIGNS = (
 EXIT_SIGNS: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
     (
         lambda gone: gone.stopped,
-        Cause(Kind.PREEMPTED, True, "It was stopped; it continues from its last checkpoint."),
+        Cause(Kind.PREEMPTED, True, "It was stopped."),
     ),
     (
         lambda gone: gone.lost,

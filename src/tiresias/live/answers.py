@@ -44,6 +44,9 @@ class JobSummary:
     queue: int | None = None  # 1 is Q1; None where the policy has no queues or the job has ended
     since_at: float | None = None  # since when it is in its phase; None while it is stopping
     reason_text: str = ""  # the reason as a phrase for people
+    resumable: bool | None = None  # whether its work outlives a stop; None: that is not known
+    lost_gpu_s: float = 0.0  # GPU-seconds of work that it lost because it had not saved it
+    loss: str = ""  # the same as a phrase for people; empty if it has lost nothing
 
 
 @dataclass(slots=True)
@@ -168,6 +171,7 @@ class UsageRow:
     mean_wait_s: float | None
     short_jobs: int  # ended jobs that held their GPUs for less than five minutes
     resubmitted: int  # ended jobs with a command that had been submitted before
+    lost_gpu_s: float = 0.0  # service that was in vain: the work was not saved when a run was stopped
 
 
 @dataclass(slots=True)

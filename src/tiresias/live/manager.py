@@ -49,6 +49,7 @@ from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.requests import Requests
 from tiresias.live.runs import Runs
 from tiresias.live.settings import Settings
+from tiresias.live.unsaved_work import UnsavedWork
 from tiresias.profiles.known import Profiles
 from tiresias.store import Chosen, Loaded, Store, StoreError
 
@@ -85,10 +86,12 @@ class Manager:
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
         self.failures = RepeatedFailures(journal)
+        self.unsaved = UnsavedWork(journal)
         self.compaction = Compaction(journal, settings)
         self.parts: tuple[Part, ...] = (
             self.admission,
             self.failures,
+            self.unsaved,
             Snapshots(journal, paths),
             self.runs,
             self.gpu_health,
@@ -104,6 +107,7 @@ class Manager:
             self.gpu_health,
             self.feedback,
             self.failures,
+            self.unsaved,
             Models(journal.profiles),
             machine,
             settings,
@@ -156,6 +160,7 @@ class Manager:
         for id, body in loaded.managed.items():
             journal.managed.load(id, ManagedJob.from_json(body))
         self.admission.load()
+        self.unsaved.load()
         runs = [self.state.runs[record.id] for record in loaded.open_runs]
         adopted = self.executor.adopt([self.dispatcher.spec(self.state.jobs[run.job_id]) for run in runs])
         journal.command_again(loaded.commands, adopted.absent)

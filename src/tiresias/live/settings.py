@@ -17,6 +17,8 @@ class Settings:
     quick_s: float = 5.0  # a run that asks within this time asks at its start
     refuse_after: int = 3  # a command is refused when so many of its jobs failed in the same way
     withdraw_after: int = 3  # a GPU is taken out of service when so many different jobs died of it
+    judge_after_s: float = 30.0  # a job whose run lasted so long and saved nothing does not save
+    refuse_unresumable: int = 0  # 1: jobs that are known not to save are refused
     most_grace_s: float = 3600.0  # of any job: how long a run that must stop may take to save
     gpu_check_s: float = 10.0
     measure_s: float = 30.0  # a speed is measured over at least this time

@@ -67,6 +67,7 @@ class Submission(JobSpec):
             group=self.array,
             priority=self.priority,
             preemptible=self.preemptible,
+            resumable=self.resumable,
             model=self.model,
         )
 
@@ -110,11 +111,12 @@ NAMES = {each.name: None for each in fields(Submission)}  # in order
 PRIORITIES = {each.value: each for each in Priority}
 ASSIGN = {name: getattr(Submission, name).__set__ for name in NAMES}  # to the slots of a value that is new
 _values = attrgetter(*NAMES)
+_DEFAULTS = {each.name: each.default for each in fields(Submission) if each.default is not MISSING}
+_MADE = {
+    each.name: each.default_factory for each in fields(Submission) if each.default_factory is not MISSING
+}
 
 
 def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a submission that was stored before some options existed."""
-    known = fields(Submission)
-    values = {each.name: each.default for each in known if each.default is not MISSING}
-    made = {each.name: each.default_factory() for each in known if each.default_factory is not MISSING}
-    return {**values, **made, **body}
+    """The values of a submission that names only some options, or was stored before some existed."""
+    return {**_DEFAULTS, **{name: make() for name, make in _MADE.items()}, **body}

@@ -25,7 +25,7 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
     ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
     ReasonCode.BACKOFF: "`tir logs {id}`",
-    ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have saved and exited",
+    ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have exited",
     ReasonCode.FRAGMENTED: "nothing to do: slots are kept for it as they become free",
     ReasonCode.ITS_KIND: "wait: slots are granted in the order of the ranks",
     ReasonCode.KEPT: "wait: slots are granted in the order of the ranks",

@@ -26,6 +26,7 @@ from tiresias.spec.kinds import (
     Text,
     Variables,
     Whole,
+    YesNo,
     check_name,
 )
 from tiresias.spec.options import OPTION, Form, Option, about
@@ -212,6 +213,22 @@ class JobSpec:
             flag="--no-preempt",
             flag_value=False,
             api_help="Whether the job may be stopped to make room for another one.",
+            in_detail=True,
+        ),
+    )
+    resumable: bool | None = field(
+        default=None,
+        metadata=about(
+            YesNo(),
+            "Whether the job saves its work when it is stopped, and resumes from that: yes or no.",
+            flag="--resumable",
+            metavar="yes|no",
+            default="the manager finds out",
+            more="With `no`, its runs are [not preempted](../explanation/jobs-that-do-not-save.md), up to a"
+            " share of the GPUs. With `yes`, work that the manager does not see saved counts as saved, until"
+            " a run begins anew.",
+            api_help="Whether its work outlives a stop; null: the manager finds out.",
+            can_change=True,
             in_detail=True,
         ),
     )

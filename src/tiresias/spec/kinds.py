@@ -153,6 +153,26 @@ class Switch(Kind):
 
 
 @dataclass(slots=True, frozen=True)
+class YesNo(Kind):
+    """True or false; as text yes or no. Unlike a switch it may also be left open."""
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+    def parse(self, text: str, now: datetime) -> bool:
+        word = text.strip().lower()
+        if word not in ("yes", "no", "true", "false"):
+            raise ValueError("give yes or no")
+        return word in ("yes", "true")
+
+    def check(self, value: Any) -> Any:
+        if not isinstance(value, bool):
+            raise ValueError("give true or false")
+        return value
+
+
+@dataclass(slots=True, frozen=True)
 class Choice(Kind):
     """One of a few words."""
 

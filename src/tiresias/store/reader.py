@@ -140,13 +140,15 @@ class Reader:
         """Usage by user or tenant, of jobs that ended at `since` or later.
 
         The columns: user or tenant, number of jobs, GPU-seconds of service, mean seconds until the first
-        start, number of jobs that ran for less than `short_s` seconds, number of jobs that repeat another.
+        start, number of jobs that ran for less than `short_s` seconds, number of jobs that repeat another,
+        GPU-seconds of work that was lost because it was not saved.
         """
         assert by in ("user", "tenant"), by
         return self._all(
             f"SELECT {by}, count(*), sum(service_gpu_s), avg(first_started_at - submitted_at),"
             " sum(executed_s < ?2),"
-            " count(*) - count(DISTINCT coalesce(json_extract(ending, '$.fingerprint'), id))"
+            " count(*) - count(DISTINCT coalesce(json_extract(ending, '$.fingerprint'), id)),"
+            " total(json_extract(ending, '$.lost_gpu_s'))"
             f" FROM history WHERE ended_at >= ?1 GROUP BY {by}",
             since,
             short_s,

@@ -134,7 +134,7 @@ def up(
 
 def down(
     stop_jobs: Annotated[
-        bool, Option("--stop-jobs", help="Stop the runs as well. Their jobs resume after the next up.")
+        bool, Option("--stop-jobs", help="Stop the runs as well. Their jobs run again after the next up.")
     ] = False,
     timeout: Annotated[
         float | None,
