@@ -254,8 +254,10 @@ class Controller:
             elif job.deferred:
                 self._wake_at(entry, job.deferred_until)
             return
-        if run is not None and phase is not STOPPING and (
-            self._may_pin or not job.preemptible or job.resumable is False
+        if (
+            run is not None
+            and phase is not STOPPING
+            and (self._may_pin or not job.preemptible or job.resumable is False)
         ):
             until = self._pinned_until(job, run)
             if until > at + BLINK_S:  # a pin that ends in a blink has ended: it would be woken for ever

@@ -98,6 +98,7 @@ class Dispatcher:
             launcher=submission.launcher,
             identity=submission.identity,
             journal=self._journal.store.journal_id_of(run.id),
+            auto=submission.auto or self._settings.auto,
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",
         )
 

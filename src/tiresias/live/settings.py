@@ -17,6 +17,7 @@ class Settings:
     refuse_after: int = 3  # a command is refused when so many of its jobs failed in the same way
     withdraw_after: int = 3  # a GPU is taken out of service when so many different jobs died of it
     most_grace_s: float = 3600.0  # of any job: how long a run that must stop may take to save
+    auto: bool = False  # every job has --auto; an option of `tir up` and not one of `settings`
     gpu_check_s: float = 10.0
     measure_s: float = 30.0  # a speed is measured over at least this time
     correct_every_s: float = 600.0  # the least time between two corrections of the placer

@@ -35,6 +35,7 @@ class Settings:
     allow_host: list[str] = field(default_factory=list)
     group: str | None = None
     plugins: list[str] = field(default_factory=list)
+    auto: bool = False
     settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
 
     def differences(self, other: Settings) -> list[str]:
@@ -51,6 +52,8 @@ class Settings:
             return " ".join(f"(with --plugin {each})" for each in value) or "(without plugins)"
         if name == "allow_host":
             return " ".join(f"--allow-host {each}" for each in value or [NONE])
+        if name == "auto":
+            return "--auto" if value else "--no-auto"
         if name == "settings":
             return f"(settings of {FILE}: {value})"
         return f"--{name.replace('_', '-')} {'all' if name == 'gpus' and value is None else value or NONE}"
@@ -71,6 +74,7 @@ class Given:
     group: str | None = None
     plugins: Sequence[str] = ()
     allow_host: Sequence[str] = ()
+    auto: bool | None = None
 
     @property
     def asks_for_policy(self) -> bool:
@@ -92,6 +96,7 @@ class Given:
             listen=_or_none(self.listen, stored.listen),
             allow_host=_names(self.allow_host, stored.allow_host),
             group=_or_none(self.group, stored.group),
+            auto=stored.auto if self.auto is None else self.auto,
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
         if self.fake_gpus is not None:
