@@ -57,7 +57,7 @@ class Stopping:
     def __reduce__(self) -> Any:  # for strategies that start processes afresh
         return Preemptible, ()
 
-    def begin(self) -> dict[str, Any] | None:
+    def begin(self) -> Any:
         """Called before fit(); returns the checkpoint from which to resume."""
         Stopping.fitted += 1
         self._nth = Stopping.fitted
