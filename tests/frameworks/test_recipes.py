@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,7 @@ def are_same(python: str, one, other) -> bool:
         ("hf_callback.py", (str(STEPS),), ()),
         ("lightning_train.py", ("0", "1", "plain", "callback"), ()),
         ("accelerate_train.py", (str(STEPS),), ()),
-        ("dcp_train.py", (str(STEPS),), TORCHRUN),
+        ("dcp_train.py", ("30",), TORCHRUN),
     ],
 )
 def test_a_recipe_is_preempted_in_the_middle_and_trains_the_same_weights(
@@ -40,7 +41,7 @@ def test_a_recipe_is_preempted_in_the_middle_and_trains_the_same_weights(
     mine.allow(5)
     id = bench.submit(mine)
     bench.preempted_often(id, mine, times=1, every=5)
-    assert mine.trained() == whole.trained() >= 10
+    assert mine.trained() == whole.trained() >= 10  # each step once
     assert are_same(bench.python, whole, mine)
 
 
@@ -70,7 +71,7 @@ print(json.dumps([steps, [run.info.status for run in runs], boards]))
 )
 def test_trackers_keep_one_curve_for_all_runs(bench, training, script, options, board, logged):
     mine = training(script, *options)
-    store = {"MLFLOW_TRACKING_URI": f"file://{mine.directory}/mlruns"}
+    store = {"MLFLOW_TRACKING_URI": f"file://{mine.directory}/mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"}
     mine.allow(4)
     id = bench.submit(mine, "--auto", **store)
     bench.preempted_often(id, mine, times=2, every=4)
@@ -78,3 +79,11 @@ def test_trackers_keep_one_curve_for_all_runs(bench, training, script, options, 
     found = subprocess.check_output(command, text=True, env=store, stderr=subprocess.DEVNULL)
     curves, statuses, boards = json.loads(found.splitlines()[-1])
     assert (curves, statuses, boards) == ([logged], ["FINISHED"], [logged])
+
+
+def test_the_example_runs_as_it_is(bench, tmp_path):
+    script = Path(__file__).parents[2] / "examples/train_hugging_face.py"
+    words = (bench.python, str(script), "--steps", "3", "--loader-workers", "0")
+    id = int(bench.tir("submit", "-q", "--auto", "--", *words, cwd=tmp_path))
+    bench.succeeded(id)
+    assert (tmp_path / "language-model/final/model.safetensors").exists()

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-EVERY_S = 0.5  # the processes ask each other about so often, because it makes a GPU wait
-MOST_STEPS = 50
+EVERY_S = 0.2  # the processes ask each other about so often, because it makes a GPU wait
+MOST_STEPS = 10
 
 
 class Agreement:
