@@ -32,3 +32,15 @@ def test_an_unchanged_script_is_preempted_five_times(bench, training, kind, work
     assert mine.trained() == alone.trained() == STEPS
     assert f"trained {STEPS}\n" in bench.log(id)
     assert are_same(bench.python, alone, mine)
+
+
+def test_two_processes_stop_after_the_same_step(bench, training):
+    options = ("0", "8", "plain", "ddp")
+    alone = training("lightning_train.py", *options, name="alone")
+    alone.run_alone(bench.python)
+    mine = training("lightning_train.py", *options)
+    mine.allow(12)
+    id = bench.submit(mine, "--auto")
+    bench.preempted_often(id, mine, times=2, every=12)  # they agree at least after every tenth step
+    assert mine.trained() == alone.trained()
+    assert are_same(bench.python, alone, mine)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def step():
-    rank = os.environ.get("RANK", "0")
+    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK", "0")
     with open(f"trained-{rank}", "a") as file:
         file.write(".")
     while os.path.getsize(f"trained-{rank}") >= int(Path("allowed").read_text() or 0):
