@@ -57,8 +57,8 @@ test-frameworks: install $(FRAMEWORKS)/installed
 
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
-	TIRESIAS_FAULT_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
-	TIRESIAS_KILLS=1000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
+	TIRESIAS_FAULT_SEEDS=100000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
+	TIRESIAS_KILLS=2000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
 	$(BIN)/pytest -n 2 -rs -m soak
 	TIRESIAS_API_EXAMPLES=500 $(BIN)/pytest -rs tests/api/test_api_fuzz.py
 

@@ -142,7 +142,10 @@ class Terminal:
         return self.seen
 
     def press_ctrl_c(self) -> None:
-        os.write(self.fd, b"\x03")
+        self.type("\x03")
+
+    def type(self, keys: str) -> None:
+        os.write(self.fd, keys.encode())
 
     def exit_code(self) -> int:
         self.read_until("")

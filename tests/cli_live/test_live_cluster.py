@@ -190,7 +190,8 @@ def test_doctor_finds_nothing_wrong(tir):
     assert "no problems found" in done.out
     findings = {each["what"]: each for each in tir("doctor", "-o", "json").json}
     assert set(findings) == {
-        "version", "home", "options", "manager", "socket", "disk", "GPUs", "cgroups", "clock", "journal"
+        "version", "home", "options", "manager", "socket", "disk", "GPUs", "cgroups", "clock", "policy",
+        "journal",
     }  # fmt: skip
 
 

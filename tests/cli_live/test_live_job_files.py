@@ -200,7 +200,7 @@ def test_what_belongs_to_slurm_alone_is_pointed_out(tmp_path):
         ("#SBATCH --het-group=1", "line 2: --het-group is not understood"),
         ("#SBATCH hello", "'hello' is not an option of Slurm"),
         ("#SBATCH --gpus=many", "--gpus 'many': give a whole number"),
-        ("#SBATCH --dependency=afterany:3", "only afterok"),
+        ("#SBATCH --dependency=singleton", "afterok, afterany, afternotok"),
         ("#SBATCH --job-name='x", "No closing quotation"),
         ("#TIR --gpu 3", "#TIR: No such option"),
     ],

@@ -38,7 +38,7 @@ def test_only_the_id_is_on_stdout_and_json_has_it_too(tir):
     done = tir("submit", "-n", "quick", "--", "true")
     assert (done.code, done.out.strip().isdigit(), done.err) == (0, True, "")
     printed = tir("submit", "-o", "json", "--", "true").json
-    assert printed == {"id": printed["ids"][0], "ids": printed["ids"]}
+    assert printed == {"id": printed["ids"][0], "ids": printed["ids"], "arrays": []}
 
 
 def test_what_is_asked_for_is_what_the_manager_knows(tir, client, tmp_path):

@@ -234,3 +234,35 @@ def test_a_policy_of_ones_own_is_loaded_now_and_later(fresh, tmp_path):
     again = outside("up", "-o", "json")
     assert again.code == 0, again.err
     assert again.json["policy"] == "mine"
+
+
+def test_a_policy_of_ones_own_that_raises_is_named_with_its_line(fresh, tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from tiresias.core.plugins import policies\n"
+        "from tiresias.policies.fifo import Fifo\n"
+        "@policies.register\n"
+        "class Mine(Fifo):\n"
+        "    '''It cannot rank a job.'''\n"
+        "    name = 'mine'\n"
+        "    def rank(self, job, memory, at):\n"
+        "        return (job.no_such_field,)\n"
+    )
+    outside = Tir(fresh.home)
+    done = outside("--plugin", plugin, "up", "--fake-gpus", "1", "--policy", "mine")
+    assert done.code == 0, done.err
+    assert outside("submit", "--name", "a", "--", "true").code == 0
+    assert outside("wait", "a").code == 0
+    status = outside("status", "-o", "json").json
+    assert status["policy"] == "tiresias-l"
+    assert (
+        f"AttributeError: 'JobState' object has no attribute 'no_such_field' at {plugin}, line 8, in rank"
+        in (status["plugin_problem"])
+    )
+    assert f"{plugin}, line 8" in outside("status").out.replace("\n", "")
+    [finding] = [each for each in outside("doctor", "-o", "json").json if each["what"] == "policy"]
+    assert not finding["is_ok"]
+    assert f"{plugin}, line 8" in finding["text"]
+    assert "tir policy set tiresias-l" in finding["next_step"]
+    assert outside("policy", "set", "tiresias-l").code == 0
+    assert not outside("status", "-o", "json").json["plugin_problem"]

@@ -16,7 +16,7 @@ from tiresias.core import plugins
 from tiresias.core.state import JobState
 from tiresias.policies.orders import ORDERS
 from tiresias.sim import Result, experiment, simulate, traces
-from tiresias.sim.report import JOB_COLUMNS, SUMMARY_KEYS, SWEEP_KEYS, TIMELINE_COLUMNS
+from tiresias.sim.report import JOB_COLUMNS, SWEEP_KEYS, TIMELINE_COLUMNS
 
 REFERENCE = ROOT / "docs/reference"
 POLICIES = REFERENCE / "policies.md"
@@ -75,7 +75,7 @@ def test_every_order_is_explained():
 @pytest.mark.parametrize(
     ("heading", "names"),
     [
-        ("Figures", SUMMARY_KEYS),
+        ("Figures", tuple(simulate("builtin:example", "1x2", "fifo").summary())),
         ("jobs.csv", JOB_COLUMNS),
         ("timeline.csv", TIMELINE_COLUMNS),
         ("sweep.csv", SWEEP_KEYS),
@@ -97,7 +97,7 @@ def test_the_parameters_of_simulate_are_documented_with_their_defaults():
 
 
 def test_every_attribute_of_a_result_is_documented():
-    public = {"summary"} | {each.name for each in fields(Result)}
+    public = {"summary", "rho"} | {each.name for each in fields(Result)}
     assert set(first_cells(sections(API, 2)["Result"])) == public
 
 

@@ -19,6 +19,7 @@ from tiresias.core.model import RunId
 from tiresias.executors import cgroup_parent, local, procfs, run_files
 from tiresias.executors.base import RunGone, RunSpec, RunUp, WorkerExit
 from tiresias.executors.cgroup_parent import CgroupParent
+from tiresias.executors.kernel import RealKernel
 from tiresias.executors.local import LocalExecutor, _Run
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 from tiresias.executors.supervisor import Supervisor
@@ -144,10 +145,10 @@ def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervi
     """The disk has no room for the wish to stop, so the claim alone keeps the supervisor from starting it."""
     put = run_files.put
 
-    def no_room(run_dir, name, record):
+    def no_room(run_dir, name, record, kernel):
         if name == run_files.STOP:
             raise OSError(errno.ENOSPC, "no space left on device")
-        put(run_dir, name, record)
+        put(run_dir, name, record, kernel)
 
     monkeypatch.setattr(run_files, "put", no_room)
     spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
@@ -275,11 +276,11 @@ def test_a_lost_run_is_swept_as_soon_as_the_machine_has_a_process_for_it(bench, 
     bench.up()
     tries: list[str] = []
 
-    def spawn(run_dir, plan):
+    def spawn(run_dir, plan, kernel):
         tries.append(run_dir)
         if len(tries) < 3:
             raise OSError(errno.EAGAIN, "resource temporarily unavailable")
-        return spawn_supervisor(run_dir, plan)
+        return spawn_supervisor(run_dir, plan, kernel)
 
     monkeypatch.setattr(local, "spawn_supervisor", spawn)
     os.kill(supervisor_of(spec), signal.SIGKILL)
@@ -376,7 +377,7 @@ def test_an_exit_record_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch)
         contents = path.read_text() if path.is_file() else ""
         synced.append((path.name, contents, (tmp_path / run_files.EXIT).exists()))
 
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(RealKernel, "fsync", staticmethod(fsync))
     run_files.reserve_exit(str(tmp_path))
     run_files.write_exit(str(tmp_path), {"run_id": 1, "lost": False})
     record = (tmp_path / run_files.EXIT).read_text()

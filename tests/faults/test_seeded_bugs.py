@@ -15,17 +15,21 @@ from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.model import INFINITY
 from tiresias.core.reasons import ReasonCode
+from tiresias.executors import procfs, run_files
 from tiresias.executors.base import RunGone, RunSpec
+from tiresias.executors.exits import run_gone
+from tiresias.executors.local import LocalExecutor, _Run
 from tiresias.live.clock import Clock
 from tiresias.live.journal import Input
 from tiresias.live.manager import Manager
+from tiresias.live.service import Service
 from tiresias.store import Batch, Loaded, StoreError, SubmissionKey
 from tiresias.testing.faults.campaign import Failure, campaign
 from tiresias.testing.faults.effects import MortalStore
-from tiresias.testing.faults.executor import SimulatedExecutor
+from tiresias.testing.faults.kernel import SimulatedKernel
 from tiresias.testing.faults.simulation import Parts
 
-WITHIN_SEEDS = 100
+WITHIN_SEEDS = 300
 TELLING = (0, 1, 4, 11, 16, 71)  # seeds that have found one of these: tried first, for they are quick
 
 
@@ -127,21 +131,76 @@ class LosesKeys(MortalStore):
         return None
 
 
-class StartsAgain(SimulatedExecutor):
+class AcknowledgesBeforeItCommits(Service):
+    async def committed(self) -> None:
+        self._plan_flush()
+
+
+class StartsAgain(LocalExecutor):
     """It does not look whether the run was ever begun."""
 
     def start(self, spec: RunSpec) -> None:
-        self._world.claims.discard(spec.run_dir)
-        self._world.spawn(spec)
+        run = self._runs[spec.run_id] = _Run(spec)
+        for name in (run_files.CLAIM, run_files.EXIT):
+            if run_files.exists(run.dir, name, self._kernel):
+                self._kernel.unlink(f"{run.dir}/{name}")
+        self._begin(run)
 
 
-class ReportsTooEarly(SimulatedExecutor):
+class ReportsTooEarly(LocalExecutor):
     """It says that a run is gone when its workers are told to stop."""
 
     def stop(self, run_id: int, grace_s: float | None = None) -> None:  # type: ignore[override]
         super().stop(run_id, grace_s)  # type: ignore[arg-type]
-        if run_id in self._known:
-            self._inbox.append(RunGone(run_id, stopped=True))  # type: ignore[arg-type]
+        if run_id in self._runs:
+            self._updates.append(RunGone(run_id, stopped=True))  # type: ignore[arg-type]
+            self._wake()
+
+
+class LosesWhatItCannotLookAt(LocalExecutor):
+    """A supervisor that ends while no descriptor is left is never looked at again."""
+
+    def _resolve(self, run: _Run) -> None:
+        try:
+            self._resume(run)
+        except OSError:
+            self._starting.pop(run.spec.run_id, None)
+
+
+class BlamesJobsForDescriptors(LocalExecutor):
+    """Why a run could not begin is told without the number of the error."""
+
+    def _void(self, run: _Run, **why: Any) -> None:
+        if why.get("error"):
+            why["error"] = "it could not be started"
+        super()._void(run, **why)
+
+
+class DoesNotWaitForRuns(LocalExecutor):
+    """It reports the end of a run as soon as its supervisor was killed, and does not sweep."""
+
+    def _sweep(self, run: _Run, error: str) -> None:
+        self._finish(run, run_gone(run.spec, {"run_id": run.spec.run_id, "lost": True}, self._kernel))
+
+
+def takes_a_failed_look_for_an_end(pid: int, start: int, kernel: Any) -> int | None:
+    """`open_pidfd` as it was: no descriptor is left, so the process has ended."""
+    try:
+        return OPEN_PIDFD(pid, start, kernel)
+    except OSError:
+        return None
+
+
+OPEN_PIDFD = procfs.open_pidfd
+
+
+def writes_once(fd: int, data: bytes, kernel: Any) -> None:
+    """A short write is taken for a whole one."""
+    kernel.write(fd, data)
+
+
+def does_not_sync(self: SimulatedKernel, fd: int) -> None:
+    """The exit record is written without fsync."""
 
 
 BUGS = {
@@ -160,12 +219,23 @@ BUGS = {
     "idempotency keys are lost": Parts(store=LosesKeys),
     "a run is started again under the same id": Parts(executor=StartsAgain),
     "a run is reported gone while it lives": Parts(executor=ReportsTooEarly),
+    "a request is acknowledged before the commit": Parts(service=AcknowledgesBeforeItCommits),
+    "an end that cannot be looked at is forgotten": Parts(executor=LosesWhatItCannotLookAt),
+    "a lack of descriptors is blamed on the job": Parts(executor=BlamesJobsForDescriptors),
+    "a run without a supervisor is not ended": Parts(executor=DoesNotWaitForRuns),
+}
+BROKEN_CALLS: dict[str, tuple[Any, str, Any]] = {
+    "the exit record is not synced": (SimulatedKernel, "fsync", does_not_sync),
+    "a short write is taken for a whole one": (run_files, "write_all", writes_once),
+    "no descriptor left is taken for an end": (procfs, "open_pidfd", takes_a_failed_look_for_an_end),
 }
 
 
-@pytest.mark.parametrize("bug", BUGS)
-def test_a_seeded_bug_is_found(bug: str, folder: Path) -> None:
+@pytest.mark.parametrize("bug", [*BUGS, *BROKEN_CALLS])
+def test_a_seeded_bug_is_found(bug: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if bug in BROKEN_CALLS:
+        monkeypatch.setattr(*BROKEN_CALLS[bug])
     with pytest.raises(Failure) as found:
-        campaign(sorted(range(WITHIN_SEEDS), key=lambda seed: seed not in TELLING), folder, BUGS[bug])
+        campaign(sorted(range(WITHIN_SEEDS), key=lambda seed: seed not in TELLING), folder, BUGS.get(bug))
     # A bug that no longer fits the manager's code would prove nothing.
     assert not isinstance(found.value.__cause__, AttributeError | TypeError | NameError), found.value

@@ -135,6 +135,7 @@ VALUES = {
     "cause": ExitCause.FINISHED,
     "reason": "Quota",
     "progress_s": 60.0,
+    "lost_gpu_s": 7200.0,
     "speed": 1.0,
     "ended_at": 4.0,
     "sockets": ((0, 1), (2, 3)),
@@ -147,9 +148,9 @@ def test_every_fact_is_an_event_in_words_with_what_it_is_about(kind: type) -> No
     values = {name: value for name, value in VALUES.items() if name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
     if kind is f.NodeAdded:
         values["node"] = Node("box", 4)
-    event = event_of(StoredFact(9, 2, False, kind(**values), JobId(7)))
+    event = event_of(StoredFact(9, 2, False, kind(**values), JobId(7)), run=2 if "run_id" in values else None)
     assert (event.seq, event.at, event.kind) == (9, 5.0, kind.__name__)
     assert event.text
     assert "{" not in event.text
-    for name, value in (("node", "box"), ("run_id", "3")):
+    for name, value in (("node", "box"), ("run_id", "run 2")):
         assert name not in values or value in event.text

@@ -8,7 +8,7 @@ import pytest
 
 from tiresias.core import invariants
 from tiresias.live.answers import Limits
-from tiresias.live.errors import Unavailable
+from tiresias.live.errors import Impossible, Unavailable
 from tiresias.live.submission import Caller, Submission
 from tiresias.store import Batch, StoreError
 from tiresias.testing.live import ADMIN, LiveLab
@@ -102,3 +102,21 @@ def test_a_policy_that_cannot_be_stored_leaves_the_old_one_in_charge(
         assert lab.manager.queries.policy()["name"] == "fifo"
         lab.turn()
         assert [lab.of(id).phase for id in (running, waiting)] == ["RUNNING", "PENDING"]
+
+
+def test_a_user_inherits_each_limit_that_it_has_no_own_value_for(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=4) as lab:
+        requests, admission = lab.manager.requests, lab.manager.admission
+        requests.set_limits(ADMIN, "*", Limits(max_running_gpus=2, max_active_jobs=1))
+        requests.set_limits(ADMIN, "bob", Limits(max_running_gpus=3))
+        assert (admission.gpu_limit_of("bob"), admission.job_limit_of("bob")) == (3, 1)
+        assert (admission.gpu_limit_of("eve"), admission.job_limit_of("eve")) == (2, 1)
+        lab.submit("sleep 600", by=BOB)
+        with pytest.raises(Impossible, match="bob may have 1 active jobs"):
+            lab.submit("sleep 600", by=BOB)
+        requests.set_limits(ADMIN, "bob", Limits("none", "none"))
+        assert (admission.gpu_limit_of("bob"), admission.job_limit_of("bob")) == (None, None)
+        lab.submit("sleep 600", gpus=4, by=BOB)
+        lab.restart()
+        assert lab.manager.admission.job_limit_of("bob") is None
+        assert lab.manager.admission.job_limit_of("eve") == 1

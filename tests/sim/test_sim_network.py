@@ -174,7 +174,8 @@ def test_migrations_are_counted():
     rows = [(0.0, 1, 9000.0), (0.0, 1, 900.0), (0.0, 1, 9000.0), (2000.0, 2, 500.0)]
     placer = placers.make("consolidated", {"migrations": 1})
     result = simulate(a_trace(rows), "2x2", "tiresias-l", placer=placer)
-    plain = simulate(a_trace(rows), "2x2", "tiresias-l", placer="consolidated")
+    unmoved = placers.make("consolidated", {"migrations": 0})
+    plain = simulate(a_trace(rows), "2x2", "tiresias-l", placer=unmoved)
     assert (plain.summary()["migrations"], result.summary()["migrations"]) == (0, 1)
     assert result.summary()["preemptions"] == 1
 

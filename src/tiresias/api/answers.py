@@ -5,7 +5,7 @@ A list of ten thousand jobs is written in one step, without a copy in between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import Response
@@ -37,6 +37,7 @@ class ErrorReport:
 @dataclass(slots=True)
 class Ids:
     ids: list[int]
+    arrays: list[str] = field(default_factory=list)  # of the jobs that are active, in order
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted answers agai
 MOST_JOBS = 10_000  # on a page, so that all active jobs are on one if possible
 STREAM_PATIENCE_S = 60.0  # how long a stream tries to reconnect
 SHORTEST_WAIT_S = 0.05  # before it reconnects; doubles while that fails
+TAIL_BYTES = 64 * 1024  # what is read first of the end of a log
 SILENCE_S = 4 * sse.HEARTBEAT_S  # after which a stream must have lost its manager
 
 Value = dict[str, Any]
@@ -84,20 +85,47 @@ class Client:
 
     def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
         """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
+        ids: list[int] = self.submitted(jobs, key)["ids"]
+        return ids
+
+    def submitted(self, jobs: Value | Sequence[Value], key: str | None = None) -> Value:
+        """The same, with the whole answer: `ids`, and the ids of `arrays`."""
         body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
         headers = {"Idempotency-Key": key or new_key()}
-        ids: list[int] = self._again("POST", "/api/v1/jobs", body, headers).value()["ids"]
-        return ids
+        answer: Value = self._again("POST", "/api/v1/jobs", body, headers).value()
+        return answer
+
+    def again(self, ref: Ref, key: str | None = None, **changes: Any) -> int:
+        """Submit a job once more, as it was submitted except for the changes, and return the new id."""
+        headers = {"Idempotency-Key": key or new_key()}
+        ids: list[int] = self._again("POST", _job(ref, "again"), changes, headers).value()["ids"]
+        return ids[0]
 
     def dry_run(self, job: Value) -> Value:
         """Where the job would run now, and which jobs it would displace."""
         return self._value("POST", "/api/v1/jobs/dry-run", job)
 
-    def jobs(self, all: bool = False, user: str | None = None, phase: str | None = None) -> Iterator[Value]:
-        """Active jobs in the order in which they are served; with `all` also ended jobs, the latest first."""
-        query = {"all": str(all).lower(), "user": user, "phase": phase}
+    def jobs(
+        self,
+        all: bool = False,
+        user: str | None = None,
+        phase: str | None = None,
+        refs: Sequence[Ref] = (),
+    ) -> Iterator[Value]:
+        """Active jobs in the order in which they are served; with `all` also ended jobs, the latest first.
+
+        With `refs`, only the jobs that these ids, names, arrays and patterns mean.
+        """
+        query: dict[str, Any] = {"all": str(all).lower(), "user": user, "phase": phase, "job": list(refs)}
         query["limit"] = None if all else str(MOST_JOBS)  # a large page of ended jobs would block the manager
         yield from self._pages("/api/v1/jobs", "jobs", query)
+
+    def find(self, ref: Ref, *, active: bool = False) -> list[int]:
+        """The jobs that an id, a name, the id of an array or a pattern means; `active` leaves out ended ones
+        of an array or pattern."""
+        query = _query({"active": "true"} if active else {})
+        ids: list[int] = self._value("GET", _job(ref, "ids") + query)["ids"]
+        return ids
 
     def job(self, ref: Ref) -> Value:
         return self._value("GET", _job(ref))
@@ -136,19 +164,47 @@ class Client:
 
     def logs(self, ref: Ref, run: int | None = None, worker: int = 0, offset: int = 0) -> bytes:
         """The output so far of one worker of a run, by default the latest."""
-        parts: list[bytes] = []
+        return b"".join(self.log_pieces(ref, run, worker, offset))
+
+    def log_pieces(
+        self, ref: Ref, run: int | None = None, worker: int = 0, offset: int = 0
+    ) -> Iterator[bytes]:
+        """The same in pieces, as they arrive."""
         while True:
             query = _query({"run": run, "worker": worker, "offset": offset})
             reply = self._again("GET", _job(ref, "logs") + query)
             if not reply.body:
-                return b"".join(parts)
-            parts.append(reply.body)
+                return
+            yield reply.body
             ref, run = int(reply.headers["X-Job"]), int(reply.headers["X-Run"])
             offset = int(reply.headers["X-Offset"])
 
-    def follow_logs(self, ref: Ref, run: int | None = None, worker: int = 0) -> Iterator[LogChunk]:
-        """The output of a run and of the runs after it, until the job has ended."""
-        target = _job(ref, "logs") + _query({"run": run, "worker": worker, "follow": "true"})
+    def last_lines(
+        self, ref: Ref, lines: int, run: int | None = None, worker: int = 0
+    ) -> tuple[list[bytes], LogChunk]:
+        """The last lines of a run's output, read backwards from its end, and an empty chunk at that end."""
+        first = self._piece(ref, run, worker, -TAIL_BYTES, TAIL_BYTES)
+        id, number = int(first.headers["X-Job"]), int(first.headers["X-Run"])
+        end = int(first.headers["X-Offset"])
+        parts, start = [first.body], end - len(first.body)
+        while start > 0 and sum(part.count(b"\n") for part in parts) <= lines:
+            size = min(start, TAIL_BYTES * 2 ** min(len(parts), 4))
+            parts.insert(0, self._piece(id, number, worker, start - size, size).body)
+            start -= size
+        whole = b"".join(parts).splitlines(keepends=True)
+        return (whole[-lines:] if lines else []), LogChunk(number, end, b"")
+
+    def _piece(self, ref: Ref, run: int | None, worker: int, offset: int, limit: int) -> Reply:
+        query = _query({"run": run, "worker": worker, "offset": offset, "limit": limit})
+        return self._again("GET", _job(ref, "logs") + query)
+
+    def follow_logs(
+        self, ref: Ref, run: int | None = None, worker: int = 0, offset: int = 0
+    ) -> Iterator[LogChunk]:
+        """The output of a run from `offset` on and of the runs after it, until the job has ended."""
+        target = _job(ref, "logs") + _query(
+            {"run": run, "worker": worker, "offset": offset or None, "follow": "true"}
+        )
         for event in self._events(target):
             if event.name == "end":
                 return
@@ -205,13 +261,17 @@ class Client:
         return self._value("PUT", "/api/v1/policy", body)
 
     def limits(self) -> Value:
-        """The limits by user; `*` stands for all users without limits of their own."""
+        """The limits by user; `*` stands for all users. A user without a limit of its own has that of `*`."""
         limits: Value = self._value("GET", "/api/v1/limits")["limits"]
         return limits
 
     def set_limits(
-        self, user: str, max_running_gpus: int | None = None, max_active_jobs: int | None = None
+        self,
+        user: str,
+        max_running_gpus: int | str | None = None,
+        max_active_jobs: int | str | None = None,
     ) -> Value:
+        """Set the limits of a user: a number, `none` for no limit, or None for that of `*`."""
         body = {"max_running_gpus": max_running_gpus, "max_active_jobs": max_active_jobs}
         return self._value("PUT", f"/api/v1/limits/{_quoted(user)}", body)
 
@@ -228,6 +288,23 @@ class Client:
     def history(self) -> Iterator[Value]:
         """One row per ended job, for a trace."""
         yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # more would block the manager
+
+    def prune(
+        self,
+        older_than_s: float,
+        *,
+        checkpoints: bool = False,
+        all_users: bool = False,
+        dry_run: bool = False,
+    ) -> Value:
+        """Remove the output of jobs that ended so long ago or earlier; how many jobs and bytes that were."""
+        body = {
+            "older_than_s": older_than_s,
+            "checkpoints": checkpoints,
+            "all_users": all_users,
+            "dry_run": dry_run,
+        }
+        return self._value("POST", "/api/v1/prune", body)
 
     def tokens(self) -> list[Value]:
         tokens: list[Value] = self._value("GET", "/api/v1/tokens")["tokens"]
@@ -328,4 +405,4 @@ def _job(ref: Ref, what: str = "") -> str:
 
 def _query(values: Mapping[str, Any]) -> str:
     given = {key: value for key, value in values.items() if value is not None}
-    return "?" + urlencode(given) if given else ""
+    return "?" + urlencode(given, doseq=True) if given else ""

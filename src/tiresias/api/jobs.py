@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
 from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import AnyCaller, Submitter
-from tiresias.api.models import ChangeBody, JobBody, SubmitBody, expanded_bytes, submissions
+from tiresias.api.models import AgainBody, ChangeBody, JobBody, SubmitBody, expanded_bytes, submissions
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
@@ -24,6 +24,9 @@ router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 MIB = 1024 * 1024
 LARGEST_SUBMISSION_BYTES = 64 * MIB  # of all jobs of one request together
 Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
+Several = Annotated[
+    str, Path(description="an id, a name, the id of an array, or a pattern such as `train-*`", max_length=200)
+]
 Key = Annotated[
     str | None,
     Header(
@@ -47,7 +50,7 @@ async def submit(body: SubmitBody, caller: Submitter, shared: Shared, key: Key =
     digest = hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()
     ids = shared.manager.requests.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
-    return answer(Ids(list(ids)), 201)
+    return answer(Ids(list(ids), shared.manager.queries.arrays_of(ids)), 201)
 
 
 def _check_size(bodies: Sequence[JobBody]) -> None:
@@ -79,13 +82,14 @@ async def jobs(
     ended: Annotated[bool, Query(alias="all", description="ended jobs as well")] = False,
     user: Annotated[str | None, Query(max_length=200)] = None,
     phase: Annotated[str, Query(description="phases, separated by commas", max_length=200)] = "",
+    job: Annotated[list[str] | None, Query(description="only these jobs; may be repeated")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 1000,
     cursor: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
 ) -> Response:
     """Active jobs in the order in which they are served, then the ended ones, the latest first."""
     phases = [_phase(word) for word in phase.split(",") if word]
     found, after = shared.manager.queries.summaries(
-        caller, ended=ended, user=user, phases=phases, limit=limit, cursor=cursor
+        caller, ended=ended, user=user, phases=phases, refs=job or (), limit=limit, cursor=cursor
     )
     return answer(Jobs(found, after))
 
@@ -101,6 +105,30 @@ def _phase(word: str) -> Phase:
 async def job(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """Everything about one job except the values of its environment."""
     return answer(shared.manager.queries.detail(caller, shared.manager.queries.find(caller, ref)))
+
+
+@router.get("/jobs/{ref}/ids", response_model=Ids)
+async def ids(
+    ref: Several,
+    caller: AnyCaller,
+    shared: Shared,
+    active: Annotated[bool, Query(description="leave out ended jobs of an array or pattern")] = False,
+) -> Response:
+    """The jobs that are meant by an id, a name, the id of an array or a pattern."""
+    return answer(Ids(list(shared.manager.queries.references.several(caller, ref, active=active))))
+
+
+@router.post("/jobs/{ref}/again", status_code=201, response_model=Ids)
+async def again(
+    ref: Ref, caller: Submitter, shared: Shared, body: AgainBody | None = None, key: Key = None
+) -> Response:
+    """Submit a job once more as it was submitted, with the options that the body changes."""
+    id = shared.manager.queries.find(caller, ref)
+    changes = {} if body is None else body.changes()
+    digest = hashlib.sha256(f"again {id} {sorted(changes.items())!r}".encode()).hexdigest()
+    ids = shared.manager.requests.again(caller, id, changes, key=key or None, digest=digest)
+    await shared.service.committed()
+    return answer(Ids(list(ids)), 201)
 
 
 @router.get("/jobs/{ref}/why", response_model=Explanation)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 from tiresias.api import sse
 from tiresias.api.callers import AnyCaller
 from tiresias.api.jobs import Ref
-from tiresias.api.logtext import Piece, as_json, read_piece, read_text
+from tiresias.api.logtext import Piece, as_json, read_piece, read_text, size_of
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
 from tiresias.core.model import JobId
@@ -27,7 +27,14 @@ LONGEST_WAIT_S = 0.5  # between two reads of a log that grows
 
 Run = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="number of a run; by default the latest")]
 Worker = Annotated[int, Query(ge=0, le=1_000_000)]
-Offset = Annotated[int, Query(ge=0, le=LARGEST_ID, description="bytes to leave out at the beginning")]
+Offset = Annotated[
+    int,
+    Query(
+        ge=-LARGEST_ID,
+        le=LARGEST_ID,
+        description="bytes to leave out at the beginning; below 0: bytes before the end at which to begin",
+    ),
+]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PART_BYTES)]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
 
@@ -48,13 +55,17 @@ async def logs(
     id = shared.manager.queries.find(caller, ref)
     headers = {"X-Job": str(id)}
     if follow:
+        if offset < 0:
+            raise Invalid(f"offset {offset}: a log that is followed begins at an offset from 0 up")
         if last_id:
             run, offset = _position(last_id)
         run = _begin(shared, caller, id, run, worker)
         return stream(_followed(shared, caller, id, worker, run, offset), headers)
     log = shared.manager.queries.log_file(caller, id, run, worker)
+    if offset < 0:
+        offset = max(0, size_of(log.path) + offset)
     piece = read_piece(log.path, offset, limit)
-    is_over = log.is_over and len(piece.data) < limit
+    is_over = log.is_over and piece.is_last
     headers |= {"X-Run": str(log.run), "X-Offset": str(piece.offset), "X-Over": str(is_over).lower()}
     return Response(piece.data, headers=headers, media_type="text/plain")
 

@@ -14,6 +14,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+REMOVED = "\n[tiresias: {:,} bytes of output were removed here, because the job has written too much]\n"
 PIECE_BYTES = 16 * 1024  # small enough to get through a connection that often breaks
 
 
@@ -23,10 +24,15 @@ class Piece:
 
     data: bytes
     offset: int
+    is_last: bool = True  # the log ended there as well
+    is_torn: bool = False  # what followed them was removed
 
 
 def read_piece(path: Path, offset: int, limit: int) -> Piece:
-    """The bytes after `offset`, at most `limit`; none if there is no file (yet)."""
+    """The bytes after `offset`, at most `limit`; none if there is no file (yet).
+
+    If output was removed there (executors/log_cap.py), what follows it, after a line that says so.
+    """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -36,19 +42,41 @@ def read_piece(path: Path, offset: int, limit: int) -> Piece:
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             return Piece(b"", offset)
-        data = os.pread(file, limit, offset)
+        start, end = written(file, offset)
+        data = os.pread(file, min(limit, end - start), start)
+        size = os.fstat(file).st_size
     finally:
         os.close(file)
-    return Piece(data, offset + len(data))
+    removed = REMOVED.format(start - offset).encode() if start > offset else b""
+    after = start + len(data)
+    return Piece(removed + data, after, is_last=after >= size, is_torn=after == end < size)
+
+
+def written(file: int, offset: int) -> tuple[int, int]:
+    """Where the next bytes are that were not removed, at `offset` or after it, and where they end."""
+    try:
+        start = os.lseek(file, offset, os.SEEK_DATA)
+        return start, os.lseek(file, start, os.SEEK_HOLE)
+    except OSError:  # at the end of the file
+        return offset, offset + 1
+
+
+def size_of(path: Path) -> int:
+    """The present size of a log; 0 if there is no file (yet)."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def read_text(path: Path, offset: int, *, whole: bool) -> Piece:
     """The same, cut where a character ends; `whole` means that nothing will be appended any more."""
     piece = read_piece(path, offset, PIECE_BYTES)
-    kept = len(piece.data) - incomplete(piece.data)
-    if whole and kept == 0:
-        return piece  # the log ends within a character
-    return Piece(piece.data[:kept], offset + kept)
+    cut = incomplete(piece.data)
+    if cut == 0 or piece.is_torn or (whole and cut == len(piece.data)):
+        return piece  # it ends between characters, or the rest of the last one will never be there
+    return Piece(piece.data[:-cut], piece.offset - cut)
 
 
 def incomplete(data: bytes) -> int:

@@ -133,6 +133,13 @@ SubmitBody = Annotated[
 ]
 
 
+class AgainBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed
+    """The options in which the new job differs; it may be left out."""
+
+    def changes(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
 class ChangeBody(ChangeFields):  # type: ignore[misc]  # its fields are those that may be changed
     """The options of a job to change; those that are not named keep their values."""
 
@@ -163,16 +170,23 @@ class PolicyBody(Body):
 
 
 class LimitsBody(Body):
-    """Null is no limit."""
+    """Null is the limit of `*`, if that has one; `none` is no limit."""
 
-    max_running_gpus: Count | None = None
-    max_active_jobs: Count | None = None
+    max_running_gpus: Count | Literal["none"] | None = None
+    max_active_jobs: Count | Literal["none"] | None = None
 
 
 class TokenBody(Body):
     name: Name
     user: Word
     role: Literal["user", "admin"] = "user"
+
+
+class PruneBody(Body):
+    older_than_s: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] = 30 * 86_400.0
+    checkpoints: bool = False
+    all_users: bool = False
+    dry_run: bool = False
 
 
 class ShutdownBody(Body):

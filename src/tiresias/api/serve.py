@@ -110,6 +110,9 @@ def work(
 
 def complain(code: int, text: str) -> int:
     """Write to stderr and to the log why there is no manager; returns the exit code."""
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if not isinstance(each, logging.FileHandler)]:
+        root.removeHandler(handler)  # stderr gets the message without the head of a log line
     log.error("%s", text)
     if not _is_log(sys.stderr):
         print(f"Error: {text}", file=sys.stderr)
@@ -118,7 +121,12 @@ def complain(code: int, text: str) -> int:
 
 def _is_log(stream: TextIO) -> bool:
     """Whether the stream leads to the log, as it does for a manager in the background."""
-    logs = [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    return _leads_to(
+        stream, [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    )
+
+
+def _leads_to(stream: TextIO, logs: list[logging.FileHandler]) -> bool:
     try:
         at = os.fstat(stream.fileno())
         return any(os.path.samestat(at, os.stat(each.baseFilename)) for each in logs)
@@ -167,9 +175,14 @@ class PrivateLog(RotatingFileHandler):
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to a file that only the manager's user can read, and to the terminal if there is one."""
-    handlers: list[logging.Handler] = [PrivateLog(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)]
-    if sys.stderr.isatty():
+    """Log to a file that only the manager's user can read, and to stderr unless it leads to that file.
+
+    `tir up` starts a manager in the background with stderr in the log. In the foreground stderr is a
+    terminal, or the pipe of a service manager, which wants to have the log.
+    """
+    file = PrivateLog(path, maxBytes=LARGEST_LOG_BYTES, backupCount=3)
+    handlers: list[logging.Handler] = [file]
+    if not _leads_to(sys.stderr, [file]):
         handlers.append(logging.StreamHandler())
     root = logging.getLogger()
     before = root.level

@@ -27,6 +27,7 @@ class State:
     closing: asyncio.Event = field(default_factory=asyncio.Event)  # streams end when it is set
     failed_tokens: FailedTokens = field(default_factory=FailedTokens)
     large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)  # they are parsed one at a time
+    pruning: asyncio.Lock = field(default_factory=asyncio.Lock)
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
 
     @property

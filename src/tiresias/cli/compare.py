@@ -56,6 +56,7 @@ def compare(
     preemption_cost: inputs.PreemptionCost = 60.0,
     cpu_speed: inputs.CpuSpeed = None,
     use_cpus: inputs.UseCpus = None,
+    shares: inputs.Shares = None,
     as_json: inputs.Json = False,
     out: Out = None,
     format: inputs.FormatName = None,
@@ -73,6 +74,7 @@ def compare(
     where = _placers(placer, placers)
     inputs.require_network(network)
     mix = inputs.read_models(models)
+    weights = inputs.read_shares(shares)
     names = _policies(policies, placers)
     assigned = assign(parse_settings(settings or []), names)
     options = assigned.single()
@@ -94,6 +96,7 @@ def compare(
             preemption_cost_s=preemption_cost,
             cpu_speed=cpu_speed,
             use_cpus=use_cpus,
+            shares=weights,
             workers=workers,
             progress=watch,
         )

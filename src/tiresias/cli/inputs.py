@@ -55,6 +55,14 @@ NetworkName = Annotated[
         help="Network of a preset, on which spread gangs are slower; none: they are not.",
     ),
 ]
+Shares = Annotated[
+    str | None,
+    typer.Option(
+        "--shares",
+        metavar="TENANT=WEIGHT,…",
+        help="Shares of tenants, for the figures of fairness; by default as the trace uses the GPUs.",
+    ),
+]
 ModelsFrom = Annotated[
     str | None,
     typer.Option(
@@ -153,6 +161,13 @@ def seconds_in(text: str, option: str) -> float:
     if not 0 <= seconds < float("inf"):
         raise InputError(f"{option} {text}: give a span of time from 0 up, such as 90s, 15m, 2h or 3d")
     return seconds
+
+
+def read_shares(shares: str | None) -> dict[str, float] | None:
+    """The weights of --shares."""
+    from tiresias.sim import tenants
+
+    return None if shares is None else tenants.parse(shares)
 
 
 def read_models(text: str | None) -> Mix | None:

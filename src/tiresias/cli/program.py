@@ -14,7 +14,8 @@ from tiresias import __version__
 from tiresias.cli.console import echo
 from tiresias.cli.declare import Argument, CommandLine, Declared, Group, Option, declared, parameters
 from tiresias.cli.ending import guarded, load_plugins
-from tiresias.cli.verbs import HEADINGS, VERBS, needed
+from tiresias.cli.errors import Stop
+from tiresias.cli.verbs import ELSEWHERE, HEADINGS, VERBS, needed
 
 AFTER_DASHES = "tiresias.after_dashes"
 TAKES_WORDS = {"ignore_unknown_options": True, "allow_extra_args": False}
@@ -33,6 +34,15 @@ class Commands(TyperGroup):
                 limit = formatter.width - 6 - width
                 rows = [(f"{name:<{width}}", each.get_short_help_str(limit)) for name, each in about.items()]
                 formatter.write_dl(rows)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Answer the words of other schedulers with the verb; a similar one could do something else."""
+        if args and args[0] in ELSEWHERE:
+            verb = ELSEWHERE[args[0]]
+            raise Stop(
+                f"there is no verb {args[0]!r}; here it is: tir {verb} (see: tir {verb.split()[0]} -h)"
+            )
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

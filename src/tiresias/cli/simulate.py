@@ -50,6 +50,7 @@ def simulate(
     preemption_cost: inputs.PreemptionCost = 60.0,
     cpu_speed: inputs.CpuSpeed = None,
     use_cpus: inputs.UseCpus = None,
+    shares: inputs.Shares = None,
     as_json: inputs.Json = False,
     out: Out = None,
     at: At = None,
@@ -69,6 +70,7 @@ def simulate(
     inputs.require_placer(placer)
     inputs.require_network(network)
     mix = inputs.read_models(models)
+    weights = inputs.read_shares(shares)
     options = assign(parse_settings(settings or []), [policy]).single()[policy]
     machines = clusters.read(cluster)
     if journal is not None:
@@ -90,6 +92,7 @@ def simulate(
             preemption_cost_s=preemption_cost,
             cpu_speed=cpu_speed,
             use_cpus=use_cpus,
+            shares=weights,
             progress=watch,
             journal=journal,
             moment=moment,

@@ -53,6 +53,7 @@ def sweep(
     preemption_cost: inputs.PreemptionCost = 60.0,
     cpu_speed: inputs.CpuSpeed = None,
     use_cpus: inputs.UseCpus = None,
+    shares: inputs.Shares = None,
     out: Out = Path("sweep.csv"),
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
@@ -84,6 +85,7 @@ def sweep(
         preemption_cost_s=preemption_cost,
         cpu_speed=cpu_speed,
         use_cpus=use_cpus,
+        shares=inputs.read_shares(shares),
     )
     for cell in cells:
         experiment.check(cell)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HOUR_S = 3600.0
 GAP = 2
+RHO = "max\nrho"
 DURATIONS = ("avg_jct_s", "p50_jct_s", "p95_jct_s")
 
 
@@ -51,6 +52,8 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
     lost = f"{significant(of['lost_gpu_s'] / HOUR_S)} GPU-hours lost to them"
     lines.add_row("preemptions", f"{of['preemptions']:,}, {lost}" if of["preemptions"] else "none")
     lines.add_row("GPU utilisation", percent(of["gpu_utilization"]))
+    if "max_rho" in of:
+        lines.add_row("fairness", _fairness(of))
     if "cpu_runs" in of:
         ended = f"{count(of['cpu_jobs'], 'job')} ended there, {percent(of['cpu_work'])} of the work"
         lines.add_row("on CPUs", f"{count(of['cpu_runs'], 'run')}, {ended}" if of["cpu_runs"] else "nothing")
@@ -63,6 +66,14 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
         lines.add_row("waited for slots", waited)
     lines.add_row("simulated", f"{of['events']:,} events in {duration(of['wall_s'])}")
     return Group(title, Text(), times, Text(), lines)
+
+
+def _fairness(of: dict[str, Any]) -> str:
+    """Finish-time fairness in words."""
+    if of["max_rho"] is None:
+        return NOTHING
+    worst, middle = significant(of["max_rho"]), significant(of["p50_rho"])
+    return f"rho {worst} at worst, {middle} in the median (1: an equal part of the cluster)"
 
 
 def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableType:
@@ -90,6 +101,7 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
         Column("preemp-\ntions", [f"{each['preemptions']:,}" for each in summaries], 4),
         Column("lost\nGPU-h", [significant(each["lost_gpu_s"] / HOUR_S) for each in summaries], 1),
         Column("utili-\nsation", [percent(each["gpu_utilization"]) for each in summaries], 2),
+        Column(RHO, [significant(each.get("max_rho")) for each in summaries], 0),
         Column("vs\nbest", [ratio(each["avg_jct_s"], best) for each in summaries], 8),
     ]
     if any(oracles) or not several:
@@ -104,6 +116,8 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
     remarks = [f"Times are in {unit}; waiting includes the time between runs."]
     if networks:
         remarks.append("Slowdown is that of jobs of several GPUs, from where they ran.")
+    if any(column.header == RHO for column in shown):
+        remarks.append("Max rho is the worst JCT relative to that on an equal part of the cluster.")
     if not any(oracles) and not several:
         remarks.append(f"{ORACLE}, the oracle, is not among the policies: add it to see the distance to it.")
     remarks += preemption_remarks(summaries)

@@ -37,6 +37,7 @@ VERBS = {
     "why": Verb(JOBS, "live.jobs:why"),
     "logs": Verb(JOBS, "live.logs:logs"),
     "wait": Verb(JOBS, "live.run:wait"),
+    "again": Verb(JOBS, "live.control:again"),
     "cancel": Verb(JOBS, "live.control:cancel"),
     "hold": Verb(JOBS, "live.control:hold"),
     "release": Verb(JOBS, "live.control:release"),
@@ -56,6 +57,8 @@ VERBS = {
     "doctor": Verb(CLUSTER, "live.doctor:doctor"),
     "backup": Verb(CLUSTER, "live.backup:backup"),
     "restore": Verb(CLUSTER, "live.backup:restore"),
+    "install-service": Verb(CLUSTER, "live.install_service:install_service"),
+    "prune": Verb(CLUSTER, "live.prune:prune"),
     "policy": Verb(CLUSTER, "live.policy:app"),
     "limits": Verb(CLUSTER, "live.limits:app"),
     "token": Verb(CLUSTER, "live.token:app"),
@@ -68,6 +71,21 @@ VERBS = {
     "placers": Verb(SIMULATION, "plugins:placers"),
     "profile": Verb(SIMULATION, "profile:profile", carries=True),
     "trace": Verb(SIMULATION, "trace:app"),
+}
+
+
+ELSEWHERE = {  # what other schedulers call it, and the verb here
+    "queue": "ls",
+    "squeue": "ls",
+    "jobs": "ls",
+    "ps": "ls",
+    "sacct": "ls --all",
+    "sbatch": "submit",
+    "srun": "run",
+    "scancel": "cancel",
+    "kill": "cancel",
+    "sinfo": "nodes",
+    "scontrol": "show",
 }
 
 

@@ -29,6 +29,10 @@ What holds between two calls of `handle`:
   may stop (protection.py).
 - `_timer_at` is the instant that the driver was last asked for.
 
+What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the
+step has been applied; the exception is raised to the driver, and `failure` names the plug-in. From then on
+the Controller applies facts and decides nothing (`set_aside`); the driver makes another one.
+
 Why the loop in `_plan` ends. Another round follows only if the target flipped, if ranks that held for one
 plan are to be replaced, or if a job started on CPUs. Within a plan these follow from decisions. A job is
 started at most once and stopped at most once per plan: a saving run is not stopped again, and until its exit,
@@ -38,9 +42,10 @@ So there are at most two decisions per job, and each of them causes a bounded nu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from operator import attrgetter
+from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core import overflow
@@ -48,8 +53,10 @@ from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
+from tiresias.core.kinetic_target import KineticTarget
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
+from tiresias.core.plugin_failures import PluginFailure, blame
 from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.protection import protected_runs
 from tiresias.core.reasons import Reason, blocked_head, code_of, explain
@@ -66,7 +73,12 @@ BY_KEY = attrgetter("key")
 RunExited = f.RunExited
 # After these facts the job's run must stop, or the job has ended if it has none.
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
+ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
 SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change no plan
+
+
+Way = tuple[Callable[[State, Any], JobState | None], bool, bool, bool]
+"""How to apply a kind of fact: `evolve`, and whether it is learned from, is silent, may end a job."""
 
 
 class Step:
@@ -80,6 +92,15 @@ class Step:
         self.ended: list[JobState] = []  # jobs that left the State
 
 
+class AsSubmitted(Policy):
+    """Ranks jobs in the place of a policy that has raised, so that reasons can still be given."""
+
+    name = "as-submitted"
+
+    def rank(self, job: JobState, memory: object, at: float) -> Rank:
+        return ()
+
+
 class Controller:
     """See the module for what its fields mean."""
 
@@ -87,12 +108,13 @@ class Controller:
         self.state = state
         self.policy = policy
         self.placer = placer
+        self.failure: PluginFailure | None = None  # what the policy or the placer raised
         if state.memory is None:
             state.memory = policy.new_memory()
         self._drifts = policy.drifts
-        self._how = {kind: (evolve, kind in policy.learns, kind in SILENT) for kind, evolve in EVOLVE.items()}
+        self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
-        self.target: Target[JobEntry] | SortedTarget = self._new_target()
+        self.target: Target[JobEntry] | KineticTarget | SortedTarget = self._new_target()
         self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []
@@ -151,25 +173,51 @@ class Controller:
         The facts are those of one instant. Only facts in SILENT may have happened earlier.
         """
         may_change = self._may_migrate = False
-        for fact in facts:
-            if self._apply(fact, step):
-                may_change = True
-        if not may_change:
-            return False
-        at = self.state.at
-        wakes = self._wakes
-        if wakes and wakes[0][0] <= at + BLINK_S:
-            self._wake(at, step)
-        if self._stale:
-            self._rebuild(at)
-        if self._passing:
-            self._decide_passing(at, step)
-        before, self._fragmented = self._fragmented, []
-        self._plan(at, step)
-        if self._fragmented != before:
-            self._count_fragmented(before, at)
-        self._set_timer(at, step)
+        facts = iter(facts)
+        try:
+            for fact in facts:
+                if self._apply(fact, step):
+                    may_change = True
+            if not may_change or self.failure is not None:
+                return False
+            at = self.state.at
+            wakes = self._wakes
+            if wakes and wakes[0][0] <= at + BLINK_S:
+                self._wake(at, step)
+            if self._stale:
+                self._rebuild(at)
+            if self._passing:
+                self._decide_passing(at, step)
+            before, self._fragmented = self._fragmented, []
+            self._plan(at, step)
+            if self._fragmented != before:
+                self._count_fragmented(before, at)
+            self._set_timer(at, step)
+        except Exception as error:
+            failure = blame(error, self.policy, self.placer)
+            if failure is not None:
+                self.set_aside(failure)
+                for fact in facts:
+                    self._apply(fact, step)
+            raise
         return True
+
+    def set_aside(self, failure: PluginFailure) -> None:
+        """Decide nothing from now on, because a plug-in has raised an exception."""
+        self.failure = failure
+        if failure.kind == "policy":
+            self.policy = AsSubmitted()
+            self._drifts = False
+            self._how = self._ways()
+        self._passing.clear()
+        self._fragmented.clear()
+        self._rebuild(self.state.at)
+
+    def _ways(self) -> dict[type, Way]:
+        learns = self.policy.learns
+        return {
+            kind: (evolve, kind in learns, kind in SILENT, kind in ENDERS) for kind, evolve in EVOLVE.items()
+        }
 
     def _apply(self, fact: f.Fact, step: Step) -> bool:
         """Apply one fact; whether it may change the plan."""
@@ -178,8 +226,14 @@ class Controller:
         assert at >= state.at, ("time went back", state.at, fact)
         state.at = at
         kind = type(fact)
-        evolve, is_learned, is_silent = self._how[kind]
+        evolve, is_learned, is_silent, may_end = self._how[kind]
         job = evolve(state, fact)
+        if may_end:  # first, because a plug-in may raise below
+            assert job is not None
+            if job.ended_at == at:
+                step.ended.append(job)
+            elif kind is not RunExited and (run := job.run) is not None:
+                step.commands.append(StopRun(run.id))
         if is_learned and self.policy.learn(state.memory, fact, job):
             self._stale = True
         if job is None:
@@ -193,17 +247,10 @@ class Controller:
                 self._may_migrate = True
                 if self._drained:
                     self._stale = True  # its slots may have left with it
-                if job.ended_at == at:
-                    step.ended.append(job)
-                else:
+                if job.ended_at != at:
                     entry = self.entries[job.id]
                     if entry.admitted:  # it was not stopped by a plan, or was to migrate
                         self._ready[job.id] = entry
-            elif kind in STOPPERS:
-                if job.ended_at == at:
-                    step.ended.append(job)
-                elif (run := job.run) is not None:
-                    step.commands.append(StopRun(run.id))
         elif self._drifts:
             self._sync(job, at)
         return not is_silent
@@ -218,10 +265,7 @@ class Controller:
                 continue
             entry.wakes_at = min(due_at, at)
             job = entry.job
-            if job.deferred:
-                decision: f.Fact | None = f.JobCleared(at, id)
-            else:
-                decision = self.policy.due(job, self.state.memory, at)
+            decision = f.JobCleared(at, id) if job.deferred else self._due(job, at)
             if decision is None:
                 self._sync(job, at)
             else:
@@ -233,10 +277,17 @@ class Controller:
         for job in list(self._passing):
             if job.id not in self.entries:
                 continue  # it has ended at this very instant
-            decision = self.policy.due(job, self.state.memory, at)
+            decision = self._due(job, at)
             if decision is not None:
                 step.facts.append(decision)
                 self._apply(decision, step)
+
+    def _due(self, job: JobState, at: float) -> f.Fact | None:
+        """What the policy decides about a job whose rank has run out; OptionError if that is no fact."""
+        decision = self.policy.due(job, self.state.memory, at)
+        if decision is not None and type(decision) not in EVOLVE:
+            raise OptionError(f"{self.policy.name} decides {decision!r} about job {job.id}, which is no fact")
+        return decision
 
     # --- ranks -----------------------------------------------------------------------------------------
 
@@ -346,10 +397,11 @@ class Controller:
         if at != INFINITY:
             heappush(self._wakes, (at, entry.id))
 
-    def _new_target(self) -> Target[JobEntry] | SortedTarget:
-        if self._drifts or self.policy.strict:
-            drift = self.policy.drift if self._drifts else None
-            return SortedTarget(self.state, drift, strict=self.policy.strict)
+    def _new_target(self) -> Target[JobEntry] | KineticTarget | SortedTarget:
+        if self.policy.strict:
+            return SortedTarget(self.state, self.policy.drift if self._drifts else None, strict=True)
+        if self._drifts:
+            return KineticTarget(self.state, self.policy.drift)
         return Target(self.state.ledger.capacity)
 
     def _rebuild(self, at: float) -> None:
@@ -423,8 +475,8 @@ class Controller:
         run_id = run.id
         decision = f.RunRevoked(at, run_id)
         step.facts.append(decision)
+        step.commands.append(StopRun(run_id))  # first, because the policy may raise when it ranks the job
         self._apply(decision, step)
-        step.commands.append(StopRun(run_id))
 
     def _migrate(self, at: float, step: Step) -> None:
         """Let runs migrate for the first refused job for which that pays."""
@@ -444,9 +496,11 @@ class Controller:
         again = True
         while again:  # jobs that started behind a refused one may have changed what the placer wants
             kept: list[Allocation] = []  # slots that refused jobs keep from those behind them
-            again = self._start_some(at, step, kept)
-            for claim in kept:
-                self.state.ledger.show(claim)
+            try:
+                again = self._start_some(at, step, kept)
+            finally:
+                for claim in kept:
+                    self.state.ledger.show(claim)
 
     def _start_some(self, at: float, step: Step, kept: list[Allocation]) -> bool:
         """One pass over the ready jobs; whether another pass might start more."""
@@ -506,8 +560,8 @@ class Controller:
         resumes = job.runs > 0
         decision = f.RunGranted(at, run_id, job.id, allocation)
         step.facts.append(decision)
-        self._apply(decision, step)
         step.commands.append(StartRun(run_id, job.id, allocation, resumes))
+        self._apply(decision, step)
 
     def _overflow(self, at: float, step: Step) -> bool:
         """Start jobs on CPUs for which the GPUs have no room; whether any was started."""

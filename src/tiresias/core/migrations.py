@@ -122,16 +122,16 @@ def _fit_elsewhere(
     """Whether the placer has slots elsewhere for each of them, on no more nodes than now."""
     hidden: list[Allocation] = [tuple([(node, ledger.free_slots[node]) for node in nodes])]
     ledger.hide(hidden[0])
-    fit = True
-    for other in movers:
-        job = other.job
-        assert job.run is not None
-        slots = placer.place(job, ledger.open_to(job.job.demand), at, at)
-        if slots is None or len(slots) > len(job.run.allocation):
-            fit = False
-            break
-        ledger.hide(slots)
-        hidden.append(slots)
-    for slots in hidden:
-        ledger.show(slots)
-    return fit
+    try:
+        for other in movers:
+            job = other.job
+            assert job.run is not None
+            slots = placer.place(job, ledger.open_to(job.job.demand), at, at)
+            if slots is None or len(slots) > len(job.run.allocation):
+                return False
+            ledger.hide(slots)
+            hidden.append(slots)
+        return True
+    finally:
+        for slots in hidden:
+            ledger.show(slots)

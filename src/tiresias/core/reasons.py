@@ -49,6 +49,7 @@ class ReasonCode(StrEnum):
     TIME_LIMIT = "TimeLimit"
     REQUEUE_LOOP = "RequeueLoop"
     DEPENDENCY_FAILED = "DependencyFailed"
+    NOT_NEEDED = "NotNeeded"
     PREFLIGHT_FAILED = "PreflightFailed"
     NOT_STARTED = "NotStarted"
     LOST = "Lost"
@@ -91,6 +92,7 @@ TEXT: dict[str, str] = {
     ReasonCode.TIME_LIMIT: "time limit reached",
     ReasonCode.REQUEUE_LOOP: "asked again and again to be run again",
     ReasonCode.DEPENDENCY_FAILED: "a job that it needs failed",
+    ReasonCode.NOT_NEEDED: "the job whose failure it waited for succeeded",
     ReasonCode.PREFLIGHT_FAILED: "its preflight failed",
     ReasonCode.NOT_STARTED: "could not be started",
     ReasonCode.LOST: "its run was lost",

@@ -1,8 +1,8 @@
-"""The target of policies whose ranks drift while a job runs: sorted anew at each instant.
+"""The target of strict policies, under which the first job that does not fit blocks all behind it.
 
-Only jobs that hold GPUs are ranked anew (a waiting job's rank changes with facts only), and only when some
-job would have to wait: while all demands fit together, every one is admitted. This is also the target of
-strict policies, in which the first job that does not fit blocks all behind it.
+It walks along the ranks at each instant, but only when some job would have to wait: while all demands fit
+together, every one is admitted. If ranks drift, those of jobs that hold GPUs are sorted anew; the rank of a
+waiting job changes with facts only.
 """
 
 from __future__ import annotations
@@ -112,13 +112,15 @@ class SortedTarget:
     def trial(self, entry: JobEntry, key: Key, at: float) -> tuple[bool, list[JobEntry]]:
         """Whether an entry that is not ranked would be admitted so, and which ones it would push out."""
         before, self._at = self._at, at
-        self._entries[entry.id] = entry
         insort(self._fixed, key)
-        is_enough = self._total + entry.gpus <= self.capacity
-        chosen = set(self._entries) if is_enough else self._walk(sorted(self._drifted_keys()))
-        self._fixed.remove(key)
-        del self._entries[entry.id]
-        self._at = before
+        self._entries[entry.id] = entry
+        try:
+            is_enough = self._total + entry.gpus <= self.capacity
+            chosen = set(self._entries) if is_enough else self._walk(sorted(self._drifted_keys()))
+        finally:
+            self._fixed.remove(key)
+            del self._entries[entry.id]
+            self._at = before
         return entry.id in chosen, [self._entries[id] for id in sorted(self._admitted - chosen)]
 
     def _walk(self, ranked: list[Key]) -> set[JobId]:

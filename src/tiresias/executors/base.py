@@ -73,6 +73,8 @@ class RunSpec:
     journal: str = ""  # the id of the journal that granted the run; empty for one of an earlier version
     job_key: str = ""  # of the job alone, also among jobs of other managers
     auto: bool = False  # the hook that resumes trainings by themselves is on the Python path
+    log_bytes: int = 0  # that the logs of all runs of the job may take together; 0: no cap
+    reserve_bytes: int = 0  # that logs leave free on the disk
     sdk: Path | None = None  # what the executor puts on the Python path; see executors/sdk.py
 
     @property

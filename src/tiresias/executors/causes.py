@@ -221,7 +221,7 @@ def host_fault(error: str) -> str:
     if found := SYSTEM_ERROR.match(error):
         return HOST_FAULTS.get(int(found[1]), "")
     found = OWN_CALL.match(error)
-    text = found[1] if found else ""
+    text = found[1].lower() if found else ""
     return next((words for code, words in HOST_FAULTS.items() if os.strerror(code).lower() == text), "")
 
 

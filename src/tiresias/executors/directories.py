@@ -4,21 +4,43 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiresias.executors.kernel import KERNEL, exists
+
+if TYPE_CHECKING:
+    from tiresias.executors.kernel import Kernel
 
 PASSAGE = 0o711  # others may pass through, and list nothing
 
 
-def make_passage(path: Path) -> None:
+def make_passage(path: Path, kernel: Kernel = KERNEL) -> None:
     """Make the directory and its missing parents, each open to pass through whatever the umask is."""
-    missing = [each for each in (path, *path.parents) if not os.path.lexists(each)]
-    for each in reversed(missing):
+    for each in reversed(list(_missing(str(path), kernel))):
         try:
-            each.mkdir(mode=PASSAGE)
+            kernel.mkdir(each, PASSAGE)
         except FileExistsError:  # another process has just made it
             continue
-        each.chmod(PASSAGE)
-    path.mkdir(exist_ok=True)  # raises FileExistsError if something else is in the way
+        kernel.chmod(each, PASSAGE)
+    make(path, kernel=kernel)
+
+
+def _missing(path: str, kernel: Kernel) -> Iterator[str]:
+    """The directory and those above it, from below, up to the first that is there."""
+    while not exists(path, kernel):
+        yield path
+        path = os.path.dirname(path) or "."
+
+
+def make(path: Path, mode: int = 0o777, kernel: Kernel = KERNEL) -> None:
+    """Make one directory, unless it is there; FileExistsError if something else is in its place."""
+    try:
+        kernel.mkdir(str(path), mode)
+    except FileExistsError:
+        if not stat.S_ISDIR(kernel.stat(str(path)).st_mode):
+            raise
 
 
 def insecure(path: Path) -> str:

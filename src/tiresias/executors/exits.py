@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiresias.executors.base import RunGone, RunSpec, WorkerExit
+from tiresias.executors.kernel import KERNEL, SHORTAGES
 from tiresias.executors.run_files import SIGNALLED
+
+if TYPE_CHECKING:
+    from tiresias.executors.kernel import Kernel
 
 TAIL_BYTES = 8192
 TAIL_LINES = 40
 
 
-def run_gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
+def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) -> RunGone:
     """The end of a run as its exit record states it. A damaged record counts as a lost run."""
     if "run_id" not in record:
         return RunGone(spec.run_id, lost=True, error=f"the exit record in {spec.run_dir} is damaged")
@@ -30,7 +34,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any]) -> RunGone:
         lost=record.get("lost", False),
         error=error,
         first_failed=failed,
-        tail=tail(spec.log(failed or 0)),
+        tail=tail(spec.log(failed or 0), kernel=kernel),
         oom_kills=record.get("oom_kills", 0),
         killed=record.get("killed", False),
         escaped=record.get("escaped", 0),
@@ -49,13 +53,17 @@ def _worker_exit(record: Mapping[str, Any]) -> WorkerExit:
     )
 
 
-def tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a file; empty if it cannot be read."""
+def tail(path: Path, lines: int = TAIL_LINES, kernel: Kernel = KERNEL) -> str:
+    """The last lines of a file; empty if it cannot be read. OSError if the machine cannot open it now."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
+        fd = kernel.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            kernel.lseek(fd, max(0, kernel.lseek(fd, 0, os.SEEK_END) - TAIL_BYTES), os.SEEK_SET)
+            text = kernel.read(fd, TAIL_BYTES).decode(errors="replace")
+        finally:
+            kernel.close(fd)
+    except OSError as error:
+        if error.errno in SHORTAGES:  # without its output the cause of a failure would be another one
+            raise
         return ""
     return "\n".join(text.splitlines()[-lines:])

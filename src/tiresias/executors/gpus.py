@@ -31,6 +31,15 @@ class Gpu:
 
 
 @dataclass(slots=True, frozen=True)
+class Reading:
+    """What a GPU does at present; None where the driver does not know it."""
+
+    utilisation: float | None = None  # the share of the last moments in which it computed
+    memory_used_bytes: int | None = None
+    temperature_c: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
 class Survey:
     """The GPUs that were found; `problem` is a sentence that says why there are none."""
 
@@ -51,6 +60,10 @@ class Driver(Protocol):
     def topology(self) -> Topology:
         """Which GPUs are near each other; raises NoDriver with the reason."""
         return Topology()
+
+    def reading(self, uuid: str) -> Reading:
+        """What the GPU does at present; raises NoDriver with the reason."""
+        return Reading()
 
 
 class NoDriver(Exception):
@@ -86,6 +99,26 @@ class Nvml:
             return topology.read(nvml)
         except nvml.NVMLError as error:
             raise NoDriver(f"the NVIDIA driver does not answer: {error}") from None
+
+    def reading(self, uuid: str) -> Reading:
+        nvml = self._open()
+        try:
+            handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        except nvml.NVMLError as error:
+            raise NoDriver(f"the NVIDIA driver does not answer for {uuid}: {error}") from None
+
+        def known(read: Callable[[], Any]) -> Any:
+            try:
+                return read()
+            except nvml.NVMLError:  # not every GPU has every sensor
+                return None
+
+        busy = known(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        return Reading(
+            None if busy is None else busy / 100,
+            known(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
+            known(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+        )
 
     def _open(self) -> Any:
         if self._library is None:

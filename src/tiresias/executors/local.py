@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Timer
-from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from tiresias.core.model import JobId, RunId
@@ -24,13 +23,16 @@ from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
 from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.cgroups import CGROUP, Cgroup
-from tiresias.executors.directories import make_passage
+from tiresias.executors.directories import make, make_passage
 from tiresias.executors.exits import run_gone
 from tiresias.executors.gpus import Driver, GpuProcesses
+from tiresias.executors.kernel import KERNEL
 from tiresias.executors.launchers import launchers
 from tiresias.executors.marks import Marks
-from tiresias.executors.ports import free_port
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
+
+if TYPE_CHECKING:
+    from tiresias.executors.kernel import Kernel, Timer
 
 MASTER_ADDR = "127.0.0.1"
 WAKE_PIPE = "news"  # the name stays: supervisors that an earlier version started write to it
@@ -51,6 +53,8 @@ class _Run:
     is_stopping: bool = False
     cgroup: str = ""  # its directory; empty if the run has none
     is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
+    may_begin: bool = False  # a supervisor was started, by this process or by one before it
+    why: Mapping[str, Any] = field(default_factory=dict)  # in its exit record, if it has not begun
     gone: RunGone | None = None
     release_by: float = 0.0  # monotonic: after this the end is reported though a GPU looks used
 
@@ -70,12 +74,13 @@ class LocalExecutor:
         linger_s: float = LINGER_S,
         cgroups: CgroupParent | None = None,
         sdk: Path | None = None,
+        kernel: Kernel = KERNEL,
     ):
         """`cgroups`: where the runs get cgroups; None: where this process may make them.
 
-        `sdk`: what `sdk.publish` has returned; None: the runs get no SDK.
+        `sdk`: what `sdk.publish` has returned; None: the runs get no SDK. `kernel`: the operating system.
         """
-        self._root = root
+        self._root, self._kernel = root, kernel
         self._sdk = sdk
         self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
         self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
@@ -83,20 +88,28 @@ class LocalExecutor:
         self._runs: dict[RunId, _Run] = {}
         self._by_pidfd: dict[int, _Run] = {}
         self._starting: dict[RunId, _Run] = {}  # no RunUp was returned yet
-        self._unswept: dict[RunId, _Run] = {}  # lost, and no supervisor could be started to sweep
+        self._unresolved: dict[RunId, _Run] = {}  # the machine kept us from what `poll` then tries again
         self._settling: dict[RunId, _Run] = {}  # ended, but the driver has not released a GPU
         self._updates: list[RunUpdate] = []
         self._timer: Timer | None = None
-        root.mkdir(parents=True, exist_ok=True)
-        self._marks = Marks(root)
-        self._wake_path = root / WAKE_PIPE
-        if not self._wake_path.is_fifo():
-            self._wake_path.unlink(missing_ok=True)
-            os.mkfifo(self._wake_path, 0o600)
-        # Opened for writing as well, so that it does not reach its end when the last supervisor closes it.
-        self._wake_fd = os.open(self._wake_path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._epoll = select.epoll()
+        make_passage(root.parent, kernel)
+        make(root, kernel=kernel)
+        self._marks = Marks(root, kernel)
+        self._wake_path = str(root / WAKE_PIPE)
+        self._wake_fd = self._open_wake_pipe()
+        self._epoll = kernel.epoll()
         self._epoll.register(self._wake_fd, select.EPOLLIN)
+
+    def _open_wake_pipe(self) -> int:
+        kernel, path = self._kernel, self._wake_path
+        try:
+            if not stat.S_ISFIFO(kernel.lstat(path).st_mode):
+                kernel.unlink(path)
+                kernel.mkfifo(path, 0o600)
+        except FileNotFoundError:
+            kernel.mkfifo(path, 0o600)
+        # Opened for writing as well, so that it does not reach its end when the last supervisor closes it.
+        return kernel.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -106,9 +119,9 @@ class LocalExecutor:
             self._timer.cancel()
             self._timer.join()
         for pidfd in self._by_pidfd:
-            os.close(pidfd)
+            self._kernel.close(pidfd)
         self._epoll.close()
-        os.close(self._wake_fd)
+        self._kernel.close(self._wake_fd)
 
     # --- commands --------------------------------------------------------------------------------------
 
@@ -116,7 +129,9 @@ class LocalExecutor:
         run = self._runs.get(spec.run_id)
         if run is not None and (run.gone is not None or run.pidfd >= 0):
             return
-        run = self._runs[spec.run_id] = _Run(spec)
+        may_begin = run is not None and run.may_begin
+        self._unresolved.pop(spec.run_id, None)
+        run = self._runs[spec.run_id] = _Run(spec, may_begin=may_begin)
         if not self._resume(run):
             self._begin(run)
 
@@ -129,24 +144,39 @@ class LocalExecutor:
         run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
         with suppress(OSError):  # on a full disk the grace of the run counts
-            _make_run_dir(run.spec)
-            earlier = run_files.read(run.dir, run_files.STOP) or {}
+            self._make_run_dir(run.spec)
+            earlier = run_files.read(run.dir, run_files.STOP, self._kernel) or {}
             grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
-            run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s})
+            run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s}, self._kernel)
         if run.pidfd >= 0:
             self._signal(run)
         else:
-            self._void(run, "", stopped=True)
+            self._void(run, stopped=True)
 
     def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
         adopted = Adopted()
         for spec in expected:
-            run = self._runs.setdefault(spec.run_id, _Run(spec))
+            run = self._runs.setdefault(spec.run_id, _Run(spec, may_begin=True))
+            is_known = True
             if run.gone is None and run.pidfd < 0:
-                self._resume(run)
-            kind = adopted.gone if run.gone else adopted.running if run.pidfd >= 0 else adopted.absent
-            kind.append(spec.run_id)
+                is_known = self._take_over(run)
+            if run.gone is not None:
+                adopted.gone.append(spec.run_id)
+            elif run.pidfd >= 0 or not is_known or spec.run_id in self._unresolved:
+                adopted.running.append(spec.run_id)
+            else:
+                adopted.absent.append(spec.run_id)
         return adopted
+
+    def _take_over(self, run: _Run) -> bool:
+        """Continue from the files of the run; False if the machine does not allow it now."""
+        try:
+            self._resume(run)
+        except OSError as error:
+            run.why = {"lost": True, "error": f"the manager could not find out what became of it: {error}"}
+            self._try_again(run)
+            return False
+        return True
 
     def forget(self, run_id: RunId) -> None:
         run = self._runs.pop(run_id, None)
@@ -154,7 +184,7 @@ class LocalExecutor:
             self._unwatch(run)
             self._starting.pop(run_id, None)
             self._settling.pop(run_id, None)
-            self._unswept.pop(run_id, None)
+            self._unresolved.pop(run_id, None)
             if run.cgroup and run.gone is not None:
                 Cgroup(run.cgroup).remove()  # usually the supervisor has done it
 
@@ -166,8 +196,8 @@ class LocalExecutor:
                 self._supervisor_ended(self._by_pidfd[fd])
         for run in list(self._starting.values()):
             self._check_up(run)
-        for run in [self._unswept.pop(id) for id in list(self._unswept)]:
-            self._resume(run)
+        for run in [self._unresolved.pop(id) for id in list(self._unresolved)]:
+            self._resolve(run)
         for run in list(self._settling.values()):
             self._settle(run)
         updates, self._updates = self._updates, []
@@ -220,19 +250,20 @@ class LocalExecutor:
         """Continue from the files in the directory of the run; False if the run has never begun."""
         if self._is_of_another_run(run) or self._has_exit(run):
             return True
-        claim = run_files.read(run.dir, run_files.CLAIM)
+        claim = run_files.read(run.dir, run_files.CLAIM, self._kernel)
         if claim is None:
             return False
+        boot = procfs.boot_id(self._kernel)
         run.port = claim.get("port", 0)
-        found = run_files.read(run.dir, CGROUP) or {}
-        run.cgroup = found.get("path", "") if found.get("boot_id") == procfs.boot_id() else ""
-        if claim.get("boot_id") != procfs.boot_id():
+        found = run_files.read(run.dir, CGROUP, self._kernel) or {}
+        run.cgroup = found.get("path", "") if found.get("boot_id") == boot else ""
+        if claim.get("boot_id") != boot:
             self._sweep(run, "the machine was restarted during the run")
             return True
         pid, start = claim["pid"], claim["start"]
-        pidfd = procfs.open_pidfd(pid, start) if pid else None
+        pidfd = procfs.open_pidfd(pid, start, self._kernel) if pid else None
         if pidfd is not None:
-            self._watch(run, pid, pidfd)
+            self._watch(run, pid, pidfd, is_child=pid == run.pid)
         elif not self._has_exit(run):  # it may have ended since the first check
             killed = f"the supervisor of the run (pid {pid}) was killed; its processes were ended"
             self._sweep(run, killed if pid else "the manager was killed as it gave up starting the run")
@@ -241,7 +272,8 @@ class LocalExecutor:
     def _is_of_another_run(self, run: _Run) -> bool:
         """End a run whose directory belongs to a run of another journal. Nothing there is read or changed."""
         spec = run.spec
-        other = run_files.other_owner(run.dir, journal=spec.journal, run_id=int(spec.run_id))
+        run_id, kernel = int(spec.run_id), self._kernel
+        other = run_files.other_owner(run.dir, journal=spec.journal, run_id=run_id, kernel=kernel)
         if other:
             error = (
                 f"the directory {run.dir} belongs to another run: {other}; the journal is older than the"
@@ -251,11 +283,12 @@ class LocalExecutor:
         return bool(other)
 
     def _has_exit(self, run: _Run) -> bool:
-        record = run_files.read(run.dir, run_files.EXIT)
+        record = run_files.read(run.dir, run_files.EXIT, self._kernel)
         if record is None:
             return False
+        gone = run_gone(run.spec, record, self._kernel)
         self._check_up(run)
-        self._finish(run, run_gone(run.spec, record))
+        self._finish(run, gone)
         return True
 
     def _begin(self, run: _Run) -> None:
@@ -263,7 +296,8 @@ class LocalExecutor:
             launcher = launchers.get(run.spec.launcher)()
             spec = run.spec = replace(run.spec, workers=launcher.workers(run.spec), sdk=self._sdk)
             self._prepare(spec)
-            run.port = free_port({each.port for each in self._runs.values()}, seed=crc32(run.dir.encode()))
+            taken = {each.port for each in self._runs.values()}
+            run.port = self._kernel.free_port(taken, crc32(run.dir.encode()))
             workers = [
                 {
                     "argv": list(launcher.command(spec, index)),
@@ -275,18 +309,18 @@ class LocalExecutor:
             run.cgroup = self._cgroups.choose(self._root.absolute(), run.spec.run_id)
             self._spawn(run, {"workers": workers, "sweeps": False})
         except (OSError, ValueError) as error:
-            self._void(run, str(error))
+            self._void(run, error=str(error))
 
     def _prepare(self, spec: RunSpec) -> None:
         if not spec.command:
             raise ValueError("the command is empty; give a program after --")
-        _make_run_dir(spec)
-        spec.job_dir.mkdir(exist_ok=True, mode=0o700)
+        self._make_run_dir(spec)
+        make(spec.job_dir, 0o700, self._kernel)
         identity = spec.identity
         if identity is None:
             return
         if os.geteuid() == 0:
-            os.chown(spec.job_dir, identity.uid, identity.gid)
+            self._kernel.chown(str(spec.job_dir), identity.uid, identity.gid)
         elif identity.uid != os.geteuid():
             raise ValueError(
                 f"cannot run as {identity.user} (uid {identity.uid}):"
@@ -312,12 +346,16 @@ class LocalExecutor:
                 "cgroup": run.cgroup,
                 "grace_s": spec.grace_s,
                 "linger_s": self._linger_s,
-                "news": str(self._wake_path),
+                "news": self._wake_path,
                 "port": run.port,
+                "log_bytes": spec.log_bytes,
+                "reserve_bytes": spec.reserve_bytes,
             }
             | plan,
+            self._kernel,
         )
-        self._watch(run, pid, os.pidfd_open(pid), is_child=True)
+        run.pid, run.may_begin = pid, True
+        self._watch(run, pid, self._kernel.pidfd_open(pid), is_child=True)
 
     def _sweep(self, run: _Run, error: str) -> None:
         """Start another supervisor after one that left no exit: it ends what is left and writes the exit."""
@@ -325,23 +363,44 @@ class LocalExecutor:
         try:
             self._spawn(run, {"sweeps": True, "error": error})
         except OSError:
-            self._unswept[run.spec.run_id] = run  # cannot start a process now, so `poll` tries again
-            self._wake_later()
+            self._try_again(run)
 
-    def _void(self, run: _Run, error: str, *, stopped: bool = False) -> None:
-        """Write the exit of a run that has not begun, so that it never begins."""
+    def _void(self, run: _Run, **why: Any) -> None:
+        """Write the exit of a run that has not begun, so that it never begins; `why` goes into its record."""
         journal, run_id = run.spec.journal, int(run.spec.run_id)
-        record = {"journal": journal, "run_id": run_id, "error": error, "stopped": stopped}
+        run.why = why
+        record = {"journal": journal, "run_id": run_id, "error": "", "stopped": False, **why}
+        is_claimed = False
         try:
-            _make_run_dir(run.spec)
-            boot = procfs.boot_id()
-            if not run_files.claim(run.dir, journal=journal, run_id=run_id, boot=boot, pid=0, start=0):
+            self._make_run_dir(run.spec)
+            boot, kernel = procfs.boot_id(self._kernel), self._kernel
+            is_claimed = run_files.claim(
+                run.dir, journal=journal, run_id=run_id, boot=boot, pid=0, start=0, kernel=kernel
+            )
+            if not is_claimed:
+                run.may_begin = True
                 self._resume(run)  # another process has just started it
                 return
-            run_files.write_exit(run.dir, record)
+            run_files.write_exit(run.dir, record, kernel)
         except OSError as problem:
-            record["error"] = error or f"cannot write in {run.dir}: {problem.strerror}"
-        self._finish(run, run_gone(run.spec, record))
+            if run.may_begin and not is_claimed:
+                self._try_again(run)  # without a claim a slow supervisor would still begin the run
+                return
+            record["error"] = record["error"] or f"cannot write in {run.dir}: {problem.strerror}"
+        self._finish(run, run_gone(run.spec, record, self._kernel))
+
+    def _try_again(self, run: _Run) -> None:
+        """Let `poll` look after this run, because the machine does not allow it now."""
+        self._unresolved[run.spec.run_id] = run
+        self._wake_later()
+
+    def _resolve(self, run: _Run) -> None:
+        """Find out again what has become of a run; one that has not begun must not begin any more."""
+        try:
+            if not self._resume(run):
+                self._void(run, **{**run.why, "stopped": run.is_stopping})
+        except OSError:
+            self._try_again(run)
 
     # --- supervisors -----------------------------------------------------------------------------------
 
@@ -359,29 +418,30 @@ class LocalExecutor:
         if run.pidfd >= 0:
             self._epoll.unregister(run.pidfd)
             del self._by_pidfd[run.pidfd]
-            os.close(run.pidfd)
+            self._kernel.close(run.pidfd)
             run.pidfd = -1
 
     def _signal(self, run: _Run) -> None:
         """Make the supervisor read `stop.json` and end the gang."""
         with suppress(ProcessLookupError):  # it has just ended
-            signal.pidfd_send_signal(run.pidfd, signal.SIGTERM)
+            self._kernel.pidfd_send_signal(run.pidfd, signal.SIGTERM)
 
     def _supervisor_ended(self, run: _Run) -> None:
         status = 0
         if run.is_child:
             with suppress(ChildProcessError):  # other code may wait for all children of this process
-                _, status = os.waitpid(run.pid, os.WNOHANG)
+                _, status = self._kernel.waitpid(run.pid, os.WNOHANG)
         self._unwatch(run)
-        if not self._resume(run):
-            code = os.waitstatus_to_exitcode(status)
-            why = os.strerror(code).lower() if code > 0 else f"ended by signal {-code}"
-            self._void(run, f"the supervisor of the run could not begin in {run.dir}: {why}")
+        code = os.waitstatus_to_exitcode(status)
+        why = os.strerror(code).lower() if code > 0 else f"ended by signal {-code}"
+        error = f"the supervisor of the run could not begin in {run.dir}: {why}"
+        run.why = {"error": error, "lost": code < 0}  # a supervisor that was killed says nothing of the job
+        self._resolve(run)
 
     def _check_up(self, run: _Run) -> None:
         if run.is_up or run.gone is not None:
             return
-        if run_files.exists(run.dir, run_files.UP):
+        if run_files.exists(run.dir, run_files.UP, self._kernel):
             run.is_up = True
             self._starting.pop(run.spec.run_id, None)
             self._updates.append(RunUp(run.spec.run_id))
@@ -390,7 +450,7 @@ class LocalExecutor:
 
     def _finish(self, run: _Run, gone: RunGone) -> None:
         run.gone = gone
-        run.release_by = monotonic() + GPU_RELEASE_S
+        run.release_by = self._kernel.monotonic() + GPU_RELEASE_S
         self._starting.pop(run.spec.run_id, None)
         self._settle(run)
 
@@ -399,7 +459,7 @@ class LocalExecutor:
         assert run.gone is not None
         uuids = [slot.uuid for slot in run.spec.slots if slot.uuid]
         busy = self._gpus.in_use(uuids) if self._gpus is not None and uuids else ()
-        if busy and monotonic() < run.release_by:
+        if busy and self._kernel.monotonic() < run.release_by:
             self._settling[run.spec.run_id] = run
             self._wake_later()
             return
@@ -410,26 +470,24 @@ class LocalExecutor:
     def _wake_later(self) -> None:
         """Make `fileno` readable soon; for what no descriptor announces when it changes."""
         if self._timer is None or not self._timer.is_alive():
-            self._timer = Timer(LOOK_AGAIN_S, self._wake)
-            self._timer.daemon = True
-            self._timer.start()
+            self._timer = self._kernel.call_later(LOOK_AGAIN_S, self._wake)
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):  # a full pipe is readable anyway
-            os.write(self._wake_fd, b"n")
+            self._kernel.write(self._wake_fd, b"n")
 
     def _drain(self) -> None:
         with suppress(BlockingIOError):
-            while len(os.read(self._wake_fd, 65536)) == 65536:
+            while len(self._kernel.read(self._wake_fd, 65536)) == 65536:
                 pass
+
+    def _make_run_dir(self, spec: RunSpec) -> None:
+        """Make the directory of a run, with the file that says whose it is."""
+        make_passage(spec.run_dir, self._kernel)
+        run_id = int(spec.run_id)
+        run_files.own(str(spec.run_dir), journal=spec.journal, run_id=run_id, kernel=self._kernel)
 
 
 def _uid(spec: RunSpec) -> int:
     """The user id of the workers."""
     return os.getuid() if spec.identity is None or os.geteuid() != 0 else spec.identity.uid
-
-
-def _make_run_dir(spec: RunSpec) -> None:
-    """Make the directory of a run, with the file that says whose it is."""
-    make_passage(spec.run_dir)
-    run_files.own(str(spec.run_dir), journal=spec.journal, run_id=int(spec.run_id))

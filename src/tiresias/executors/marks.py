@@ -10,10 +10,16 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tiresias.executors import run_files
 from tiresias.executors.base import RunSpec
+from tiresias.executors.kernel import KERNEL, read_all, write_all
+
+if TYPE_CHECKING:
+    from tiresias.executors.kernel import Kernel
 
 NAME = "TIRESIAS_RUN_MARK"
 KEY = "mark.key"
@@ -23,9 +29,9 @@ KEY_BYTES = 32
 class Marks:
     """The marks of the runs of one executor, whose directory is `root`."""
 
-    def __init__(self, root: Path):
-        self._path = root / KEY
-        self._key = _read(self._path) or _make(self._path)
+    def __init__(self, root: Path, kernel: Kernel = KERNEL):
+        self._path, self._kernel = str(root / KEY), kernel
+        self._key = _read(self._path, kernel) or _make(self._path, kernel)
 
     def of(self, spec: RunSpec) -> list[bytes]:
         """The `NAME=value` in the environment of the workers of this run."""
@@ -44,28 +50,29 @@ class Marks:
     def _is_older_than_the_key(self, spec: RunSpec) -> bool:
         """Whether the run was started by version 0.1.0, which knew no key."""
         try:
-            claimed = (spec.run_dir / run_files.CLAIM).stat().st_mtime_ns
-            return claimed < self._path.stat().st_mtime_ns
+            claimed = self._kernel.lstat(str(spec.run_dir / run_files.CLAIM)).st_mtime_ns
+            return claimed < self._kernel.lstat(self._path).st_mtime_ns
         except OSError:
             return False
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str, kernel: Kernel) -> bytes:
     try:
-        key = path.read_bytes()
+        key = read_all(path, kernel)
     except FileNotFoundError:
         return b""
     return key if len(key) == KEY_BYTES else b""
 
 
-def _make(path: Path) -> bytes:
+def _make(path: str, kernel: Kernel) -> bytes:
     key = os.urandom(KEY_BYTES)
-    temporary = path.with_name(f"{KEY}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    temporary = f"{path}.{kernel.getpid()}"
+    with suppress(FileNotFoundError):
+        kernel.unlink(temporary)
+    fd = kernel.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, key)
+        write_all(fd, key, kernel)
     finally:
-        os.close(fd)
-    temporary.replace(path)
+        kernel.close(fd)
+    kernel.replace(temporary, path)
     return key

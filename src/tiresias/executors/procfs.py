@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import os
 
+from tiresias.executors.kernel import KERNEL, read_all
+
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterable
+
+    from tiresias.executors.kernel import Kernel
 else:
     import _signal as signal
+
+GONE = (FileNotFoundError, ProcessLookupError, PermissionError)  # for a process that has ended, or is hidden
 
 
 class Process:
@@ -35,18 +41,16 @@ class Process:
         return self.state not in "ZX"
 
 
-def boot_id() -> str:
+def boot_id(kernel: Kernel = KERNEL) -> str:
     """An identifier that changes whenever the machine boots."""
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
+    return read_all("/proc/sys/kernel/random/boot_id", kernel).decode().strip()
 
 
-def look(pid: int) -> Process | None:
-    """The process with this pid, or None."""
+def look(pid: int, kernel: Kernel = KERNEL) -> Process | None:
+    """The process with this pid; None if it has ended. OSError if that cannot be found out now."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            line = file.read()
-    except OSError:  # it has ended, or ended while it was read
+        line = read_all(f"/proc/{pid}/stat", kernel)
+    except GONE:  # it has ended, or ended while it was read
         return None
     fields = line[line.rindex(b")") + 2 :].split()  # the name in parentheses may contain anything
     return Process(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
@@ -57,22 +61,31 @@ def all_processes() -> list[Process]:
     return [each for each in found if each is not None]
 
 
-def open_pidfd(pid: int, start: int) -> int | None:
-    """A descriptor for exactly this process; None if it has ended. The caller must close it."""
+def open_pidfd(pid: int, start: int, kernel: Kernel = KERNEL) -> int | None:
+    """A descriptor for exactly this process, which the caller must close; None if the process has ended.
+
+    OSError if no descriptor is left, for example: then it is not known whether the process has ended.
+    """
     try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
+        pidfd = kernel.pidfd_open(pid)
+    except ProcessLookupError:
         return None
-    process = look(pid)
-    if process is not None and process.alive and process.start == start:
-        return pidfd
-    os.close(pidfd)
-    return None
+    is_it = False
+    try:
+        process = look(pid, kernel)
+        is_it = process is not None and process.alive and process.start == start
+    finally:
+        if not is_it:
+            kernel.close(pidfd)
+    return pidfd if is_it else None
 
 
 def send(process: Process, number: int) -> None:
     """Send a signal to exactly this process; do nothing if it has ended or permission is denied."""
-    pidfd = open_pidfd(process.pid, process.start)
+    try:
+        pidfd = open_pidfd(process.pid, process.start)
+    except OSError:  # no descriptor is left; the caller looks again
+        return
     if pidfd is None:
         return
     try:

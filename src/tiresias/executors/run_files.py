@@ -15,10 +15,15 @@ from __future__ import annotations
 
 import os
 
+from tiresias.executors import kernel as kernels
+from tiresias.executors.kernel import KERNEL, read_all, write_all
+
 TYPE_CHECKING = False  # so that a supervisor does not load typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from tiresias.executors.kernel import Kernel
 
 RUN, CLAIM, UP, STOP, EXIT = "run.json", "claim.json", "up.json", "stop.json", "exit.json"
 RESERVED = "exit.reserved"
@@ -27,17 +32,16 @@ JOB, JOB_STOP = "job", "stop"  # the directory of the job in that of the run; se
 SIGNALLED = "told"  # WorkerExit.was_signalled in exit.json; managers of every version read this key
 
 
-def read(run_dir: str, name: str) -> dict[str, Any] | None:
+def read(run_dir: str, name: str, kernel: Kernel = KERNEL) -> dict[str, Any] | None:
     """The content of a file; None if there is no file, empty if it is damaged (by a loss of power, say)."""
     import json  # here, because most supervisors read no file
 
     try:
-        with open(os.path.join(run_dir, name), encoding="utf-8") as file:
-            text = file.read()
+        data = read_all(os.path.join(run_dir, name), kernel)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        found = json.loads(text)
+        found = json.loads(data.decode())
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -62,24 +66,24 @@ def ask_job_to_stop(run_dir: str) -> None:
         os.close(directory)
 
 
-def exists(run_dir: str, name: str) -> bool:
-    return os.path.exists(os.path.join(run_dir, name))
+def exists(run_dir: str, name: str, kernel: Kernel = KERNEL) -> bool:
+    return kernels.exists(os.path.join(run_dir, name), kernel)
 
 
-def own(run_dir: str, *, journal: str, run_id: int) -> None:
+def own(run_dir: str, *, journal: str, run_id: int, kernel: Kernel = KERNEL) -> None:
     """Make the directory that of this run, unless it is that of a run already (see `other_owner`)."""
-    if not exists(run_dir, RUN):
-        _create(run_dir, RUN, {"journal": journal, "run_id": run_id})
+    if not exists(run_dir, RUN, kernel):
+        _create(run_dir, RUN, {"journal": journal, "run_id": run_id}, kernel)
 
 
-def other_owner(run_dir: str, *, journal: str, run_id: int) -> str:
+def other_owner(run_dir: str, *, journal: str, run_id: int, kernel: Kernel = KERNEL) -> str:
     """Which other run the files here belong to, in words; empty if they are those of this run, or none.
 
     Files of earlier versions name no journal, which is right for runs whose journal is the empty text. A file
     that is damaged, as after a loss of power, names nothing.
     """
     for name in (RUN, CLAIM, EXIT):
-        found = read(run_dir, name)
+        found = read(run_dir, name, kernel)
         if not found:
             continue
         its_run, its_journal = found.get("run_id", run_id), found.get("journal", "")
@@ -88,7 +92,17 @@ def other_owner(run_dir: str, *, journal: str, run_id: int) -> str:
     return ""
 
 
-def claim(run_dir: str, *, journal: str, run_id: int, boot: str, pid: int, start: int, port: int = 0) -> bool:
+def claim(
+    run_dir: str,
+    *,
+    journal: str,
+    run_id: int,
+    boot: str,
+    pid: int,
+    start: int,
+    port: int = 0,
+    kernel: Kernel = KERNEL,
+) -> bool:
     """Claim the run; True for exactly one caller, which may start it. `pid` 0: the run must never start."""
     content = {
         "journal": journal,
@@ -98,63 +112,63 @@ def claim(run_dir: str, *, journal: str, run_id: int, boot: str, pid: int, start
         "start": start,
         "port": port,
     }
-    return _create(run_dir, CLAIM, content)
+    return _create(run_dir, CLAIM, content, kernel)
 
 
-def reserve_exit(run_dir: str) -> None:
+def reserve_exit(run_dir: str, kernel: Kernel = KERNEL) -> None:
     """Reserve disk space for the exit record."""
-    fd = os.open(os.path.join(run_dir, RESERVED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = kernel.open(os.path.join(run_dir, RESERVED), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(fd, 0, RESERVED_BYTES)
+        kernel.posix_fallocate(fd, 0, RESERVED_BYTES)
     finally:
-        os.close(fd)
+        kernel.close(fd)
 
 
-def write_exit(run_dir: str, record: Mapping[str, Any]) -> None:
+def write_exit(run_dir: str, record: Mapping[str, Any], kernel: Kernel = KERNEL) -> None:
     """Write the exit record, durable on return. An existing one stays as it is."""
     data = _encode(record)
     reserved = os.path.join(run_dir, RESERVED)
-    fd = os.open(reserved, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = kernel.open(reserved, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.pwrite(fd, data, 0)
-        os.ftruncate(fd, len(data))
-        os.fsync(fd)
+        write_all(fd, data, kernel)
+        kernel.ftruncate(fd, len(data))
+        kernel.fsync(fd)
     finally:
-        os.close(fd)
+        kernel.close(fd)
     try:
-        os.link(reserved, os.path.join(run_dir, EXIT))
+        kernel.link(reserved, os.path.join(run_dir, EXIT))
     except FileExistsError:
         pass
     finally:
-        _unlink(reserved)
-    directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _unlink(reserved, kernel)
+    directory = kernel.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        kernel.fsync(directory)
     finally:
-        os.close(directory)
+        kernel.close(directory)
 
 
-def put(run_dir: str, name: str, content: Mapping[str, Any]) -> None:
+def put(run_dir: str, name: str, content: Mapping[str, Any], kernel: Kernel = KERNEL) -> None:
     """Write or replace a file. It is not synced, so a loss of power may lose it."""
-    temporary = os.path.join(run_dir, f"{name}.{os.getpid()}")
+    temporary = os.path.join(run_dir, f"{name}.{kernel.getpid()}")
     try:
-        _write(temporary, _encode(content))
-        os.replace(temporary, os.path.join(run_dir, name))
+        _write(temporary, _encode(content), kernel)
+        kernel.replace(temporary, os.path.join(run_dir, name))
     except OSError:
-        _unlink(temporary)
+        _unlink(temporary, kernel)
         raise
 
 
-def _create(run_dir: str, name: str, content: Mapping[str, Any]) -> bool:
+def _create(run_dir: str, name: str, content: Mapping[str, Any], kernel: Kernel) -> bool:
     """Write a file unless it exists already; True for exactly one caller."""
-    temporary = os.path.join(run_dir, f"{name}.{os.getpid()}.new")
+    temporary = os.path.join(run_dir, f"{name}.{kernel.getpid()}.new")
     try:
-        _write(temporary, _encode(content))
-        os.link(temporary, os.path.join(run_dir, name))
+        _write(temporary, _encode(content), kernel)
+        kernel.link(temporary, os.path.join(run_dir, name))
     except FileExistsError:
         return False
     finally:
-        _unlink(temporary)
+        _unlink(temporary, kernel)
     return True
 
 
@@ -175,18 +189,18 @@ def _json(value: Any) -> str:
     return "[" + ", ".join(_json(each) for each in value) + "]"
 
 
-def _write(path: str, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _write(path: str, data: bytes, kernel: Kernel) -> None:
+    fd = kernel.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, data)
+        write_all(fd, data, kernel)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None  # with the name, for the user
     finally:
-        os.close(fd)
+        kernel.close(fd)
 
 
-def _unlink(path: str) -> None:
+def _unlink(path: str, kernel: Kernel) -> None:
     try:  # noqa: SIM105  (contextlib would have to be loaded)
-        os.unlink(path)
+        kernel.unlink(path)
     except FileNotFoundError:
         pass

@@ -7,9 +7,13 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tiresias
+from tiresias.executors.kernel import KERNEL, write_all
+
+if TYPE_CHECKING:
+    from tiresias.executors.kernel import Kernel
 
 PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
 CODE = "import sys; sys.path.append(sys.argv[1]); from tiresias.executors.supervisor import main; main()"
@@ -21,22 +25,20 @@ def command_line(run_dir: str) -> list[bytes]:
     return [os.fsencode(PACKAGES), os.fsencode(run_dir)]
 
 
-def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
+def spawn_supervisor(run_dir: str, plan: dict[str, Any], kernel: Kernel = KERNEL) -> int:
     """Start a supervisor and return its pid. It leads a session of its own, so it outlives the manager.
 
     The plan is passed in anonymous memory and not in a file, because environments contain secrets. Signals
     are blocked from the start, so that a stop that arrives before Python is up stays pending. `-I -S` keeps
     the interpreter from loading what a supervisor does not need.
     """
-    memory = os.memfd_create("plan", os.MFD_CLOEXEC)
+    memory = kernel.memfd_create("plan", os.MFD_CLOEXEC)
     try:
-        data = marshal.dumps(plan)
-        with open(memory, "wb", closefd=False) as file:
-            file.write(data)
-        os.lseek(memory, 0, os.SEEK_SET)
+        write_all(memory, marshal.dumps(plan), kernel)
+        kernel.lseek(memory, 0, os.SEEK_SET)
         names = [run_dir, "sweep"] if plan["sweeps"] else [run_dir]  # for `ps`, and to find the process by
         log = os.path.join(run_dir, "supervisor.log")
-        return os.posix_spawn(
+        return kernel.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", "-c", CODE, PACKAGES, *names],
             {"LANG": "C.UTF-8"},
@@ -50,4 +52,4 @@ def spawn_supervisor(run_dir: str, plan: dict[str, Any]) -> int:
             setsigdef=[number for number in signal.valid_signals() if number not in (9, 19)],
         )
     finally:
-        os.close(memory)
+        kernel.close(memory)

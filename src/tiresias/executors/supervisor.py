@@ -20,6 +20,7 @@ import time
 
 from tiresias.executors import procfs, run_files
 from tiresias.executors.cgroups import CGROUP, Cgroup
+from tiresias.executors.log_cap import LogCap
 from tiresias.executors.spawn_worker import protect, spawn
 
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
@@ -70,6 +71,7 @@ class Supervisor:
         self.marks: list[bytes] = plan["marks"]
         self.cgroup = Cgroup(plan["cgroup"]) if plan["cgroup"] else None
         self.workers: list[Worker] = []
+        self.logs = LogCap(self.run_dir, plan["log_bytes"], plan["reserve_bytes"])
         self.deadline: float | None = None  # when processes that are still alive get SIGKILL (monotonic)
         self.stopped = self.lost = self.killed = self.is_up = False
         self.error = ""
@@ -148,6 +150,7 @@ class Supervisor:
             else:
                 self._ended(worker, None)
                 break
+        self.logs.watch([each["log"] for each in self.plan["workers"]])
 
     def _make_cgroup(self) -> None:
         """Make the cgroup and note it before a worker is started, so that a sweep knows where to look."""
@@ -163,6 +166,12 @@ class Supervisor:
 
     def _is_over(self) -> bool:
         """Whether no process of the run is alive. Also ends processes that outlived the workers."""
+        try:
+            return self._end_rest()
+        except OSError:  # no descriptor is left, or no memory, to look at processes: look again
+            return False
+
+    def _end_rest(self) -> bool:
         is_childless = self._reap()
         if any(not worker.ended for worker in self.workers):
             return False
@@ -288,13 +297,18 @@ class Supervisor:
                 self._read_pipe(next(worker for worker in self.workers if worker.pipe == fd))
         if self._is_late():
             self._kill()
+        self.logs.look()
 
     def _timeout_ms(self) -> float | None:
+        to_wait_s = [each for each in (self._until_end_s(), self.logs.wait_s) if each is not None]
+        return min(to_wait_s) * 1000 + 1 if to_wait_s else None
+
+    def _until_end_s(self) -> float | None:
         if all(worker.ended for worker in self.workers):
-            return LOOK_AGAIN_S * 1000
+            return LOOK_AGAIN_S
         if self.deadline is None or self.killed:
             return None
-        return max(0.0, self.deadline - time.monotonic()) * 1000 + 1
+        return max(0.0, self.deadline - time.monotonic())
 
     def _read_pipe(self, worker: Worker) -> None:
         """Read the error of a worker; at the end of the pipe its program is executed or will not be."""
@@ -311,8 +325,8 @@ class Supervisor:
         if self.is_up or any(worker.pipe >= 0 or worker.error for worker in self.workers):
             return
         self.is_up = True
-        found = [(each.pid, process.start) for each in self.workers if (process := procfs.look(each.pid))]
         try:
+            found = [(each.pid, process.start) for each in self.workers if (process := procfs.look(each.pid))]
             run_files.put(self.run_dir, run_files.UP, {"boot_id": procfs.boot_id(), "workers": found})
         except OSError as error:  # the run itself is not affected
             _log(f"cannot write {run_files.UP}: {error}")
@@ -380,6 +394,7 @@ class Supervisor:
     def _write_exit(self) -> None:
         if self.cgroup is not None:
             self.cgroup.remove()
+        self.logs.look(is_last=True)
         record = {
             "journal": self.plan["journal"],
             "run_id": self.plan["run_id"],

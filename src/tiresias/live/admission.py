@@ -45,14 +45,14 @@ class Admission:
         self._by_user: dict[str, dict[JobId, None]] = {}
         self._of_user: dict[str, LimitQueue] = {}  # users with a limit
         self._of_array: dict[str, LimitQueue] = {}
-        self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must succeed before it may queue
+        self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must end before it may queue
         self._needed_by: dict[JobId, dict[JobId, None]] = {}
         self._begins: list[tuple[float, JobId]] = []  # begin times that the wall clock has not reached
         self._reached: list[tuple[float, JobId]] = []  # negated; of jobs that have not started yet
         self._wall = journal.wall()  # when begin times were last compared with it
         self._look_at = INFINITY
         self._marked: dict[JobId, None] = {}  # jobs to look at again
-        self._doomed: dict[JobId, JobId] = {}  # job: one that it needs and that did not succeed
+        self._doomed: dict[JobId, JobId] = {}  # job: one that ended in a way that rules it out
         self._backoffs: dict[JobId, float] = {}  # job whose back-off was replaced by a limit: its end
 
     @property
@@ -64,7 +64,9 @@ class Admission:
         for id in self._jobs:
             self._add(id)
             for other in self._needs_of(id):
-                if other not in self._jobs and not self._journal.has_succeeded(other):
+                if other not in self._jobs and self._rules_out(
+                    id, other, succeeded=self._journal.has_succeeded(other)
+                ):
                     self._doomed[id] = other
 
     # --- what happened ---------------------------------------------------------------------------------
@@ -100,9 +102,16 @@ class Admission:
             self._journal.managed.change(id, ready_at=at)
 
     def _needs_of(self, id: JobId) -> list[JobId]:
-        """All jobs that must succeed before this one may queue, its preflight included."""
+        """All jobs that must end before this one may queue, its preflight included."""
         job = self._journal.managed[id]
-        return [*job.spec.after, *(() if job.preflight_job is None else (job.preflight_job,))]
+        return [*job.spec.awaited, *(() if job.preflight_job is None else (job.preflight_job,))]
+
+    def _rules_out(self, id: JobId, other: JobId, *, succeeded: bool) -> bool:
+        """Whether a job can never start, because one that it needs has ended as it has."""
+        job = self._journal.managed[id]
+        if other == job.preflight_job and not succeeded:
+            return True
+        return job.spec.is_doomed_by(other, succeeded=succeeded)
 
     def _add(self, id: JobId) -> None:
         spec = self._journal.managed[id].spec
@@ -128,13 +137,13 @@ class Admission:
         self._doomed.pop(id, None)
         self._backoffs.pop(id, None)
         for child in self._needed_by.pop(id, {}):
-            if child not in self._needs:
+            if child not in self._needs or child not in self._jobs:  # it may end in the same step
                 continue
-            if ended.job.phase is Phase.SUCCEEDED:
+            if self._rules_out(child, id, succeeded=ended.job.phase is Phase.SUCCEEDED):
+                self._doomed[child] = id
+            else:
                 self._needs[child].discard(id)
                 self._marked[child] = None
-            else:
-                self._doomed[child] = id
 
     def _leave(self, queues: dict[str, LimitQueue], name: str, id: JobId) -> None:
         queue = queues.get(name)
@@ -160,10 +169,20 @@ class Admission:
             self._marked[id] = None
 
     def limits_of(self, user: str) -> Limits:
-        return self.limits.get(user) or self.limits.get(EVERYBODY) or Limits()
+        """The limits that apply to a user: its own ones, and for those that it has not, those of `*`."""
+        own, all_users = self.limits.get(user, Limits()), self.limits.get(EVERYBODY, Limits())
+        return Limits(
+            _one_limit(own.max_running_gpus, all_users.max_running_gpus),
+            _one_limit(own.max_active_jobs, all_users.max_active_jobs),
+        )
 
     def gpu_limit_of(self, user: str) -> int | None:
-        return self.limits_of(user).max_running_gpus
+        limit = self.limits_of(user).max_running_gpus
+        return limit if isinstance(limit, int) else None
+
+    def job_limit_of(self, user: str) -> int | None:
+        limit = self.limits_of(user).max_active_jobs
+        return limit if isinstance(limit, int) else None
 
     def active_jobs_of(self, user: str) -> int:
         return len(self._by_user.get(user, ()))
@@ -210,10 +229,20 @@ class Admission:
         for id in doomed:
             del self._doomed[id]
         endings = {id: self._ending_of(id, other) for id, other in doomed.items()}
-        return [Input([f.JobFailed(at, id) for id in doomed], endings)]
+        return [Input([self._end_of(id, other, at) for id, other in doomed.items()], endings)]
+
+    def _end_of(self, id: JobId, other: JobId, at: float) -> f.Fact:
+        """A job that waited for a failure is not needed after a success; any other one has failed."""
+        is_needless = other in self._journal.managed[id].spec.after_not_ok and self._journal.has_succeeded(
+            other
+        )
+        return f.JobCancelled(at, id) if is_needless else f.JobFailed(at, id)
 
     def _ending_of(self, id: JobId, other: JobId) -> dict[str, Any]:
-        """What is kept of a job that fails because another one did."""
+        """What is kept of a job that ends because another one has ended as it has."""
+        if isinstance(self._end_of(id, other, 0.0), f.JobCancelled):
+            text = f"It was to start only if job {other} did not succeed, and that has succeeded."
+            return {"reason": ReasonCode.NOT_NEEDED.value, "sentence": text}
         if self._journal.managed[id].preflight_job != other:
             text = f"It comes after job {other}, which did not succeed; see `tir show {other}`."
             return {"reason": ReasonCode.DEPENDENCY_FAILED.value, "sentence": text}
@@ -325,7 +354,7 @@ class Admission:
     def may_defer(self, job: ManagedJob) -> bool:
         """Whether such a job must be looked at before it may queue."""
         spec = job.spec
-        waits = bool(spec.after) or spec.begin_at is not None or job.preflight_job is not None
+        waits = bool(spec.awaited) or spec.begin_at is not None or job.preflight_job is not None
         return waits or spec.array_limit is not None or self.gpu_limit_of(spec.user) is not None
 
     def reason_after_exit(self, id: JobId) -> str:
@@ -341,9 +370,14 @@ class Admission:
 
     def would_defer(self, spec: Submission) -> str:
         """What would defer a new job."""
-        if any(other in self._jobs for other in spec.after):
+        if any(other in self._jobs for other in spec.awaited):
             return DEPENDENCY
         if spec.begin_at is not None and spec.begin_at > self._journal.wall():
             return BEGIN
         queue = self._of_user.get(spec.user)
         return QUOTA if queue is not None and not queue.has_room(spec.gpus) else ""
+
+
+def _one_limit(own: int | str | None, of_all: int | str | None) -> int | None:
+    limit = of_all if own is None else own
+    return limit if isinstance(limit, int) else None

@@ -112,6 +112,9 @@ class SlotInfo:
     gpu: str  # the name of the GPU, or `fake`
     memory_bytes: int
     reason: str  # why it is out of service
+    utilisation: float | None = None  # from 0 to 1; null where the driver does not know it
+    memory_used_bytes: int | None = None
+    temperature_c: int | None = None
 
 
 @dataclass(slots=True)
@@ -140,6 +143,7 @@ class ManagerStatus:
     problem: str  # why the manager cannot make anything durable, such as a full disk; empty if it can
     start_problem: str = ""  # why no run can be started, such as a disk without inodes; empty if runs can
     clock_problem: str = ""  # whether the wall clock was set, and what that means; empty if it is right
+    plugin_problem: str = ""  # what a policy or placer raised that was replaced because of it, and where
 
 
 @dataclass(slots=True)
@@ -180,12 +184,15 @@ class SlowdownRow:
     used: float | None  # the value that the placer uses
 
 
+NO_LIMIT = "none"
+
+
 @dataclass(slots=True)
 class Limits:
-    """What one user may use at once; None means no limit."""
+    """What one user may use at once. None: that of `*`, or no limit if `*` has none; NO_LIMIT: no limit."""
 
-    max_running_gpus: int | None = None
-    max_active_jobs: int | None = None
+    max_running_gpus: int | str | None = None
+    max_active_jobs: int | str | None = None
 
 
 @dataclass(slots=True)
@@ -197,3 +204,4 @@ class EventInfo:
     kind: str
     job_id: int | None
     text: str
+    run: int | None = None  # the number of its run among those of the job; null: it is not about a run

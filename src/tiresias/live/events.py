@@ -9,17 +9,18 @@ from tiresias.live.answers import EventInfo
 from tiresias.store import StoredFact
 
 
-def event_of(stored: StoredFact) -> EventInfo:
+def event_of(stored: StoredFact, run: int | None = None) -> EventInfo:
+    """The event; `run` is the number of the fact's run among those of its job, as in `tir show`."""
     fact = stored.fact
-    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, _text(fact))
+    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, _text(fact, run), run)
 
 
-def _text(fact: f.Fact) -> str:
+def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.JobSubmitted):
         name = f" {fact.job.name!r}" if fact.job.name else ""
         return f"submitted{name} by {fact.job.user or 'nobody'} for {fact.job.demand.gpus} GPUs"
     if isinstance(fact, f.RunExited):
-        return f"run {fact.run_id} ended: {fact.cause}"
+        return f"run {run} ended: {fact.cause}"
     if isinstance(fact, f.WorkLost):
         return f"begins anew: {fact.lost_gpu_s / 3600:.2f} GPU-hours of work are lost"
     if isinstance(fact, f.JobDeferred):
@@ -29,7 +30,7 @@ def _text(fact: f.Fact) -> str:
     if isinstance(fact, f.NodeAdded):
         return f"node {fact.node.name} with {fact.node.gpus} GPUs"
     words = WORDS[type(fact)]
-    return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)})
+    return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
 
 
 WORDS: dict[type, str] = {
@@ -40,12 +41,12 @@ WORDS: dict[type, str] = {
     f.JobCleared: "may queue",
     f.JobFailed: "failed without running",
     f.JobPromoted: "promoted to the first queue: it was starving",
-    f.RunGranted: "run {run_id} granted",
-    f.RunRevoked: "run {run_id} preempted",
-    f.RunStarted: "run {run_id} started",
-    f.RunEnded: "run {run_id} had ended before anybody looked",
+    f.RunGranted: "run {run} granted",
+    f.RunRevoked: "run {run} preempted",
+    f.RunStarted: "run {run} started",
+    f.RunEnded: "run {run} had ended before anybody looked",
     f.WorkSaved: "has saved its work",
-    f.RunProgressed: "run {run_id} at {progress_s:.0f} s of work",
+    f.RunProgressed: "run {run} at {progress_s:.0f} s of work",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",
     f.SlotDrained: "slot {node}:{index} out of service",

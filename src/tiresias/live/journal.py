@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,15 +21,19 @@ from tiresias.core import facts as f
 from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
+from tiresias.core.plugin_failures import PluginRaised
 from tiresias.core.plugins import Placer, Policy
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run, State
 from tiresias.live.clock import Clock
 from tiresias.live.errors import Unavailable
+from tiresias.live.fallback import controller
 from tiresias.live.managed_jobs import ManagedJob, ManagedJobs
 from tiresias.live.outcome import Outcome
 from tiresias.profiles.known import Profiles
 from tiresias.store import Batch, Chosen, Store, StoredJob, StoreError, SubmissionKey
+
+log = logging.getLogger("tiresias")
 
 NOTHING: Mapping[Any, Any] = {}
 
@@ -134,7 +139,12 @@ class Journal:
     def take(self, given: Input) -> Taken:
         """Let the Controller handle what happened at one instant; keep what it decided for the commit."""
         step = self._step
-        self.controller.handle(given.facts, step)
+        try:
+            self.controller.handle(given.facts, step)
+        except Exception:
+            if self.controller.failure is None:  # otherwise all facts are applied (Controller.handle)
+                raise
+            log.exception("%s", self.controller.failure)
         self._batch.add(given.facts, step)
         for command in step.commands:
             if isinstance(command, SetTimer):
@@ -150,7 +160,7 @@ class Journal:
     def _close(self, job: JobState, ending: Mapping[str, Any]) -> Ended:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
-        if job.phase is Phase.CANCELLED:
+        if job.phase is Phase.CANCELLED and ending.get("reason") != ReasonCode.NOT_NEEDED:
             ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": "It was cancelled."}
         kept = {
             **ending,
@@ -195,7 +205,12 @@ class Journal:
         batch = self._batch
         batch.managed |= self.managed.take_changed()
         if batch.steps or batch.managed or batch.settings:
-            self.store.commit(self.controller, batch)
+            try:
+                self.store.commit(self.controller, batch)
+            except PluginRaised as error:  # the memory of the policy cannot be stored; the facts can
+                log.exception("%s", error)
+                self.controller.set_aside(error.failure)
+                self.store.commit(self.controller, batch)
             self._batch = Batch()
 
     def finish_commit(self) -> None:
@@ -221,31 +236,34 @@ class Journal:
     ) -> None:
         """Let another Controller decide from now on. Nothing may wait to be committed.
 
-        If the choice cannot be stored (StoreError), the Controller before goes on; it has to plan anew.
+        If a plug-in raises (PluginRaised), or if the choice cannot be stored (StoreError), the Controller
+        before goes on; after a StoreError it has to plan anew.
         """
         before, memory = self.controller, self.state.memory
-        if not keeps_memory:
-            self.state.memory = None
-        self.controller = Controller(self.state, policy, placer)
+        self.controller = controller(self.state, policy, placer, keeps_memory=keeps_memory)
         try:
             self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
-        except StoreError:
+        except (StoreError, PluginRaised):
             self.state.memory = memory
-            self.controller = Controller(self.state, before.policy, before.placer)
+            self.controller = before
+            if before.failure is None:
+                self.controller = Controller(self.state, before.policy, before.placer)
             raise
         self.chosen = chosen
 
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
         """After a restart: carry out what was decided and not done, and stop runs that have not begun.
 
-        A run that was granted before the machine was booted, and has not begun, is not started any more: it
-        would be charged for the time between.
+        A run that was granted before the machine was booted is not started any more. If it has not begun, it
+        would be charged for the time between; if it has, the loss of power may have removed what shows it.
         """
-        stale = {id for id in absent if self.clock.last_before_boot(id) is not None}
-        commands = [each for each in commands if not (isinstance(each, StartRun) and each.run_id in stale)]
+        commands = [each for each in commands if not (isinstance(each, StartRun) and self._is_stale(each))]
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
         self.commands += commands
         self.commands += [StopRun(id) for id in absent if id not in commanded]
+
+    def _is_stale(self, command: StartRun) -> bool:
+        return self.clock.last_before_boot(command.run_id) is not None
 
     # --- reading what is not yet committed -------------------------------------------------------------
 
@@ -276,6 +294,10 @@ class Journal:
     def submission(self, id: JobId) -> Any:
         """What the user asked for, with the environment, as stored; None if it has left the journal."""
         return self._batch.submissions.get(id) or self.store.submission(id)
+
+    def setting(self, name: str) -> Any:
+        """A value that is stored under a name; None if there is none."""
+        return self._batch.settings[name] if name in self._batch.settings else self.store.setting(name, None)
 
     def submission_key(self, name: str) -> SubmissionKey | None:
         return self._batch.keys.get(name) or self.store.submission_key(name)

@@ -10,7 +10,7 @@ from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import JobId, Node
 from tiresias.executors.base import Slot
-from tiresias.executors.gpus import Gpu
+from tiresias.executors.gpus import Gpu, Reading
 from tiresias.executors.topology import Topology
 
 MISSING = "not found when the manager started"
@@ -27,6 +27,10 @@ class GpuWatch(Protocol):
 
     def unhealthy(self, uuids: list[str]) -> Mapping[str, str]:
         """The GPUs that must not be used, with the reasons."""
+
+    def reading(self, uuid: str) -> Reading:
+        """What a GPU does at present."""
+        return Reading()
 
 
 @dataclass(slots=True)

@@ -14,21 +14,26 @@ what the executor reports, `tick` what has become due, and `flush` commits every
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
 from tiresias.core.model import INFINITY, Cluster
-from tiresias.core.plugins import Placer, Policy, placers, policies
+from tiresias.core.plugin_failures import PluginFailure, PluginRaised
+from tiresias.core.plugins import OptionError, Placer, Policy, placers
 from tiresias.core.state import State
 from tiresias.executors.base import Executor
+from tiresias.live import fallback
 from tiresias.live.admission import Admission
 from tiresias.live.clock import ANCHOR, Clock
 from tiresias.live.clock_watch import ClockWatch
 from tiresias.live.dispatcher import Dispatcher
+from tiresias.live.fallback import FAILURE, LAST_GOOD
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
@@ -44,7 +49,10 @@ from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.requests import Requests
 from tiresias.live.runs import Runs
 from tiresias.live.settings import Settings
+from tiresias.profiles.known import Profiles
 from tiresias.store import Chosen, Loaded, Store, StoreError
+
+log = logging.getLogger("tiresias")
 
 
 class Manager:
@@ -134,9 +142,7 @@ class Manager:
             open_runs=[record.id for record in loaded.open_runs],
             next_run_id=loaded.state.next_run_id,
         )
-        placer = placers.make(loaded.chosen.placer, loaded.chosen.placer_options, profiles=loaded.profiles)
-        controller = Controller(loaded.state, loaded.policy, placer)
-        journal = Journal(store, controller, loaded.chosen, clock, loaded.profiles)
+        journal = Journal(store, fallback.first_controller(loaded), loaded.chosen, clock, loaded.profiles)
         journal.keep_setting(ANCHOR, clock.stored())
         manager = cls(home, executor, machine, journal, settings=settings)
         manager.recover(loaded)
@@ -145,6 +151,7 @@ class Manager:
     def recover(self, loaded: Loaded) -> None:
         """Take over from a manager that ended, however it ended."""
         journal = self.journal
+        self._replace_failed()
         self._correct_placer()  # the machine may be wired otherwise now
         for id, body in loaded.managed.items():
             journal.managed.load(id, ManagedJob.from_json(body))
@@ -234,6 +241,7 @@ class Manager:
         self.settle()
         try:
             self.journal.commit()
+            self._replace_failed()
             self.journal.problem = ""
             self.dispatcher.carry_out()
             self.journal.finish_commit()
@@ -246,16 +254,65 @@ class Manager:
     def switch(self, chosen: Chosen, policy: Policy, placer: Placer, *, keeps_memory: bool) -> None:
         """Commit what was decided so far, then decide by another policy or placer; no job is lost."""
         self.flush()
-        self._switch(chosen, policy, placer, keeps_memory=keeps_memory)
+        store, before = self.journal.store, self.journal.chosen
+        good = fallback.last_good(before, store.setting(GIVEN, {}), chosen, store.setting(LAST_GOOD, {}))
+        settings = {LAST_GOOD: good, FAILURE: None}
+        self._switch(chosen, policy, placer, keeps_memory=keeps_memory, settings=settings)
         self._handle(Input([f.TimerFired(self.now())]))
+        if self.controller.failure is not None:
+            self.flush()
 
-    def _switch(self, chosen: Chosen, policy: Policy, placer: Placer, *, keeps_memory: bool) -> None:
+    def _switch(
+        self,
+        chosen: Chosen,
+        policy: Policy,
+        placer: Placer,
+        *,
+        keeps_memory: bool,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         try:
-            settings = {GIVEN: self.feedback.given}
+            settings = {GIVEN: self.feedback.given, **(settings or {})}
             self.journal.switch(chosen, policy, placer, keeps_memory=keeps_memory, settings=settings)
         except StoreError:
             self._handle(Input([f.TimerFired(self.now())]))  # the Controller before goes on
             raise
+
+    def _replace_failed(self) -> None:
+        """Let another policy or placer decide if the present one has raised (fallback.py).
+
+        Nothing may wait to be committed. PluginRaised if those that come with this program fail as well.
+        """
+        failed: list[fallback.Choice] = []
+        while (failure := self.controller.failure) is not None:
+            kind, journal = failure.kind, self.journal
+            good: dict[str, Any] = journal.store.setting(LAST_GOOD, {})
+            for new in fallback.replacements(failure, journal.chosen, good, failed):
+                failed.append(new.choice)
+                try:
+                    plugin = fallback.made(kind, new.choice, journal.profiles)
+                    self._take_over(new, failure, plugin)
+                    break
+                except (OptionError, PluginRaised) as error:
+                    log.error("%s cannot take over: %s", new.choice[0], error)
+            else:
+                raise PluginRaised(failure)
+
+    def _take_over(self, new: fallback.Replacement, failure: PluginFailure, plugin: Any) -> None:
+        """Switch to the plug-in that replaces one that failed, and plan."""
+        journal, controller = self.journal, self.controller
+        is_policy = failure.kind == "policy"
+        policy, placer = (plugin, controller.placer) if is_policy else (controller.policy, plugin)
+        given = self.feedback.given if is_policy else dict(new.chosen.placer_options)
+        settings = {GIVEN: given, FAILURE: new.about(failure, journal.wall())}
+        journal.switch(new.chosen, policy, placer, keeps_memory=not is_policy, settings=settings)
+        self.feedback.given = given
+        log.error("%s decides from now on, because %s", new.choice[0], failure)
+        if not is_policy:
+            self._correct_placer()
+        self._handle(Input([f.TimerFired(self.now())]))
+        self.settle()
+        journal.commit()
 
     def _correct_placer(self) -> None:
         """Give the placer what is known now. Nothing may wait to be committed."""
@@ -270,6 +327,7 @@ def _begin(store: Store, machine: Machine, chosen: Chosen) -> None:
     given = dict(chosen.placer_options)
     store.set_setting(GIVEN, given)
     chosen = replace(chosen, placer_options={**learned_options(chosen.placer, machine, ""), **given})
-    policy = policies.make(chosen.policy, chosen.options)
-    placer = placers.make(chosen.placer, chosen.placer_options)
-    store.begin(Controller(State(Cluster(list(machine.nodes))), policy, placer), chosen)
+    policy = fallback.made("policy", (chosen.policy, chosen.options), Profiles())
+    placer = fallback.made("placer", (chosen.placer, chosen.placer_options), Profiles())
+    state = State(Cluster(list(machine.nodes)))
+    store.begin(fallback.controller(state, policy, placer), chosen)

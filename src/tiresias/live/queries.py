@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tiresias import __version__
-from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
+from tiresias.executors.gpus import Reading
+from tiresias.live import fallback
 from tiresias.live.admission import Admission
 from tiresias.live.answers import (
     EventInfo,
@@ -30,6 +32,7 @@ from tiresias.live.answers import (
 )
 from tiresias.live.errors import Denied, Invalid, NotFound
 from tiresias.live.events import event_of
+from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
@@ -38,12 +41,16 @@ from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.prune import PRUNED
+from tiresias.live.references import References
 from tiresias.live.submission import Caller
 from tiresias.live.why import why
 from tiresias.spec.job import IN_DETAIL
-from tiresias.store import StoredJob, StoredRun
+from tiresias.store import StoredFact, StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
+READING_S = 1.0
+NO_RUN = RunId(0)
 ACTIVE = (
     1 << 52
 )  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
@@ -81,6 +88,8 @@ class Queries:
         self._feedback, self._progress, self._machine, self._paths = feedback, progress, machine, paths
         self._host_faults = host_faults
         self._began_at = journal.now()
+        self.references = References(journal)
+        self._readings: dict[str, tuple[float, Reading]] = {}  # by UUID, with the instant
 
     @property
     def _state(self) -> State:
@@ -95,14 +104,19 @@ class Queries:
         ended: bool = False,
         user: str | None = None,
         phases: Collection[str] = (),
+        refs: Collection[str] = (),
         limit: int = 1000,
         cursor: int | None = None,
     ) -> tuple[list[JobSummary], int | None]:
         """A page of active jobs (running, then in rank order, then the others), then of ended ones.
 
         The order of active jobs changes while they start and end: a reader of many pages may miss some.
+        With `refs`, only the jobs that these mean, on one page.
         """
         found: list[JobSummary] = []
+        if refs:
+            meant = {id for ref in refs for id in self.references.several(caller, ref, active=not ended)}
+            return self._only(caller, meant, user, phases), None
         if cursor is None or cursor >= ACTIVE:
             begin = 0 if cursor is None else cursor - ACTIVE
             active = [
@@ -129,6 +143,18 @@ class Queries:
             if (user is None or record.job.user == user) and (not phases or record.phase.value in phases)
         ]
         return found, following
+
+    def _only(
+        self, caller: Caller, ids: Collection[JobId], user: str | None, phases: Collection[str]
+    ) -> list[JobSummary]:
+        """These jobs: active ones in the order in which they are served, then ended ones, latest first."""
+        active = [job for job in self._in_order() if job.id in ids]
+        codes = self._codes([job.id for job in active])
+        found = [self._active(job, code, caller) for job, code in zip(active, codes, strict=True)]
+        ended = [self._recorded(id) for id in ids if id not in self._state.jobs]
+        ended.sort(key=lambda record: (record.ended_at or 0.0, record.id), reverse=True)
+        found += [self._ended(record, caller) for record in ended]
+        return [each for each in found if user in (None, each.user) and (not phases or each.phase in phases)]
 
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
         job = self._state.jobs.get(id)
@@ -226,28 +252,14 @@ class Queries:
         return record
 
     def find(self, caller: Caller, text: str) -> JobId:
-        """The job with this id or name. Of several: the caller's own, then active ones, then the latest."""
-        if text.isdecimal() and len(text) < 16:
-            return JobId(int(text))
-        own = (
-            id
-            for id in self._journal.managed.named(text)
-            if caller.may_touch(self._journal.managed[id].spec.user)
-        )
-        found = next(own, None)
-        if found is None and not caller.is_admin:
-            found = self._ended_of_name(text, caller.user)
-        if found is None:
-            found = next(self._journal.managed.named(text), None) or self._ended_of_name(text)
-        if found is None:
-            raise NotFound(f"there is no job named {text!r}; `tir ls --all` lists all of them")
-        return found
+        """The one job that a user means by an id or a name (references.py)."""
+        return self.references.one(caller, text)
 
-    def _ended_of_name(self, name: str, user: str | None = None) -> JobId | None:
-        for record in self._journal.uncommitted_endings():
-            if record.job.name == name and user in (None, record.job.user):
-                return record.id
-        return self._journal.store.latest_of_name(name, user)
+    def arrays_of(self, ids: Sequence[JobId]) -> list[str]:
+        """The arrays of these jobs, as far as they are active."""
+        managed = self._journal.managed
+        found = dict.fromkeys(managed[id].spec.array for id in ids if id in managed)
+        return [array for array in found if array]
 
     def _readable(self, caller: Caller, id: JobId) -> JobState | None:
         """The active job, or None if it has ended. A job of another user is refused."""
@@ -321,6 +333,8 @@ class Queries:
         number = runs if run is None else run
         if not 1 <= number <= runs:
             raise NotFound(f"job {id} has no run {number}; it has runs 1 to {runs}")
+        if job is None and (self._paths.job(id) / PRUNED).exists():
+            raise NotFound(f"the output of job {id} was removed (tir prune)")
         path = self._paths.run(id, number) / f"worker-{worker}.log"
         is_over = number < runs or job is None or job.run is None
         if is_over and not path.exists() and worker:
@@ -357,7 +371,30 @@ class Queries:
         gpu = self._machine.gpus.get(name)
         job_id, run_id = (None, None) if run is None else (run.job_id, run.id)
         kind, memory = ("", 0) if gpu is None else (gpu.name, gpu.memory_bytes)
-        return SlotInfo(name, state, job_id, run_id, kind, memory, reason)
+        now = self._reading("" if gpu is None else gpu.uuid)
+        return SlotInfo(
+            name,
+            state,
+            job_id,
+            run_id,
+            kind,
+            memory,
+            reason,
+            now.utilisation,
+            now.memory_used_bytes,
+            now.temperature_c,
+        )
+
+    def _reading(self, uuid: str) -> Reading:
+        """What a GPU does, read from the driver at most once per second however many ask."""
+        if self._machine.watch is None or not uuid:
+            return Reading()
+        at = self._journal.now()
+        read_at, found = self._readings.get(uuid, (-INFINITY, Reading()))
+        if at - read_at >= READING_S:
+            found = self._machine.watch.reading(uuid)
+            self._readings[uuid] = (at, found)
+        return found
 
     def status(self) -> ManagerStatus:
         active = Counter(job.phase for job in self._state.jobs.values())
@@ -378,7 +415,12 @@ class Queries:
             self._journal.problem,
             self._host_faults.problem,
             self._journal.clock.problem(),
+            self.plugin_problem(),
         )
+
+    def plugin_problem(self) -> str:
+        """What a policy or a placer raised that is not in use any more because of that; or empty."""
+        return fallback.problem(self._journal.setting(FAILURE))
 
     def policy(self) -> dict[str, Any]:
         """The policy in use, its options, and the thresholds that it has learned."""
@@ -395,6 +437,7 @@ class Queries:
                 if name not in self._feedback.given
             },
             "queues_gpu_s": None if ladder is None else list(ladder),
+            "problem": self.plugin_problem() or None,
         }
 
     def slowdowns(self) -> list[SlowdownRow]:
@@ -426,11 +469,17 @@ class Queries:
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
     def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventInfo]:
-        return [event_of(stored) for stored in self._journal.store.facts(since, limit)]
+        return self._told(self._journal.store.facts(since, limit))
 
     def story(self, caller: Caller, id: JobId) -> list[EventInfo]:
         self._readable(caller, id)
-        return [event_of(stored) for stored in self._journal.store.facts_of_job(id)]
+        return self._told(self._journal.store.facts_of_job(id))
+
+    def _told(self, stored: list[StoredFact]) -> list[EventInfo]:
+        """The facts as events, with runs by the numbers that `show` gives them."""
+        ids = {id for each in stored if (id := getattr(each.fact, "run_id", None)) is not None}
+        numbers = self._journal.store.run_numbers(ids)
+        return [event_of(each, numbers.get(getattr(each.fact, "run_id", NO_RUN))) for each in stored]
 
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000

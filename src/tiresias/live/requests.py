@@ -6,6 +6,7 @@ that cannot be met raises Refused (errors.py) and changes nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -13,13 +14,16 @@ from typing import Any, Protocol
 from tiresias.core import facts as f
 from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
-from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.plugin_failures import PluginRaised, blame
+from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.reasons import text_of
 from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
+from tiresias.live import fallback
 from tiresias.live.admission import LIMITS, UNDECIDED, Admission
-from tiresias.live.answers import DryRun, Explanation, Limits
+from tiresias.live.answers import NO_LIMIT, DryRun, Explanation, Limits
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
+from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.journal import Input, Journal
 from tiresias.live.machine import MISSING, Machine
@@ -34,6 +38,14 @@ from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
+NOT_REPEATED: Mapping[str, Any] = {  # what belonged to the occasion, not to the job
+    "after": (),
+    "after_any": (),
+    "after_not_ok": (),
+    "begin_at": None,
+    "hold": False,
+    "force": True,  # who repeats a command knows what became of it
+}
 
 
 class Driver(Protocol):
@@ -103,6 +115,35 @@ class Requests:
         self._apply(*facts)
         return ids
 
+    def again(
+        self,
+        caller: Caller,
+        id: JobId,
+        changes: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        digest: str = "",
+    ) -> list[JobId]:
+        """Submit a job of the caller once more, with its environment. What it had to wait for is over."""
+        record = self._state.jobs.get(id)
+        stored = self.journal.job_record(id) if record is None else None
+        owner = record.user if record is not None else stored.job.user if stored is not None else None
+        if owner is None:
+            raise NotFound(f"there is no job {id}; `tir ls --all` lists all of them")
+        if owner != caller.user:
+            raise Denied(f"job {id} belongs to {owner}, who alone can repeat it; you are {caller.user}")
+        body = self.journal.submission(id)
+        if body is None:
+            raise NotFound(f"job {id} ended so long ago that its command is not kept; submit it anew")
+        former = Submission.from_json(body)
+        if former.snapshot and not os.path.isdir(former.snapshot):
+            raise Conflict(
+                f"job {id} ran in a copy of the working tree that has been removed; submit it anew with"
+                " --snapshot"
+            )
+        once_more = Submission.from_json({**body, **NOT_REPEATED, **changes})
+        return self.submit(caller, [once_more], key=key, digest=digest)
+
     def _add(
         self,
         id: JobId,
@@ -158,15 +199,22 @@ class Requests:
         limit = self.admission.gpu_limit_of(asked.user)
         if limit is not None and asked.gpus > limit:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
-        for other in asked.after:
+        self._check_awaited(asked)
+        self._check_history(asked)
+        return self.models.named(asked)
+
+    def _check_awaited(self, asked: Submission) -> None:
+        """Refuse jobs after which it could never start."""
+        for other in asked.awaited:
             if other in self._state.jobs:
                 continue
             if (record := self.journal.job_record(other)) is None:
-                raise NotFound(f"--after {other}: there is no job {other}")
-            if record.phase is not Phase.SUCCEEDED:
-                raise Impossible(f"--after {other}: job {other} has ended without success; leave it out")
-        self._check_history(asked)
-        return self.models.named(asked)
+                raise NotFound(f"it comes after job {other}, and there is no job {other}; correct it")
+            succeeded = record.phase is Phase.SUCCEEDED
+            if asked.is_doomed_by(other, succeeded=succeeded):
+                flag = "--afternotok" if succeeded else "--after"
+                how = "with" if succeeded else "without"
+                raise Impossible(f"{flag} {other}: job {other} has ended {how} success; leave it out")
 
     def _check_grace(self, asked: Submission) -> None:
         most_s = self.settings.most_grace_s
@@ -187,7 +235,7 @@ class Requests:
             )
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
-        most = self.admission.limits_of(caller.user).max_active_jobs
+        most = self.admission.job_limit_of(caller.user)
         if most is None:
             return
         active = self.admission.active_jobs_of(caller.user)
@@ -321,16 +369,19 @@ class Requests:
         given = dict(placer_options or {})
         try:
             chosen = Chosen(policy, dict(options), placer, given)
-            new_policy = policies.make(policy, chosen.options)
-            placers.make(placer, given)
+            new_policy = fallback.made("policy", (policy, chosen.options), journal.profiles)
+            fallback.made("placer", (placer, given), journal.profiles)
             measured = str(journal.chosen.placer_options.get(MEASURED, ""))
             chosen = feedback.completed(chosen, given, measured)
-            new_placer = placers.make(placer, chosen.placer_options, profiles=journal.profiles)
+            new_placer = fallback.made("placer", (placer, chosen.placer_options), journal.profiles)
         except OptionError as error:
             raise Invalid(str(error)) from None
+        except PluginRaised as error:
+            raise Invalid(f"{error}; nothing was changed") from None
         before, feedback.given = feedback.given, given
         if chosen == journal.chosen:
             journal.keep_setting(GIVEN, given)
+            journal.keep_setting(FAILURE, None)
             return
         is_same = (policy, chosen.options) == (journal.chosen.policy, journal.chosen.options)
         if is_same:
@@ -340,12 +391,17 @@ class Requests:
         except StoreError as error:
             feedback.given = before
             raise Unavailable(str(error)) from None
+        except PluginRaised as error:
+            feedback.given = before
+            raise Invalid(f"{error}; nothing was changed") from None
+        if (journal.chosen.policy, journal.chosen.placer) != (policy, placer):
+            raise Invalid(fallback.problem(journal.store.setting(FAILURE, None)))
 
     def set_limits(self, caller: Caller, user: str, limits: Limits) -> None:
-        """For one user, or for all users that have no limits of their own (`*`)."""
+        """For one user, or for all users (`*`): a user has those limits that it has no own value for."""
         self._check_admin(caller, "set limits")
         for name, value in asdict(limits).items():
-            if value is not None and value < 0:
+            if (isinstance(value, int) and value < 0) or (isinstance(value, str) and value != NO_LIMIT):
                 raise Invalid(f"{name}={value}: give a number from 0 on, or none")
         if not user:
             raise Invalid("no user is named; give a user, or * for all users")
@@ -370,7 +426,14 @@ class Requests:
             if reason := self.admission.would_defer(checked):
                 return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
             job = checked.to_job(JobId(self.journal.next_job_id), at)
-            return preview(self.journal.controller, job, at)
+            controller = self.journal.controller
+            try:
+                return preview(controller, job, at)
+            except Exception as error:
+                failure = blame(error, controller.policy, controller.placer)
+                if failure is None:
+                    raise
+                raise Unavailable(f"{failure}; it cannot be said what would become of this job") from None
 
 
 def _check(asked: Submission, names: Iterable[str] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DAY_S = 86_400.0
+MIB = 2**20
 
 
 @dataclass(slots=True)
@@ -22,5 +23,7 @@ class Settings:
     measure_s: float = 30.0  # a speed is measured over at least this time
     correct_every_s: float = 600.0  # the least time between two corrections of the placer
     preflight_check_s: float = 0.5
+    most_log_bytes: float = 256.0 * MIB  # that the output of a job may take on the disk; 0: no cap
+    reserve_bytes: float = 1024.0 * MIB  # while less is free on the disk, all output is cut short
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S

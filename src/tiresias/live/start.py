@@ -13,7 +13,8 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both for what they register)
 from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import JobId, Node
-from tiresias.core.plugins import OptionError, placers, policies
+from tiresias.core.plugin_failures import PluginRaised
+from tiresias.core.plugins import OptionError, parse_options, placers, policies
 from tiresias.executors import sdk
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
@@ -22,6 +23,7 @@ from tiresias.executors.gpus import (
     Gpu,
     NoDriver,
     Nvml,
+    Reading,
     Survey,
     fake,
     find,
@@ -86,6 +88,12 @@ class _Watch:
         illnesses = {uuid: found.get(uuid, "the driver does not show it any more") for uuid in uuids}
         return {uuid: illness for uuid, illness in illnesses.items() if illness}
 
+    def reading(self, uuid: str) -> Reading:
+        try:
+            return self._driver.reading(uuid)
+        except NoDriver:
+            return Reading()
+
 
 def open_manager(
     home: Path, options: Options | Mapping[str, Any], *, driver: Driver | None = None
@@ -115,6 +123,9 @@ def open_manager(
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(home, store, executor, machine, chosen, settings=settings)
+    except PluginRaised as error:  # in a new journal; otherwise another plug-in takes over
+        store.close()
+        raise Invalid(f"{error}; correct it, or choose another one") from None
     except OptionError as error:  # a plug-in that the journal's policy comes from, most of all
         store.close()
         raise Invalid(f"{paths.journal}: {error}; start the manager with what it was used with") from None
@@ -146,8 +157,8 @@ def _survey(options: Options, driver: Driver) -> Survey:
 def _chosen(options: Options) -> Chosen:
     chosen = Chosen(options.policy, dict(options.set), options.placer, dict(options.placer_set))
     try:
-        policies.make(chosen.policy, chosen.options)
-        placers.make(chosen.placer, chosen.placer_options)
+        parse_options(policies.get(chosen.policy), chosen.options)
+        parse_options(placers.get(chosen.placer), chosen.placer_options)
     except OptionError as error:
         raise Invalid(str(error)) from None
     return chosen

@@ -33,11 +33,22 @@ class Submission(JobSpec):
 
     priority: Priority = Priority.NORMAL
     after: tuple[JobId, ...] = ()
+    after_any: tuple[JobId, ...] = ()
+    after_not_ok: tuple[JobId, ...] = ()
     user: str = ""  # filled in from the caller
     array: str = ""  # the jobs of one array share this name
     array_index: int | None = None
     array_limit: int | None = None  # at most so many of the array's jobs hold GPUs at once
     identity: Identity | None = None  # the account under which its workers run
+
+    @property
+    def awaited(self) -> tuple[JobId, ...]:
+        """All jobs that must end before this one may start."""
+        return (*self.after, *self.after_any, *self.after_not_ok)
+
+    def is_doomed_by(self, other: JobId, *, succeeded: bool) -> bool:
+        """Whether it can never start, because another job has ended as it has."""
+        return other in (self.after_not_ok if succeeded else self.after)
 
     @property
     def demand(self) -> Demand:
@@ -69,7 +80,8 @@ class Submission(JobSpec):
     def from_json(cls, body: Mapping[str, Any]) -> Self:
         values = {key: value for key, value in body.items() if key in NAMES}
         values["command"] = tuple(values["command"])
-        values["after"] = tuple(JobId(id) for id in values.get("after", ()))
+        for name in ("after", "after_any", "after_not_ok"):
+            values[name] = tuple(JobId(id) for id in values.get(name, ()))
         values["priority"] = Priority(values.get("priority", Priority.NORMAL))
         if (who := values.get("identity")) is not None:
             limits = tuple((int(which), int(soft), int(hard)) for which, soft, hard in who.get("limits", ()))

@@ -20,7 +20,7 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.OUT_OF_SERVICE: "`tir undrain` what works again, or `tir cancel {id}` and ask for fewer GPUs",
     ReasonCode.HOST_FAULT: "tell an admin: `tir status` names the problem; runs are started when it is gone",
     ReasonCode.HELD: "`tir release {id}`",
-    ReasonCode.DEPENDENCY: "wait until these jobs have succeeded",
+    ReasonCode.DEPENDENCY: "wait until these jobs have ended",
     ReasonCode.BEGIN_TIME: "wait",
     ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
     ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
@@ -84,7 +84,7 @@ def _explain_deferral(
     spec = managed.spec
     evidence = ""
     if job.deferred == ReasonCode.DEPENDENCY:
-        unmet = [other for other in spec.after if other in journal.state.jobs]
+        unmet = [other for other in spec.awaited if other in journal.state.jobs]
         evidence = ", ".join(f"job {other} ({journal.state.jobs[other].phase})" for other in unmet)
     elif job.deferred == ReasonCode.BEGIN_TIME:
         evidence = f"it begins in {max(0.0, (spec.begin_at or 0.0) - journal.wall()):.0f} s at the earliest"

@@ -20,7 +20,7 @@ from tiresias.sim.fabric import Fabric, fabric_of
 MOST = 1_000_000
 CPU_HINT = "A node with CPUs only has gpus: 0 and a number of cpus."
 GIB = 1 << 30
-TOP = ("racks", "nodes", "network", "placer")
+TOP = ("racks", "nodes", "network", "placer", "shares")
 RACK = ("nodes", "count")
 NODE = ("gpus", "count", "gpu_type", "cpus", "cpus_per_slot", "memory_gib", "speed", "sockets")
 NETWORK = ("like", "node", "rack", "cross", "uplink_gbps", "interference")
@@ -40,6 +40,7 @@ class Described:
     racks: list[Racks]
     fabric: Fabric | None = None
     placer: str = ""  # the placer to use unless the user names another; empty: none
+    shares: dict[str, float] | None = None  # weights of tenants
 
 
 def whole(value: Any, place: str, accepted: str = "") -> int:
@@ -71,7 +72,20 @@ def read(name: str, text: str) -> Described:
         nodes = _nodes(rack.get("nodes"), f"{place}.nodes")
         racks.append((whole(rack.get("count", 1), f"{place}.count"), nodes))
     fabric = _network(top["network"], name) if "network" in top else None
-    return Described(racks, fabric, _text(top.get("placer", ""), f"{name}: placer"))
+    shares = _shares(top["shares"], f"{name}: shares") if "shares" in top else None
+    return Described(racks, fabric, _text(top.get("placer", ""), f"{name}: placer"), shares)
+
+
+def _shares(value: Any, place: str) -> dict[str, float]:
+    """Weights by tenant."""
+    if not isinstance(value, dict) or not value:
+        raise ClusterError(f"{place}: must be a mapping from tenants to weights, such as {{a: 3, b: 1}}.")
+    for tenant, weight in value.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < INFINITY:
+            raise ClusterError(f"{place}.{tenant}: {weight!r} must be a number, 0 or more.")
+    if not any(value.values()):
+        raise ClusterError(f"{place}: all shares are 0; give at least one tenant more.")
+    return {str(tenant): float(weight) for tenant, weight in value.items()}
 
 
 def _nodes(value: Any, place: str) -> list[Pattern]:

@@ -33,11 +33,15 @@ __all__ = ["ClusterError", "Machines", "parse", "read"]
 
 @dataclass(slots=True)
 class Machines:
-    """A cluster, its network if that is known, and the placer that its description names (empty: none)."""
+    """A cluster, its network if that is known, and the placer that its description names (empty: none).
+
+    `shares` are the weights of tenants; None: the description has none.
+    """
 
     cluster: Cluster
     fabric: Fabric | None = None
     placer: str = ""
+    shares: dict[str, float] | None = None
 
 
 def parse(text: str) -> Cluster:
@@ -48,7 +52,7 @@ def parse(text: str) -> Cluster:
 def read(text: str) -> Machines:
     """The described cluster with its network and its placer; ClusterError as in `parse`."""
     described = _described(text)
-    return Machines(_cluster(described.racks, text), described.fabric, described.placer)
+    return Machines(_cluster(described.racks, text), described.fabric, described.placer, described.shares)
 
 
 def _described(text: str) -> Described:

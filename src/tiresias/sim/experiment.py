@@ -35,7 +35,7 @@ from tiresias.sim.errors import InputError
 from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
 from tiresias.sim.plugins import load_plugins, plugin_digests
-from tiresias.sim.report import SweepFile, SweepRow
+from tiresias.sim.report import SUMMARY_KEYS, SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
 from tiresias.sim.simulate import chosen_fabric, machines_of, placer_name
 from tiresias.sim.trace import SCHEMA, Trace
@@ -66,6 +66,7 @@ class Cell:
     models: Mix | None = None
     cpu_speed: float | None = None
     use_cpus: bool | None = None
+    shares: tuple[tuple[str, float], ...] | None = None
 
     def __str__(self) -> str:
         machines = None if isinstance(self.cluster, str) else machines_of(self.cluster)
@@ -103,6 +104,7 @@ def compare(
     preemption_cost_s: float = 60.0,
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
+    shares: Mapping[str, float] | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -113,7 +115,8 @@ def compare(
     """
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus)
+    weights = None if shares is None else tuple(shares.items())
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights)
     cells = [
         Cell(name, cluster, tuple(given.get(name, {}).items()), None, each, *common)
         for name in names
@@ -155,9 +158,11 @@ def grid(
     preemption_cost_s: float = 60.0,
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
+    shares: Mapping[str, float] | None = None,
 ) -> list[Cell]:
     """Every combination of seed, cluster, policy and the values of the policy's options."""
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus)
+    weights = None if shares is None else tuple(shares.items())
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights)
     cells = []
     for seed, size, name in itertools.product(seeds, sizes, names):
         spans = (options or {}).get(name, {})
@@ -256,6 +261,9 @@ def key(cell: Cell, digest: str) -> str:
     }
     if (cell.cpu_speed, cell.use_cpus) != (None, None):  # so that cells without them keep their keys
         parts["cpus"] = [cell.cpu_speed, cell.use_cpus]
+    shares = machines.shares if cell.shares is None else dict(cell.shares)
+    if shares is not None:
+        parts["shares"] = sorted(shares.items())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -277,7 +285,7 @@ def whole(result: Result) -> Result:
 
 def figures(result: Result) -> dict[str, Figure]:
     """What a sweep keeps of a result."""
-    return dict(result.summary())
+    return {name: figure for name, figure in result.summary().items() if name in SUMMARY_KEYS}
 
 
 def run_cells(
@@ -434,5 +442,6 @@ def simulate_cell(
         preemption_cost_s=cell.preemption_cost_s,
         cpu_speed=cell.cpu_speed,
         use_cpus=cell.use_cpus,
+        shares=None if cell.shares is None else dict(cell.shares),
         progress=progress,
     )

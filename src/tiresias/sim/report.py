@@ -48,6 +48,8 @@ JOB_COLUMNS = (
     "moved_resumes",
 )
 TIMELINE_COLUMNS = ("at", "busy_gpus", "running", "waiting")
+OBJECTS = ("shares", "tenants")
+"""What a summary has beside its figures: it is in no table."""
 SUMMARY_KEYS = (
     "policy",
     "placer",
@@ -73,6 +75,10 @@ SUMMARY_KEYS = (
     "fragmentation_wait_s",
     "migrations",
     "moved_resumes",
+    "max_rho",
+    "p99_rho",
+    "p50_rho",
+    "jain",
     "events",
     "wall_s",
 )

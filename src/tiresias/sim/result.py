@@ -11,7 +11,10 @@ import polars as pl
 
 from tiresias.core.model import INFINITY, Cluster, JobId
 from tiresias.core.state import JobState, State
+from tiresias.sim import fairness
 from tiresias.sim.fabric import OFF
+from tiresias.sim.fairness import Contention
+from tiresias.sim.tenants import Shares
 from tiresias.sim.world import OnCPUs, Spent
 
 TIMELINE_ROWS = 1 << 20  # beyond this every second row is dropped
@@ -187,6 +190,8 @@ class Result:
     network: str = OFF  # its name, or `none`: the allocation of a run does not affect its speed
     models: str = ""  # where the models of the jobs are from; empty: models were not needed
     on_cpus: OnCPUs | None = None  # None: no node offers CPUs
+    contention: Contention | None = None  # what the jobs competed with; None: fairness is not measured
+    shares: Shares | None = None  # of the tenants
 
     def summary(self) -> dict[str, Any]:
         """The figures of `--json`, in its order; None where nothing finished."""
@@ -220,9 +225,21 @@ class Result:
             "gpu_utilization": used,
             **self._placement(),
             **self._cpu_figures(),
+            **self._fairness(),
             "events": self.events,
             "wall_s": self.wall_s,
         }
+
+    def rho(self) -> pl.DataFrame:
+        """The finished jobs with `apps`, `rho` and `paper_rho`, their finish-time fairness."""
+        assert self.contention is not None, "this result was made without the jobs of its trace"
+        return fairness.with_rho(self.jobs, self.contention)
+
+    def _fairness(self) -> dict[str, Any]:
+        """Figures of fairness, which are the same for every policy as far as they are about the trace."""
+        if self.contention is None or self.shares is None:
+            return {}
+        return fairness.figures(self.jobs, self.contention, self.shares)
 
     def _cpu_figures(self) -> dict[str, Any]:
         """Figures of runs on CPUs, if there are nodes that offer them."""

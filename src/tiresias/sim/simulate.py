@@ -25,6 +25,7 @@ from tiresias.sim.cpus import cpu_nodes_of, require_cpus, with_cpu_speed, with_c
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
+from tiresias.sim.fairness import CONTENTION_COLUMNS, Contention
 from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
 from tiresias.sim.journal import journal_to
@@ -35,6 +36,8 @@ from tiresias.sim.picture import Moment
 from tiresias.sim.rejections import Rejections, demand_of, rejections, used_demand_columns
 from tiresias.sim.result import Recorder, Result
 from tiresias.sim.speeds import NodeSpeeds, differ
+from tiresias.sim.tenants import Shares, shares_of
+from tiresias.sim.tenants import check as check_shares
 from tiresias.sim.trace import Trace
 from tiresias.sim.world import World
 
@@ -58,6 +61,7 @@ def simulate(
     preemption_cost_s: float = 60.0,
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
+    shares: Mapping[str, float] | None = None,
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
@@ -73,6 +77,8 @@ def simulate(
       and jobs whose model is not known get one from `models`.
     - `cpu_speed`: the speed on CPUs, relative to GPUs, of jobs that do not state one. On nodes with CPUs
       only, policies that preempt let jobs run while the GPUs are full, unless `use_cpus` says otherwise.
+    - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
+      GPU-time that the trace asks for.
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
 
@@ -90,6 +96,7 @@ def simulate(
     controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
     world = _world(preemption_cost_s, machines.cluster)
     recorder = Recorder(world.spent)
+    shared = chosen_shares(shares, machines, replayed)
     rejected = rejections(replayed, machines.cluster)
     with nullcontext() if journal is None else journal_to(journal) as write:
         engine = Engine(
@@ -104,6 +111,7 @@ def simulate(
         )
         wall_s, interrupted = _run(engine, recorder, len(replayed) - len(rejected.rows), progress)
     result = _result(replayed, machines.cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
+    result.shares = shared
     result.network, result.models = fabric.name if fabric is not None else OFF, models_from
     return result
 
@@ -119,6 +127,14 @@ def chosen_fabric(network: str | Fabric | None, machines: Machines) -> Fabric | 
     if network is None:
         return machines.fabric
     return fabric_of(network) if isinstance(network, str) else network
+
+
+def chosen_shares(weights: Mapping[str, float] | None, machines: Machines, trace: Trace) -> Shares:
+    """The shares that the caller gives, otherwise those of the cluster, otherwise those of the trace."""
+    if weights is not None:
+        check_shares(weights, "shares")
+        return shares_of(trace, machines.cluster.gpus, weights, "given")
+    return shares_of(trace, machines.cluster.gpus, machines.shares, "cluster")
 
 
 def placer_name(placer: str | None, policy: type[Policy], machines: Machines) -> str:
@@ -198,8 +214,16 @@ def _result(
         interrupted=interrupted,
         unfinished_jobs=unfinished,
         notes=notes,
+        contention=_contention(trace, cluster, rejected),
         simulated_s=engine.at - float(trace.jobs["submitted_at"][0]) if engine.events else 0.0,
     )
+
+
+def _contention(trace: Trace, cluster: Cluster, rejected: Rejections) -> Contention:
+    jobs = trace.jobs.select("id", *CONTENTION_COLUMNS)
+    if rejected.rows:
+        jobs = jobs.with_row_index("row").filter(~pl.col("row").is_in(list(rejected.rows))).drop("row")
+    return Contention(jobs, cluster.gpus)
 
 
 def _policy(policy: str | Policy | type[Policy], options: Mapping[str, Any] | None) -> Policy:

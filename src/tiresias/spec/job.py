@@ -238,6 +238,32 @@ class JobSpec:
             in_detail=True,
         ),
     )
+    after_any: tuple[int, ...] = field(
+        default=(),
+        metadata=about(
+            Jobs(),
+            "Start only when these jobs have ended, whether they succeeded or not.",
+            flag="--afterany",
+            metavar="JOB,…",
+            api_help="Ids of jobs. It starts only when all of them have ended, in whatever way.",
+            is_resolved=True,
+            in_detail=True,
+        ),
+    )
+    after_not_ok: tuple[int, ...] = field(
+        default=(),
+        metadata=about(
+            Jobs(),
+            "Start only when these jobs have failed or were cancelled.",
+            flag="--afternotok",
+            metavar="JOB,…",
+            more="If one of them succeeds, the job is cancelled, because nobody needs it.",
+            api_help="Ids of jobs. It starts only when all of them have failed or were cancelled; if one"
+            " succeeds, the job is cancelled.",
+            is_resolved=True,
+            in_detail=True,
+        ),
+    )
     begin_at: float | None = field(
         default=None,
         metadata=about(

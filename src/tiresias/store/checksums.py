@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -79,16 +80,21 @@ def renew(connection: sqlite3.Connection) -> None:
 
 def schema_damage(connection: sqlite3.Connection, migrations: tuple[str, ...]) -> Iterator[str]:
     """Tables, indexes and triggers that are not those of a new journal."""
+    expected, found = _shape_of_new(migrations), _shape(connection)
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name) and not name.startswith("sqlite_stat"):
+            yield f"the definition of {name} is not the one that was stored"
+
+
+@cache
+def _shape_of_new(migrations: tuple[str, ...]) -> dict[str, Any]:
     from tiresias.store.database import apply
 
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         register(new)
         for sql in migrations:
             apply(new, sql)
-        expected, found = _shape(new), _shape(connection)
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name) and not name.startswith("sqlite_stat"):
-            yield f"the definition of {name} is not the one that was stored"
+        return _shape(new)
 
 
 def _shape(connection: sqlite3.Connection) -> dict[str, Any]:

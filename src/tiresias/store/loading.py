@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiresias.core.commands import Command, StartRun, StopRun
+from tiresias.core.controller import AsSubmitted
 from tiresias.core.model import JobId, Phase
-from tiresias.core.plugins import Policy, policies
+from tiresias.core.plugin_failures import PluginFailure, failure_of
+from tiresias.core.plugins import OptionError, Policy, policies
 from tiresias.core.state import State
 from tiresias.profiles.known import Profiles
 from tiresias.store.batch import Chosen
@@ -37,20 +39,31 @@ class Loaded:
     open_runs: list[StoredRun]
     commands: list[Command]
     profiles: Profiles  # that jobs brought along; placers are made with them
+    failure: PluginFailure | None = None  # the policy cannot be made or restored; it has no memory then
 
 
 def loaded(reader: Reader, policy: Policy | None) -> Loaded:
     """Load the last commit. See `Store.load`."""
     rows = reader.rows()
     chosen = chosen_of(rows.chosen)
+    failure = None
     if policy is None:
-        policy = policies.make(chosen.policy, chosen.options)
+        try:
+            policy = policies.make(chosen.policy, chosen.options)
+        except OptionError:
+            raise
+        except Exception as error:  # noqa: BLE001  (code of a plug-in may raise anything)
+            policy, failure = AsSubmitted(), failure_of(error, "policy", chosen.policy)
     elif policy.name != chosen.policy:
         raise StoreError(
             f"{reader.path}: the journal was written under the policy {chosen.policy!r}, not {policy.name!r};"
             " load it under that one, then change the policy"
         )
-    state = rebuild(rows, policy.restore(json.loads(rows.chosen[4])))
+    try:
+        memory = None if failure else policy.restore(json.loads(rows.chosen[4]))
+    except Exception as error:  # noqa: BLE001  (code of a plug-in may raise anything)
+        memory, failure = None, failure_of(error, "policy", policy.name)
+    state = rebuild(rows, memory)
     return Loaded(
         state,
         policy,
@@ -60,6 +73,7 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
         reader.open_runs(),
         pending_commands(state),
         profiles_in(reader),
+        failure,
     )
 
 

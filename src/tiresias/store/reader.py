@@ -102,6 +102,35 @@ class Reader:
         )
         return None if row is None else JobId(row[0])
 
+    def ended_of_group(self, group: str, user: str | None, latest: int) -> list[JobId]:
+        """The jobs of a group, of this user or of any user, among those that ended last."""
+        rows = self._all(
+            "SELECT id FROM (SELECT id, user, job FROM history ORDER BY ended_seq DESC LIMIT ?1)"
+            " WHERE json_extract(job, '$.group') = ?2 AND (?3 IS NULL OR user = ?3)",
+            latest,
+            group,
+            user,
+        )
+        return [JobId(row[0]) for row in rows]
+
+    def ended_of_pattern(self, pattern: str, user: str, latest: int) -> list[JobId]:
+        """The jobs of a user whose names match a pattern of the shell, among those that ended last."""
+        rows = self._all(
+            "SELECT id FROM (SELECT id, user, name FROM history ORDER BY ended_seq DESC LIMIT ?1)"
+            " WHERE user = ?2 AND name GLOB ?3",
+            latest,
+            user,
+            pattern.replace("[!", "[^"),
+        )
+        return [JobId(row[0]) for row in rows]
+
+    def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:
+        """The number that each of these runs has among the runs of its job."""
+        rows = self._all(
+            "SELECT id, number FROM runs WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(ids))
+        )
+        return {RunId(id): number for id, number in rows}
+
     def ended_counts(self) -> dict[str, int]:
         """The number of ended jobs by phase."""
         return dict(self._all("SELECT phase, count(*) FROM history GROUP BY phase"))

@@ -114,7 +114,11 @@ def redecide(journal: Replay) -> Difference | None:
         if recorded.is_fresh:
             controller = Controller(state, policy, placer)
         step = Step()
-        controller.handle(recorded.outside, step)
+        try:
+            controller.handle(recorded.outside, step)
+        except Exception:
+            if controller.failure is None:  # otherwise a plug-in raised, and a change of it follows
+                raise
         if step.facts != recorded.decisions:
             return Difference(recorded, step.facts)
     return None

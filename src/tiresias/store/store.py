@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from tiresias.core.controller import Controller
 from tiresias.core.model import JobId, RunId
+from tiresias.core.plugin_failures import PluginRaised, failure_of
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
 from tiresias.store import codec, mark, tables
@@ -206,7 +207,8 @@ class Store(Reader):
             found = loaded(self, policy)
             with self._transaction("store the restart"):
                 self._write.execute(tables.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
-            self._memory = dump_memory(found.policy, found.state.memory)
+            if found.failure is None:
+                self._memory = dump_memory(found.policy, found.state.memory)
             return found
 
     def _read_counters(self) -> None:
@@ -272,5 +274,11 @@ class Store(Reader):
 
 
 def dump_memory(policy: Policy, memory: Any) -> str:
-    """The memory of a policy as text. Only Python reads it, so it may contain infinities."""
-    return json.dumps(policy.save(memory), separators=(",", ":"))
+    """The memory of a policy as text. Only Python reads it, so it may contain infinities.
+
+    PluginRaised if the policy cannot save it, or if JSON cannot hold what it saved.
+    """
+    try:
+        return json.dumps(policy.save(memory), separators=(",", ":"))
+    except Exception as error:
+        raise PluginRaised(failure_of(error, "policy", policy.name)) from error

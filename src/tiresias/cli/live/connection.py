@@ -22,7 +22,12 @@ HomeOption = Annotated[
     Option("--home", metavar="DIR", help="Home of the manager. Default: TIRESIAS_HOME, or ~/.tiresias."),
 ]
 Reference = Annotated[str, Argument(metavar="JOB", help="Id or name of a job.")]
-References = Annotated[list[str], Argument(metavar="JOB…", help="Ids or names of jobs.")]
+Key = Annotated[
+    str | None, Option("--key", metavar="TEXT", help="Idempotency key: the same key never submits twice.")
+]
+SEVERAL = "Ids, names, arrays or patterns of jobs, such as 'train-*'."
+References = Annotated[list[str], Argument(metavar="JOB…", help=SEVERAL)]
+MaybeReferences = Annotated[list[str] | None, Argument(metavar="JOB…", help=SEVERAL)]
 
 EXIT_CODES = {
     "invalid": errors.USAGE,

@@ -6,7 +6,7 @@ that of the first refusal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tiresias.cli import errors
@@ -14,7 +14,15 @@ from tiresias.cli.console import confirm, echo
 from tiresias.cli.declare import Argument, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import job_text
-from tiresias.cli.live.connection import Reference, References, connected, print_json, refused
+from tiresias.cli.live.connection import (
+    Key,
+    MaybeReferences,
+    Reference,
+    References,
+    connected,
+    print_json,
+    refused,
+)
 from tiresias.cli.live.job_options import value_of
 from tiresias.cli.live.jobs import ME
 from tiresias.cli.plugins import AsOutput, Output
@@ -28,7 +36,7 @@ CHANGES = {key: option for key, option in BY_KEY.items() if option.can_change}  
 
 
 def cancel(
-    refs: Annotated[list[str] | None, Argument(metavar="JOB…", help="Ids or names of jobs.")] = None,
+    refs: MaybeReferences = None,
     user: Annotated[
         str | None,
         Option("--user", "-u", metavar="USER", help="With --all: user whose jobs to cancel. Default: you."),
@@ -54,7 +62,9 @@ def cancel(
         elif user is not None:
             raise Stop("--user needs --all: tir cancel --all --user NAME")
         elif not named:
-            raise Stop("name the jobs to cancel by id or name, or cancel all of yours: tir cancel --all")
+            raise Stop(
+                "name the jobs to cancel by id, name, array or pattern, or all of yours: tir cancel --all"
+            )
         _each(client, named, act, output)
 
 
@@ -80,6 +90,28 @@ def requeue(refs: References, output: AsOutput = Output.TABLE) -> None:
     """
     with connected() as client:
         _each(client, refs, lambda ref: client.requeue(ref), output)
+
+
+def again(
+    ref: Reference,
+    changes: Annotated[
+        list[str] | None,
+        Argument(metavar="KEY=VALUE…", help=f"What is different; keys: {', '.join(CHANGES)}."),
+    ] = None,
+    key: Key = None,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Submit a job of yours once more and print the new id.
+
+    It has the same command, directory, environment and options. What it had to wait for is left out.
+    """
+    parsed = parse_changes(changes or [])
+    with connected() as client:
+        id = client.again(ref, key, **parsed)
+    if output is Output.JSON:
+        print_json({"id": id, "ids": [id]})
+    else:
+        echo(str(id))
 
 
 def set_job(
@@ -130,15 +162,33 @@ def _cancel_unless_ended(client: Client, now: bool) -> Callable[[str], dict[str,
     return act
 
 
+def _meant(client: Client, refs: Sequence[str], refusals: list[Stop]) -> Iterator[str]:
+    """The ids of the jobs that are meant; references that mean none become refusals."""
+    from tiresias.api.client import ApiError, Unreachable
+
+    for ref in refs:
+        if ref.isdecimal():
+            yield ref
+            continue
+        try:
+            ids = client.find(ref, active=True)
+        except Unreachable:
+            raise
+        except ApiError as error:
+            refusals.append(refused(error))
+            continue
+        yield from map(str, ids)
+
+
 def _each(client: Client, refs: Sequence[str], act: Callable[[str], dict[str, Any]], output: Output) -> None:
     """Do it to every job, print the new phase of each, and end with the code of the first refusal."""
     from tiresias.api.client import ApiError, Unreachable
 
     done: list[dict[str, Any]] = []
     refusals: list[Stop] = []
-    for ref in refs:
+    for id in _meant(client, refs, refusals):
         try:
-            job = act(ref)
+            job = act(id)
         except Unreachable:
             raise
         except ApiError as error:

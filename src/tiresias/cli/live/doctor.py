@@ -61,6 +61,7 @@ def examine(home_dir: Path) -> Iterator[Finding]:
     yield _home(home_dir)
     yield _options(home_dir)
     yield _manager(home_dir, status)
+    yield _policy(status)
     yield _socket(home_dir)
     yield _space(home_dir)
     yield _driver(home_dir)
@@ -133,6 +134,17 @@ def _manager(home_dir: Path, status: dict[str, Any] | str) -> Finding:
             "manager", False, status["problem"], "correct that; the manager then continues by itself"
         )
     return Finding("manager", True, f"pid {status['pid']} answers, up {short(status['uptime_s'])}")
+
+
+def _policy(status: dict[str, Any] | str) -> Finding:
+    if isinstance(status, str):
+        return Finding("policy", True, "not known: no manager answers")
+    if problem := status.get("plugin_problem"):  # an earlier version does not send it
+        step = "correct it, restart the manager (tir down && tir up) and choose it again (tir policy set)"
+        return Finding(
+            "policy", False, problem, f"{step}; or keep this one: tir policy set {status['policy']}"
+        )
+    return Finding("policy", True, f"{status['policy']}, placer {status['placer']}")
 
 
 def _socket(home_dir: Path) -> Finding:

@@ -150,7 +150,7 @@ def _given(name: str, value: Any, flat: dict[str, Any], where: str) -> Given:
         if not isinstance(value, bool):
             raise Stop(f"{where}: {name} {value!r}: give true or false")
         return value == option.flag_value
-    if isinstance(value, dict | list) and name != "after":
+    if isinstance(value, dict | list) and name not in ("after", "afterany", "afternotok"):
         raise Stop(f"{where}: {name}: give one value, not several")
     text = _list(value)
     if not option.is_resolved:

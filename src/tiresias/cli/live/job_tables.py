@@ -16,6 +16,7 @@ from tiresias.cli.units import NOTHING, count, significant
 Job = Mapping[str, Any]
 HOUR_S = 3600.0
 WIDE = ("TENANT", "RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED")
+AFTER = {"after": "after success", "after_any": "after the end", "after_not_ok": "after failure"}
 NUMBERS = ("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H")
 
 
@@ -90,7 +91,6 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
     of = job["summary"]
     progress = of["progress"] or {}
     rank = job_text.priority_and_queue(of)
-    after = ", ".join(map(str, job["after"]))
     is_in_array = job["array_index"] is not None
     lines = [
         ("command", plain(shlex.join(job["command"]))),
@@ -106,13 +106,17 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("service", f"{service(of['service_gpu_s'])}, {count(of['preemptions'], 'preemption')}"),
         ("progress", _progress_line(progress) if progress else ""),
         ("checkpoints", plain(job["checkpoint_dir"])),
-        ("after", f"job {after}" if after else ""),
+        *((what, _jobs(job[name])) for name, what in AFTER.items()),
         ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
         ("limits", _limits(job)),
         *((option.label, plain(job[name])) for name, option in BY_NAME.items() if option.label and job[name]),
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]
+
+
+def _jobs(ids: Sequence[int]) -> str:
+    return f"job {', '.join(map(str, ids))}" if ids else ""
 
 
 def service(gpu_s: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,12 @@ from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.lines import Line, Lines, is_terminal, size
 from tiresias.cli.live import job_text
-from tiresias.cli.live.connection import Reference, connected, print_json, print_json_line
+from tiresias.cli.live.connection import MaybeReferences, Reference, connected, print_json, print_json_line
 from tiresias.cli.live.screen import repeat
 from tiresias.cli.plugins import AsOutput, Output
 
 if TYPE_CHECKING:
-    from tiresias.api.client import Client
+    pass
 
 ME = "me"
 
@@ -34,6 +35,7 @@ Interval = Annotated[
 
 
 def ls(
+    refs: MaybeReferences = None,
     everything: Annotated[
         bool, Option("--all", "-a", help="Also list ended jobs, the latest first.")
     ] = False,
@@ -56,7 +58,8 @@ def ls(
         whom = client.whoami()["user"] if user == ME else user
 
         def look() -> list[dict[str, Any]]:
-            return _found(client, everything or bool(phases & set(job_text.ENDED)), whom, phases, limit)
+            ended = everything or bool(phases & set(job_text.ENDED))
+            return _found(client.jobs(all=ended, user=whom, refs=refs or ()), phases, limit)
 
         if output is Listing.JSON and not watch:
             print_json(look())
@@ -101,12 +104,10 @@ def _phases(text: str | None) -> set[str]:
     return names
 
 
-def _found(
-    client: Client, everything: bool, user: str | None, phases: set[str], limit: int | None
-) -> list[dict[str, Any]]:
+def _found(jobs: Iterable[dict[str, Any]], phases: set[str], limit: int | None) -> list[dict[str, Any]]:
     """The jobs to list; pages are fetched only as far as they are needed."""
     found: list[dict[str, Any]] = []
-    for job in client.jobs(all=everything, user=user):
+    for job in jobs:
         if not phases or job["phase"] in phases:
             found.append(job)
         if len(found) == limit:

@@ -12,26 +12,26 @@ from tiresias.cli.live.job_text import plain
 from tiresias.cli.plugins import AsOutput, Output
 
 app = Group("Show or set the limits of users.")
-NONE = "none"
+NONE, DEFAULT = "none", "default"
 
 
 @app.command("show")
 def show_limits(output: AsOutput = Output.TABLE) -> None:
-    """Show all limits; * stands for users without limits of their own."""
+    """Show all limits; * stands for all users, and applies where a user has no limit of its own."""
     with connected() as client:
         _print(client.limits(), output)
 
 
 @app.command("set")
 def set_limits(
-    user: Annotated[
-        str, Argument(metavar="USER", help="User, or '*' for users without limits of their own.")
-    ],
+    user: Annotated[str, Argument(metavar="USER", help="User, or '*' for all users.")],
     gpus: Annotated[
-        str | None, Option("--gpus", metavar="N", help="Most GPUs at once (none: no limit).")
+        str | None,
+        Option("--gpus", metavar="N", help="Most GPUs at once (none: no limit; default: that of *)."),
     ] = None,
     jobs: Annotated[
-        str | None, Option("--jobs", metavar="N", help="Most active jobs at once (none: no limit).")
+        str | None,
+        Option("--jobs", metavar="N", help="Most active jobs at once (none: no limit; default: that of *)."),
     ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
@@ -48,13 +48,15 @@ def set_limits(
         _print(client.limits(), output)
 
 
-def _number(text: str | None, option: str, now: int | None) -> int | None:
+def _number(text: str | None, option: str, now: int | str | None) -> int | str | None:
     if text is None:
         return now
-    if text == NONE:
+    if text == DEFAULT:
         return None
+    if text == NONE:
+        return NONE
     if not text.isdecimal():
-        raise Stop(f"{option} {text!r}: give a whole number, or {NONE} for no limit")
+        raise Stop(f"{option} {text!r}: give a whole number, {NONE} for no limit, or {DEFAULT} for that of *")
     return int(text)
 
 
@@ -69,6 +71,13 @@ def _print(limits: dict[str, Any], output: Output) -> None:
 
     figures = ("GPUS AT ONCE", "JOBS AT ONCE")
     names = ["* (all others)" if user == "*" else plain(user) for user in limits]
-    numbers = [[NONE if n is None else f"{n:,}" for n in each.values()] for each in limits.values()]
+    absent = {user: "as *" if user != "*" and "*" in limits else NONE for user in limits}
+    numbers = [[_text(n, absent[user]) for n in each.values()] for user, each in limits.items()]
     rows = [[name, *each] for name, each in zip(names, numbers, strict=True)]
     show(grid(("USER", *figures), rows, right=figures, cut=("USER",)))
+
+
+def _text(limit: int | str | None, absent: str) -> str:
+    if limit is None:
+        return absent
+    return limit if isinstance(limit, str) else f"{limit:,}"

@@ -160,8 +160,9 @@ def _common(job: JobOptions, client: Client, array: arrays.Array | None) -> dict
             body[option.name] = (
                 value_of(option, text, option.flag) if isinstance(text, str) else option.flag_value
             )
-    if (refs := job.text("after")) is not None:
-        body["after"] = _after(refs, client)
+    for key in ("after", "afterany", "afternotok"):
+        if (refs := job.text(key)) is not None:
+            body[BY_KEY[key].name] = _after(refs, client, BY_KEY[key].flag)
     if array is not None:
         body["array"] = {"indices": array.indices, "limit": array.limit}
     return {**body, **_profile(job.text("profile"), job.text("model"))}
@@ -187,12 +188,12 @@ def _profile(file: str | None, model: str | None) -> dict[str, Any]:
     return {"profile": stored.as_dict(readers.load(os.path.abspath(path)))}
 
 
-def _after(text: str, client: Client) -> list[int]:
+def _after(text: str, client: Client, flag: str) -> list[int]:
     """Ids of jobs; names are looked up now, because a later job may have the same name."""
     refs = [ref.strip() for ref in text.split(",") if ref.strip()]
     if not refs:
-        raise Stop(f"--after {text!r} names no job; write ids or names separated by commas")
-    return [int(ref) if ref.isdecimal() else int(client.job(ref)["summary"]["id"]) for ref in refs]
+        raise Stop(f"{flag} {text!r} names no job; write ids or names separated by commas")
+    return [id for ref in refs for id in ([int(ref)] if ref.isdecimal() else client.find(ref))]
 
 
 def _at_point(

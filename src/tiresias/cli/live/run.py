@@ -18,10 +18,10 @@ from tiresias.cli import errors
 from tiresias.cli.console import echo, notify
 from tiresias.cli.declare import CommandLine, Option
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.connection import References, connected, home_of, print_json
+from tiresias.cli.live.connection import Key, MaybeReferences, connected, home_of, print_json
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.signals import Deadline, out_of_time
-from tiresias.cli.live.submit import Key, Words, send
+from tiresias.cli.live.submit import Words, send
 from tiresias.cli.live.times import duration_s
 from tiresias.cli.live.trailing_command import split
 from tiresias.cli.plugins import AsOutput, Output
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tiresias.api.client import Client
 
 LOOK_AGAIN_S = 0.5
+MANY = 10  # jobs, from which on a message counts them
 SECOND_THOUGHTS_S = 2.0
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
@@ -70,7 +71,7 @@ def run(
         prepared = preparation.prepare(source, client, home_of())
         if not quiet:
             notify(prepared.notes)
-        [id] = send(client, prepared, key)
+        [id] = send(client, prepared, key)["ids"]
         say(f"job {id}")
         watched = Watched(client, id, say)
         with _interruptible(watched, cancel_on_interrupt), out_of_time(Deadline(patience_s, f"job {id}")):
@@ -80,7 +81,10 @@ def run(
 
 
 def wait(
-    refs: References,
+    refs: MaybeReferences = None,
+    everything: Annotated[
+        bool, Option("--all", help="Wait for all jobs of yours that are active now.")
+    ] = False,
     timeout: TimeoutOption = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing.")] = False,
     output: AsOutput = Output.TABLE,
@@ -91,8 +95,8 @@ def wait(
     """
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
     with connected() as client:
-        ids = [int(client.job(ref)["summary"]["id"]) for ref in refs]
-        with out_of_time(Deadline(patience_s, f"job {', '.join(map(str, ids))}")):
+        ids = _awaited(client, refs or [], everything)
+        with out_of_time(Deadline(patience_s, _called(ids))):
             ended = [Watched(client, id, lambda text: None).until_ended() for id in ids]
     if output is Output.JSON:
         print_json([each["summary"] for each in ended])
@@ -101,6 +105,24 @@ def wait(
             echo(_outcome(each))
     codes = [exit_code(each) for each in ended]
     raise Stop("", next((code for code in codes if code), 0))
+
+
+def _awaited(client: Client, refs: list[str], everything: bool) -> list[int]:
+    if everything and refs:
+        raise Stop("--all waits for all of your jobs; name jobs or give --all, not both")
+    if everything:
+        user = client.whoami()["user"]
+        return [int(job["id"]) for job in client.jobs(user=user)]
+    if not refs:
+        raise Stop("name the jobs to wait for by id, name, array or pattern, or wait for all: tir wait --all")
+    ids = [id for ref in refs for id in client.find(ref)]
+    for id in ids:
+        client.job(id)  # there is such a job, and it is the caller's
+    return list(dict.fromkeys(ids))
+
+
+def _called(ids: list[int]) -> str:
+    return f"job {', '.join(map(str, ids))}" if len(ids) < MANY else f"one of {len(ids)} jobs"
 
 
 @dataclass(slots=True)

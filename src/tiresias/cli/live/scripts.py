@@ -53,6 +53,7 @@ SHORT = {
     "x": "exclude",
 }
 SAME = {option.sbatch: key for key, option in BY_KEY.items() if option.sbatch}  # the same text means the same
+DEPENDENCIES = {"afterok": "after", "afterany": "afterany", "afternotok": "afternotok"}
 SWITCHES = frozenset({"exclusive", "no-requeue", "overcommit", "oversubscribe", "requeue", "verbose"}) | {
     name for name, key in SAME.items() if BY_KEY[key].is_switch
 }
@@ -222,10 +223,14 @@ def _gres(asked: SlurmOptions, value: str, where: str) -> None:
 
 
 def _dependency(asked: SlurmOptions, value: str, where: str) -> None:
-    kind, _, ids = value.partition(":")
-    if kind != "afterok" or not ids:
-        raise Stop(f"{where} {value!r}: only afterok:ID[:ID…] is understood; write it so")
-    asked.keep(after=ids.replace(":", ","))
+    for part in value.split(","):
+        kind, _, ids = part.partition(":")
+        if kind not in DEPENDENCIES or not ids:
+            kinds = ", ".join(DEPENDENCIES)
+            raise Stop(f"{where} {value!r}: write KIND:ID[:ID…] with {kinds}, separated by commas")
+        key = DEPENDENCIES[kind]
+        before = asked.options.text(key)
+        asked.keep(**{key: ",".join(filter(None, [before, ids.replace(":", ",")]))})
 
 
 def _export(asked: SlurmOptions, value: str, where: str) -> None:

@@ -11,7 +11,7 @@ from tiresias.cli.console import echo, notify
 from tiresias.cli.declare import Argument, CommandLine, Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import job_text
-from tiresias.cli.live.connection import connected, home_of, print_json
+from tiresias.cli.live.connection import Key, connected, home_of, print_json
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.trailing_command import split
 from tiresias.cli.plugins import AsOutput, Output
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 Words = Annotated[
     list[str] | None,
     Argument(metavar="JOB.yaml | SCRIPT.sh | -- COMMAND", help="What to run."),
-]
-Key = Annotated[
-    str | None,
-    Option("--key", metavar="TEXT", help="Idempotency key: the same key never submits twice."),
 ]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only the ids.")]
 
@@ -64,17 +60,18 @@ def submit(
         if dry_run:
             _print_trials(prepared, [client.dry_run(_single(each)) for each in prepared.jobs], output)
             return
-        ids = send(client, prepared, key)
+        answer = send(client, prepared, key)
+    ids = answer["ids"]
     if output is Output.JSON:
-        print_json({"id": ids[0], "ids": ids})
+        print_json({"id": ids[0], "ids": ids, "arrays": answer["arrays"]})
         return
     for id in ids:
         echo(str(id))
     if not quiet and sys.stderr.isatty():
-        echo(_next_steps(ids), err=True)
+        echo(_next_steps(ids, answer["arrays"]), err=True)
 
 
-def send(client: Client, prepared: Prepared, key: str | None) -> list[int]:
+def send(client: Client, prepared: Prepared, key: str | None) -> dict[str, Any]:
     """Submit exactly once, even if the connection breaks. After a refusal the copy of the tree is removed."""
     from tiresias.api.client import ApiError, new_key
     from tiresias.api.transport import Broken
@@ -82,7 +79,7 @@ def send(client: Client, prepared: Prepared, key: str | None) -> list[int]:
     key = key or new_key()
     body = prepared.jobs[0] if len(prepared.jobs) == 1 else prepared.jobs
     try:
-        ids = client.submit(body, key)
+        answer = client.submitted(body, key)
     except Broken as error:
         raise Stop(
             f"{error.message}\nIt is not known whether the job was submitted. Repeat the command with "
@@ -94,8 +91,8 @@ def send(client: Client, prepared: Prepared, key: str | None) -> list[int]:
             prepared.snapshot.remove()
         raise
     if prepared.snapshot is not None:
-        _tidy_up(client, prepared.snapshot, ids)
-    return ids
+        _tidy_up(client, prepared.snapshot, answer["ids"])
+    return answer
 
 
 def _tidy_up(client: Client, copy: Snapshot, ids: Sequence[int]) -> None:
@@ -121,11 +118,12 @@ def _single(job: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in job.items() if key != "array"}
 
 
-def _next_steps(ids: Sequence[int]) -> str:
+def _next_steps(ids: Sequence[int], arrays: Sequence[str]) -> str:
     first = f"tir logs -f {ids[0]}"
     if len(ids) == 1:
         return f"submitted job {ids[0]}; follow it: {first}   why it waits: tir why {ids[0]}"
-    return f"submitted {len(ids):,} jobs, {ids[0]} to {ids[-1]}; see them: tir ls   follow one: {first}"
+    them = f" {' '.join(arrays)}" if arrays else ""
+    return f"submitted {len(ids):,} jobs, {ids[0]} to {ids[-1]}; see them: tir ls{them}   follow one: {first}"
 
 
 def _print_trials(prepared: Prepared, trials: Sequence[dict[str, Any]], output: Output) -> None:

@@ -23,6 +23,7 @@ STYLES = {"free": "dim", "foreign": "red", "out": "red", "drained": "magenta", "
 PALETTE = ("green", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green", "bright_yellow")
 CELL = 7
 LONGEST_NAME = 12
+GIB = 2**30
 
 
 def top(
@@ -84,7 +85,31 @@ def _node(node: Mapping[str, Any], name_width: int, width: int) -> Lines:
             text, style = _cell(slot)
             parts += [Styled(f"{text:^{CELL}}", style), " "]
         lines.append(Line(tuple(parts)))
+        lines += _readings(node["slots"][start : start + per_row], " " * len(label))
     return lines
+
+
+def _readings(slots: Sequence[Mapping[str, Any]], indent: str) -> Lines:
+    """Rows with what the GPUs do, below those with the jobs, where the driver knows it."""
+    lines = []
+    for figure in (_utilisation, _memory, _temperature):
+        cells = [figure(slot) for slot in slots]
+        if any(cells):
+            lines.append(Line((indent, Styled(" ".join(f"{cell:^{CELL}}" for cell in cells), "dim"))))
+    return lines
+
+
+def _utilisation(slot: Mapping[str, Any]) -> str:
+    return "" if slot["utilisation"] is None else f"{slot['utilisation']:.0%}"
+
+
+def _memory(slot: Mapping[str, Any]) -> str:
+    used, of = slot["memory_used_bytes"], slot["memory_bytes"]
+    return "" if used is None else f"{used / GIB:.0f}/{of / GIB:.0f}G"
+
+
+def _temperature(slot: Mapping[str, Any]) -> str:
+    return "" if slot["temperature_c"] is None else f"{slot['temperature_c']}°C"
 
 
 def _cell(slot: Mapping[str, Any]) -> tuple[str, str]:

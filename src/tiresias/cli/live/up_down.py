@@ -358,4 +358,6 @@ def _status_lines(status: dict[str, Any], home_dir: Path) -> list[tuple[str, str
         lines.append(("starting", status["start_problem"]))
     if status.get("clock_problem"):  # an earlier version does not send it
         lines.append(("clock", status["clock_problem"]))
+    if status.get("plugin_problem"):
+        lines.append(("plug-in", status["plugin_problem"]))
     return lines

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
-from tiresias.testing.faults.campaign import Failure, campaign, command, print_story
+from tiresias.testing.faults.campaign import Failure, Tally, campaign, command, print_story
+
+MEMORY = "/dev/shm"  # where files are in memory: there are thousands of them
+PIECE = 500
 
 
 def main() -> int:
@@ -18,18 +22,29 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1, help="try so many seeds, from SEED on")
     options = parser.parse_args()
     logging.getLogger("tiresias").addHandler(logging.NullHandler())  # clocks that jump are reported there
-    with tempfile.TemporaryDirectory() as folder:
+    logging.getLogger("tiresias").propagate = False
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
         if options.count == 1:
             return print_story(options.seed, Path(folder), sys.stdout)
-        begun = perf_counter()
+        return try_many(options.seed, options.seed + options.count, Path(folder))
+
+
+def try_many(first: int, end: int, folder: Path) -> int:
+    """Try all seeds from `first` to before `end`; say after each piece how far it came."""
+    begun, total, failed = perf_counter(), Tally(), list[int]()
+    at = first
+    while at < end:
         try:
-            tally = campaign(range(options.seed, options.seed + options.count), Path(folder))
+            total += campaign(range(at, min(at + PIECE, end)), folder)
+            at = min(at + PIECE, end)
         except Failure as failure:
-            print(failure)
-            print(f"again: {command(failure.seed)}")
-            return 1
-        print(f"{tally} in {perf_counter() - begun:.1f} s")
-    return 0
+            print(f"{failure}\nagain: {command(failure.seed)}", flush=True)
+            failed.append(failure.seed)
+            total += failure.tally
+            at = failure.seed + 1
+        spent = f"{perf_counter() - begun:.0f} s, {process_time():.0f} s of processor time"
+        print(f"until {at}: {total} in {spent}; failed: {failed or 'none'}", flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

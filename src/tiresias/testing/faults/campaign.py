@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 from tiresias.testing.faults.simulation import Parts, Simulation
 from tiresias.testing.limits import within
@@ -16,11 +16,11 @@ HANGS_S = 300.0  # a seed takes a fraction of a second
 
 
 class Failure(AssertionError):
-    """The simulation of a seed failed."""
+    """The simulation of a seed failed; `tally` is what was done before it."""
 
-    def __init__(self, seed: int, cause: Exception):
+    def __init__(self, seed: int, cause: Exception, tally: Tally):
         super().__init__(f"seed {seed}: {type(cause).__name__}: {cause}")
-        self.seed = seed
+        self.seed, self.tally = seed, tally
 
 
 @dataclass(slots=True)
@@ -39,6 +39,11 @@ class Tally:
         self.lives += simulation.lives
         self.runs += len(simulation.world.gangs)
         self.jobs += len(simulation.promises.jobs)
+
+    def __iadd__(self, other: Tally) -> Self:
+        for name in ("seeds", "events", "lives", "runs", "jobs"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
 
     def __str__(self) -> str:
         return (
@@ -62,7 +67,7 @@ def campaign(seeds: Iterable[int], folder: Path, parts: Parts | None = None) -> 
             with within(HANGS_S):
                 simulation.run()
         except Exception as cause:
-            raise Failure(seed, cause) from cause
+            raise Failure(seed, cause, tally) from cause
         finally:
             shutil.rmtree(home)
         tally.count(simulation)

@@ -1,10 +1,11 @@
-"""The effects of a manager (commits and commands), at each of which it may be killed.
+"""The effects of a manager (commits, commands, system calls), at each of which it may be killed.
 
 A killed manager has no further effect, whatever its `finally` clauses try: every later effect raises again.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,10 +14,11 @@ from tiresias.core.model import RunId
 from tiresias.executors.base import Adopted, Executor, RunSpec, RunUpdate
 from tiresias.store import Batch, Loaded, Store, StoreError
 from tiresias.testing.faults.witness import Witness
+from tiresias.testing.faults.world import World
 
 
-class Killed(BaseException):
-    """The manager was killed with SIGKILL. It is a BaseException so that the manager does not catch it."""
+class Killed(SystemExit):
+    """The manager was killed with SIGKILL. Neither the manager nor its event loop catches a SystemExit."""
 
 
 class Effects:
@@ -26,7 +28,6 @@ class Effects:
         self.log = log
         self.left: int | None = None  # effects until it is killed; None: it is not killed
         self.is_dead = False
-        self.is_disk_full = False
 
     def point(self, what: str) -> None:
         """Raise Killed if the manager is to be killed here, or is dead."""
@@ -44,6 +45,7 @@ class MortalStore(Store):
     """The real store, with kills before and after each commit and with a disk that may be full."""
 
     effects: Effects
+    world: World
     commits = 0
 
     def commit(self, controller: Controller, batch: Batch) -> int:
@@ -66,17 +68,22 @@ class MortalStore(Store):
 
     def _before(self, what: str) -> None:
         self.effects.point(f"before {what}")
-        if self.effects.is_disk_full:
+        if errno.ENOSPC in self.world.shortages:
             raise StoreError(f"{self.path}: cannot commit: the disk is full; make room")
 
 
 class MortalExecutor:
-    """An executor with kills before and after each command; the witness checks each command first."""
+    """An executor with kills before and after each command; the witness checks each command first.
 
-    def __init__(self, executor: Executor, effects: Effects, witness: Witness):
-        self._executor = executor
+    Updates may be repeated later, which a manager must bear.
+    """
+
+    def __init__(self, executor: Executor, store: Store, effects: Effects, witness: Witness, world: World):
+        self._executor, self._store = executor, store
         self._effects = effects
         self._witness = witness
+        self._world = world
+        self._again: list[RunUpdate] = []
 
     def start(self, spec: RunSpec) -> None:
         self._effects.point(f"before the start of run {spec.run_id}")
@@ -92,7 +99,8 @@ class MortalExecutor:
 
     def forget(self, run_id: RunId) -> None:
         self._effects.point(f"before run {run_id} is forgotten")
-        self._witness.forgets(run_id)
+        stored = self._store.run(run_id)
+        self._witness.forgets(run_id, stored is not None and stored.exited_at is not None)
         self._executor.forget(run_id)
         self._effects.point(f"after run {run_id} is forgotten")
 
@@ -103,7 +111,12 @@ class MortalExecutor:
         return adopted
 
     def poll(self) -> list[RunUpdate]:
-        return self._executor.poll()
+        updates, world = self._executor.poll(), self._world
+        again, self._again = self._again, []
+        for update in updates:
+            if world.rng.random() < world.weather.duplicate:
+                world.after(world.rng.random() * world.weather.update_s, self._again.append, update)
+        return updates + again
 
     def fileno(self) -> int:
         return self._executor.fileno()

@@ -21,7 +21,7 @@ class RequestedJob:
 
     training: Training
     submission: Submission
-    after: tuple[RequestedJob, ...] = ()
+    after: tuple[RequestedJob, ...] = ()  # all that it awaits, in whatever way
     id: JobId | None = None  # None until it is acknowledged; then it must never be lost
     is_cancel_asked: bool = False
     is_cancel_sure: bool = False
@@ -34,8 +34,12 @@ class RequestedJob:
     def name(self) -> str:
         return self.training.name
 
+    def awaited(self, how: str) -> list[RequestedJob]:
+        """The jobs that it awaits in this way: after, after_any or after_not_ok."""
+        return [other for other in self.after if other.id in getattr(self.submission, how)]
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Request:
     """A request that was applied and is not acknowledged yet."""
 
@@ -53,8 +57,7 @@ class Promises:
     sure_gpu_limit: int | None = None  # of one user; None: no limit, or not sure
     open: list[Request] = field(default_factory=list)
 
-    def acknowledge(self) -> None:
-        """Everything that was applied so far is committed."""
-        for request in self.open:
-            request.sure()
-        self.open.clear()
+    def acknowledge(self, request: Request) -> None:
+        """The answer to this request says that it is durable."""
+        self.open.remove(request)
+        request.sure()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -11,6 +12,7 @@ from tiresias.core.model import Priority
 from tiresias.live.answers import Limits
 from tiresias.live.errors import Refused, Unavailable
 from tiresias.live.manager import Manager
+from tiresias.live.service import Service
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.faults.promises import Promises, Request, RequestedJob
 from tiresias.testing.faults.trainings import Training
@@ -47,11 +49,17 @@ class User:
         self._again: list[Callable[[Manager], None]] = []  # requests that were not acknowledged
         self._drained: set[str] = set()  # drained and not restored, as far as was requested
         self._keys = 0
+        self._service: Service
+        self._loop: AbstractEventLoop
 
     @property
     def has_more(self) -> bool:
         """Whether there are submissions still to make, or to repeat."""
         return bool(self._trainings or self._again)
+
+    def meet(self, service: Service, loop: AbstractEventLoop) -> None:
+        """From now on requests go to this service."""
+        self._service, self._loop = service, loop
 
     def act(self, manager: Manager, now: float) -> None:
         """Make one request."""
@@ -103,6 +111,7 @@ class User:
         rng = self._rng
         known = [job for job in self._promises.jobs.values() if job.id is not None]
         after = tuple(rng.sample(known, 1)) if known and rng.random() < 0.15 else ()
+        how = rng.choice(("after", "after", "after_any", "after_not_ok")) if after else "after"
         submission = Submission(
             training.command,
             "/",
@@ -114,7 +123,7 @@ class User:
             grace_s=rng.choice((0.0, 3.0, 30.0)),
             retries=rng.randrange(4),
             time_limit_s=rng.choice((100.0, 1000.0)) if rng.random() < 0.1 else None,
-            after=tuple(other.id for other in after if other.id is not None),
+            **{how: tuple(other.id for other in after if other.id is not None)},  # type: ignore[arg-type]
             begin_at=now + rng.choice((10.0, 200.0)) if rng.random() < 0.2 else None,
             preflight=rng.random() < 0.1,
             preflight_limit_s=20.0,
@@ -145,7 +154,20 @@ class User:
         self._asked(sure, lambda manager: self._submit(manager, jobs, key))
 
     def _asked(self, sure: Callable[[], None], again: Callable[[Manager], None] | None = None) -> None:
-        self._promises.open.append(Request(sure, again))
+        """Wait for the answer, as an endpoint of the API does before it sends one."""
+        request = Request(sure, again)
+        self._promises.open.append(request)
+        self._loop.create_task(self._answered(request))
+
+    async def _answered(self, request: Request) -> None:
+        try:
+            await self._service.committed()
+        except Unavailable:
+            self._promises.open.remove(request)
+            if request.again is not None:
+                self._again.append(request.again)
+        else:
+            self._promises.acknowledge(request)
 
     # --- other requests --------------------------------------------------------------------------------
 

@@ -94,8 +94,11 @@ class Witness:
         _must(is_it, "an acknowledged job runs as another", job.id, spec.job_id)
         _must(not job.is_cancel_sure, "a cancelled job starts", spec.job_id)
         _must(spec.preflight or not job.is_hold_sure, "a job on hold starts", spec.job_id)
-        waits = [other.name for other in job.after if not self._world.programs[other.name].is_done]
+        waits = [other.name for other in job.awaited("after") if not self._world.programs[other.name].is_done]
         _must(not waits, "it starts before what it depends on is done", spec.job_id, waits)
+        alive = {_name(gang.spec) for gang in self._world.live if not gang.spec.preflight}
+        running = [other.name for other in job.after if other.name in alive]
+        _must(not running, "it starts before what it depends on has ended", spec.job_id, running)
         if asked.begin_at is not None and spec.number == 1:
             # A start that was decided in time may be carried out a little later, by another manager.
             wall = self._world.clocks.latest_wall(DECIDED_WITHIN_S)
@@ -121,12 +124,12 @@ class Witness:
         lasted_s = self._world.at - self._known_since[job.name]
         _must(lasted_s >= limit_s - ROUNDED_S, "stopped before its time limit", spec.job_id, lasted_s)
 
-    def forgets(self, run_id: RunId) -> None:
+    def forgets(self, run_id: RunId, is_stored: bool) -> None:
+        _must(is_stored, "a run is forgotten before its exit is stored", run_id)
         spec = self._specs.get(run_id)
         if spec is not None and run_id not in self._forgotten:
-            gang = self._world.disk.get(spec.run_dir)
-            over = gang is not None and gang.record is not None
-            _must(over, "a run is forgotten before it is over", run_id)
+            gang = self._world.gang_at(spec.run_dir)
+            _must(gang is None or not gang.is_alive, "a run is forgotten before it is over", run_id)
         self._forgotten.add(run_id)
         if self._boots.get(run_id) == self._world.boot:
             self._unbooted.add(run_id)
@@ -139,6 +142,8 @@ class Witness:
 
     def look(self) -> None:
         """Check the World; called after every event."""
+        swept = self._world.swept_alive
+        _must(not swept, "a run with a living supervisor was taken for lost", swept)
         for name in self._promises.jobs:
             self._known_since.setdefault(name, self._world.at)
         holders: dict[str, RunId] = {}
@@ -146,6 +151,7 @@ class Witness:
         arrays: dict[str, int] = {}
         for gang in self._world.live:
             spec = gang.spec
+            _must(spec.run_id not in self._forgotten, "a run lives that was reported to be over", spec.run_id)
             for slot in spec.slots:
                 other = holders.setdefault(str(slot), spec.run_id)
                 _must(other == spec.run_id, "a slot held by two live runs", str(slot), other, spec.run_id)
@@ -156,6 +162,13 @@ class Witness:
                 arrays[asked.array] = arrays.get(asked.array, 0) + 1
                 within = arrays[asked.array] <= asked.array_limit
                 _must(within, "too many of an array at once", asked.array, asked.array_limit)
+
+    def check_durable(self) -> None:
+        """After a loss of power: every exit record that was written is there, as it was."""
+        for gang in self._world.gangs:
+            if gang.record is not None:
+                found = self._world.exit_of(gang)
+                _must(found == gang.record, "an exit record was lost with the power", gang.spec.run_id, found)
 
     def check_begun_once(self) -> None:
         begun = [gang.spec.run_id for gang in self._world.gangs]
@@ -174,10 +187,12 @@ class Witness:
             wanted = set(range(1, job.training.steps + 1))
             _must(done == wanted, "other steps than were requested", job.id, done, wanted)
         elif phase is Phase.CANCELLED:
-            _must(job.is_cancel_asked, "cancelled by nobody", job.id)
+            needless = any(phases[other.name] is Phase.SUCCEEDED for other in job.awaited("after_not_ok"))
+            _must(job.is_cancel_asked or needless, "cancelled by nobody", job.id)
+            _must(not needless or job.is_cancel_asked or not gangs, "not needed, and it ran", job.id)
         else:
             _must(phase is Phase.FAILED, "not ended", job.id, phase)
-            in_vain = any(phases[other.name] is not Phase.SUCCEEDED for other in job.after)
+            in_vain = any(phases[other.name] is not Phase.SUCCEEDED for other in job.awaited("after"))
             self._check_failure(job, gangs, in_vain)
         failures = self._failed_of(gangs, *CURABLE, *HOPELESS)
         _must(failures <= job.submission.retries + 1, "retried too often", job.id, failures)
@@ -197,7 +212,7 @@ class Witness:
             lasted_s = stopped_at - self._known_since[job.name]
             _must(lasted_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, lasted_s)
         # After a boot with a wall clock that is behind, less time may have passed for the manager.
-        seen = all(gang.record is not None and not gang.record.lost for gang in gangs)
+        seen = not any(gang.is_lost for gang in gangs)
         if seen and all(gang.spec.run_id in self._unbooted for gang in gangs):
             true_s = sum(gang.over_at - gang.began_at for gang in gangs if gang.over_at is not None)
             is_charged = executed_s >= true_s - LATE_S * len(gangs) - ROUNDED_S
@@ -205,13 +220,16 @@ class Witness:
 
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
         """How many runs failed by one of these troubles, were not stopped, and have an exit record."""
-        seen = [gang for gang in gangs if gang.record is not None and not gang.record.lost]
+        seen = [gang for gang in gangs if not gang.is_lost]
         return sum(gang.trouble in troubles and not gang.was_signalled for gang in seen)
 
     def _check_failure(self, job: RequestedJob, gangs: list[Gang], in_vain: bool) -> None:
         """Check a failed job; `in_vain` means that a job on which it depends did not succeed."""
         hopeless = self._failed_of(gangs, *HOPELESS)
-        _must(hopeless <= 1, "retried what no retry can cure", job.id, hopeless)
+        # In a loss of power the last output of a run may be lost, and with it the cause of its failure.
+        known = [gang for gang in gangs if gang.spec.run_id in self._unbooted]
+        again = self._failed_of(known, *HOPELESS)
+        _must(again <= 1, "retried what no retry can cure", job.id, again)
         tried = self._world.tried.get(job.name)
         if job.submission.time_limit_s is not None or hopeless or (tried is not None and tried.troubles):
             return

@@ -1,27 +1,34 @@
-"""The simulated machines: the ground truth, which is independent of the manager.
+"""The simulated machine: the ground truth, which is independent of the manager.
 
-The directory of a run is its identity, as on a real machine: the first supervisor that claims it starts the
-gang, and the exit record stays in it until the manager calls `forget`. Supervisors and workers outlive the
-manager. A run holds its slots from the claim until none of its processes lives, which is a while after its
-workers ended.
+It has a disk, processes, clocks and true time. Supervisors are processes that the executor has started with a
+plan, as on a real machine. They write the same files with the same code (`executors.run_files`), and they and
+their workers outlive the manager. A run holds its slots from the claim until none of its processes lives,
+which is a while after its workers ended.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-from tiresias.core.model import RunId
-from tiresias.executors.base import RunGone, RunSpec, WorkerExit
+from tiresias.core.model import JobId, RunId
+from tiresias.executors import run_files
+from tiresias.executors.base import RunSpec, Slot
+from tiresias.executors.kernel import write_all
 from tiresias.testing.faults.clock import Clocks
+from tiresias.testing.faults.disk import Disk
+from tiresias.testing.faults.kernel import Process, SimulatedKernel
 from tiresias.testing.faults.trainings import CODES, TAILS, OnStop, Training, Trouble
 
 SIGKILL, SIGTERM = 9, 15
-LOST = "the machine was restarted during the run"
+WRITES_AGAIN_S = 1.0  # a supervisor that cannot write the exit record
+FIRST_PID = 100
+SLOW = 100.0
 
 
 @dataclass(slots=True)
@@ -41,33 +48,32 @@ class Program:
 
 @dataclass(slots=True)
 class Gang:
-    """One run as it really is. `record` is the exit record in its directory."""
+    """One run as it really is, from its claim on. `record` is its exit record, once it is safely written."""
 
     spec: RunSpec
     program: Program
-    is_alive: bool = False
-    is_supervised: bool = False
+    supervisor: Process
+    is_alive: bool = True
     is_up: bool = False
     is_loaded: bool = False
     is_ending: bool = False  # its workers have ended, but other processes of it still live
     stop_grace_s: float | None = None  # not None: it is to stop, with this grace period
     was_signalled: bool = False  # SIGTERM has reached its workers
     step: int = 0
-    record: RunGone | None = None
+    record: dict[str, Any] | None = None
     trouble: Trouble | None = None  # what ended it
     began_at: float = 0.0  # in true time
     over_at: float | None = None
     epoch: int = 0  # scheduled events of an earlier epoch are cancelled
 
+    @property
+    def is_supervised(self) -> bool:
+        return self.supervisor.is_alive
 
-class Listener(Protocol):
-    """What the World calls: an executor."""
-
-    def is_up(self, gang: Gang) -> None: ...
-
-    def is_over(self, gang: Gang) -> None: ...
-
-    def is_orphaned(self, gang: Gang) -> None: ...
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody knows how it ended."""
+        return self.record is None or bool(self.record["lost"])
 
 
 @dataclass(slots=True)
@@ -80,14 +86,41 @@ class Weather:
     update_s: float = 20.0
     duplicate: float = 0.2
     lose_up: float = 0.1
-    refuse_start: float = 0.05
+    short_write: float = 0.05
+    slow_spawn: float = 0.1  # a supervisor takes SLOW times as long to begin
 
 
-CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0)
+CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0)
+
+
+def spec_of(plan: dict[str, Any]) -> RunSpec:
+    """The run that a supervisor was told to start, as its workers see it."""
+    envs = [worker["env"] for worker in plan["workers"]]
+    names = [name for env in envs for name in env["TIRESIAS_SLOTS"].split(",") if name]
+    env = envs[0]
+    return RunSpec(
+        RunId(plan["run_id"]),
+        JobId(int(env["TIRESIAS_JOB_ID"])),
+        int(env["TIRESIAS_RUN"]),
+        tuple(plan["workers"][0]["argv"]),
+        plan["cwd"],
+        env,
+        tuple(Slot(name.rpartition(":")[0], int(name.rpartition(":")[2])) for name in names),
+        Path(plan["run_dir"]),
+        env["TIRESIAS_CHECKPOINT_DIR"],
+        workers=len(plan["workers"]),
+        grace_s=plan["grace_s"],
+        resumes=env["TIRESIAS_RESUME"] == "1",
+        preflight="TIRESIAS_PREFLIGHT" in env,
+    )
+
+
+def _no_point(what: str) -> None:
+    """A supervisor is killed between two events only."""
 
 
 class World:
-    """Slots, disks, processes and true time. `log` is called with each event of the story."""
+    """The disk, processes and true time. `log` is called with each event of the story."""
 
     def __init__(self, rng: Random, trainings: dict[str, Training], log: Callable[..., None]):
         self.rng = rng
@@ -96,13 +129,15 @@ class World:
         self.clocks = Clocks(lambda: self.at)
         self.boot = 0
         self.weather = Weather()
+        self.shortages: dict[int, float] = {}  # what the machine lacks: errors, and how many calls have one
+        self.disk = Disk()
+        self.processes: dict[int, Process] = {}
         self.programs = {name: Program(training) for name, training in trainings.items()}
         self.tried: dict[str, Program] = {}  # the programs of preflights
-        self.disk: dict[Path, Gang] = {}  # run directories and their contents, until they are forgotten
-        self.claims: set[Path] = set()  # claim.json, which is never removed
-        self.stop_requests: dict[Path, float] = {}  # stop.json, also of runs that have not begun
         self.gangs: list[Gang] = []  # every gang that was ever begun
-        self.listeners: list[Listener] = []  # the executors that are open
+        self.swept_alive: list[RunId] = []  # runs that were ended as lost though their supervisors lived
+        self._by_dir: dict[str, Gang] = {}
+        self._next_pid = FIRST_PID
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
 
@@ -124,6 +159,21 @@ class World:
         self.at, _, what, about = heappop(self._heap)
         what(*about)
 
+    def late(self) -> float:
+        """When a process gets to know of what another one has done now: at once, or some time later."""
+        # Most news is not delayed: if all were, little would be overtaken.
+        if self.rng.random() >= 0.3:
+            return self.at
+        at = self.at + self.rng.random() * self.weather.update_s
+        self.when(at, _nothing)
+        return at
+
+    # --- what is there ---------------------------------------------------------------------------------
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self.boot}"
+
     def program_of(self, spec: RunSpec) -> Program:
         """The program of a run; a preflight has its own copy, which has no effect on the job."""
         program = self.programs[spec.command[-1]]
@@ -135,72 +185,155 @@ class World:
     def live(self) -> list[Gang]:
         return [gang for gang in self.gangs if gang.is_alive]
 
-    # --- requests to supervisors -----------------------------------------------------------------------
+    @property
+    def supervisors(self) -> list[Process]:
+        return [each for each in self.processes.values() if each.is_alive]
 
-    def spawn(self, spec: RunSpec) -> None:
+    def gang_at(self, run_dir: Path) -> Gang | None:
+        return self._by_dir.get(str(run_dir))
+
+    def exit_of(self, gang: Gang) -> dict[str, Any] | None:
+        """The exit record of a run as it is on the disk."""
+        return run_files.read(str(gang.spec.run_dir), run_files.EXIT, self._kernel_of(gang.supervisor))
+
+    # --- processes -------------------------------------------------------------------------------------
+
+    def new_pid(self) -> int:
+        self._next_pid += 1
+        return self._next_pid
+
+    def spawn(self, plan: dict[str, Any], parent: SimulatedKernel) -> int:
         """Start a supervisor, which begins a little later, even if the manager is killed meanwhile."""
-        self.after(self.rng.random() * self.weather.spawn_s, self._begin, spec, self.boot)
+        process = Process(self.new_pid(), int(self.clocks.elapsed() * 100), parent, plan)
+        self.processes[process.pid] = process
+        slow = SLOW if self.rng.random() < self.weather.slow_spawn else 1.0
+        self.after(self.rng.random() * self.weather.spawn_s * slow, self._main, process)
+        return process.pid
 
-    def _begin(self, spec: RunSpec, boot: int) -> None:
-        if spec.run_dir in self.claims or boot != self.boot:
+    def signal(self, process: Process) -> None:
+        """SIGTERM to a supervisor: it is to read the stop request."""
+        self.after(self.rng.random() * self.weather.signal_s, self._signalled, process)
+
+    def _signalled(self, process: Process) -> None:
+        process.is_stopped = True
+        assert process.plan is not None
+        gang = self._by_dir.get(process.plan["run_dir"])
+        if gang is not None and gang.supervisor is process:
+            self._stop(gang)
+
+    def _exits(self, process: Process, status: int = 0) -> None:
+        if process.is_alive:
+            process.is_alive, process.status = False, status
+            process.seen_at = self.late()
+            if process.parent is None:
+                self.processes.pop(process.pid, None)
+
+    def lose_parent(self, parent: SimulatedKernel) -> None:
+        """The manager has ended: what it has not waited for is nobody's child any more."""
+        for process in list(self.processes.values()):
+            if process.parent is parent:
+                process.parent = None
+                if not process.is_alive:
+                    del self.processes[process.pid]
+
+    def _kernel_of(self, process: Process) -> SimulatedKernel:
+        return SimulatedKernel(self, process.pid, _no_point, is_limited=False)
+
+    # --- supervisors -----------------------------------------------------------------------------------
+
+    def _main(self, process: Process) -> None:
+        if not process.is_alive:
             return
-        self.claims.add(spec.run_dir)
+        assert process.plan is not None
+        if process.plan["sweeps"]:
+            self._sweep(process, process.plan)
+            return
+        try:
+            self._supervise(process, process.plan, self._kernel_of(process))
+        except OSError as error:
+            self.log("cannot claim", process.plan["run_id"], str(error))
+            self._exits(process, (error.errno or 1) << 8)
+
+    def _supervise(self, process: Process, plan: dict[str, Any], kernel: SimulatedKernel) -> None:
+        """Claim the run and begin it, as `executors.supervisor` does."""
+        is_claimed = run_files.claim(
+            plan["run_dir"],
+            journal=plan["journal"],
+            run_id=plan["run_id"],
+            boot=self.boot_id,
+            pid=process.pid,
+            start=process.start,
+            port=plan["port"],
+            kernel=kernel,
+        )
+        if not is_claimed:
+            self._exits(process)
+            return
+        spec = spec_of(plan)
         program = self.program_of(spec)
-        gang = Gang(spec, program, is_alive=True, is_supervised=True, began_at=self.at)
-        self.disk[spec.run_dir] = gang
+        gang = Gang(spec, program, process, began_at=self.at, step=program.saved)
+        self._by_dir[plan["run_dir"]] = gang
         self.gangs.append(gang)
         self.log("begins", spec.run_id, [str(slot) for slot in spec.slots])
-        gang.step = program.saved
-        training = program.training
-        if spec.run_dir in self.stop_requests:
-            self._end(gang, RunGone(spec.run_id, stopped=True))
-        elif training.trouble is Trouble.UNSTARTABLE:
-            gang.trouble = training.trouble
+        if run_files.exists(plan["run_dir"], run_files.STOP, kernel):
+            self._end(gang, {"stopped": True})
+            return
+        try:
+            run_files.reserve_exit(plan["run_dir"], kernel)
+        except OSError as error:
+            reason = f"cannot reserve space for the exit record in {plan['run_dir']}: {error.strerror}"
+            self._end(gang, {"error": reason})
+            return
+        if program.training.trouble is Trouble.UNSTARTABLE:
+            gang.trouble = program.training.trouble
             program.troubles += 1
-            error = f"program {spec.command[0]!r} not found in PATH=/usr/bin; give its whole path"
-            exits = (WorkerExit(error=error),) * spec.workers
-            self._end(gang, RunGone(spec.run_id, exits, error=error, first_failed=0))
+            error_text = f"program {spec.command[0]!r} not found in PATH=/usr/bin; give its whole path"
+            exits = [_exit(error=error_text)] * spec.workers
+            self._end(gang, {"exits": exits, "first_failed": 0})
         else:
             self._later(gang, self.rng.random() * self.weather.spawn_s, self._up)
 
-    def void(self, spec: RunSpec) -> Gang:
-        """Claim the run so that it is never started."""
-        gang = Gang(spec, self.program_of(spec))
-        self.claims.add(spec.run_dir)
-        self.disk[spec.run_dir] = gang
-        gang.record = RunGone(spec.run_id, stopped=True)
-        self.log("never begins", spec.run_id)
-        return gang
-
-    def refuse(self, spec: RunSpec) -> Gang:
-        """The machine has no room for the run: nothing of it is started, and its directory is claimed."""
-        gang = self.void(spec)
-        gang.record = RunGone(spec.run_id, error=f"[Errno 28] No space left on device: '{spec.run_dir}'")
-        self.log("is refused by the machine", spec.run_id)
-        return gang
-
-    def stop(self, spec: RunSpec, grace_s: float | None) -> None:
-        """Write the stop request, and signal the supervisor if there is one."""
-        grace_s = spec.grace_s if grace_s is None else grace_s
-        self.stop_requests[spec.run_dir] = min(grace_s, self.stop_requests.get(spec.run_dir, grace_s))
-        gang = self.disk.get(spec.run_dir)
-        if gang is not None and gang.is_supervised:
-            self.after(self.rng.random() * self.weather.signal_s, self._signal, gang)
-
-    def sweep(self, gang: Gang) -> None:
+    def _sweep(self, process: Process, plan: dict[str, Any]) -> None:
         """End the processes of a run without a supervisor, and write its exit record."""
-        self.after(self.rng.random() * self.weather.spawn_s, self._swept, gang)
-
-    def _swept(self, gang: Gang) -> None:
-        if gang.record is None:
+        gang = self._by_dir.get(plan["run_dir"])
+        if gang is not None:
+            if gang.is_supervised:
+                self.swept_alive.append(gang.spec.run_id)
             self._vanish(gang)
-            gang.record = RunGone(gang.spec.run_id, lost=True, error=LOST, ended_at=self.at)
-            self._report_end(gang)
+        is_stopped = run_files.exists(plan["run_dir"], run_files.STOP, self._kernel_of(process))
+        self._record(process, plan, {"lost": True, "error": plan["error"], "stopped": is_stopped})
 
-    def forget(self, spec: RunSpec) -> None:
-        """Remove the run from the disk: the manager needs its exit record no more."""
-        self.disk.pop(spec.run_dir, None)
-        self.stop_requests.pop(spec.run_dir, None)
+    def _record(self, process: Process, plan: dict[str, Any], how: dict[str, Any]) -> None:
+        """Write the exit record, again and again until there is room for it; then the supervisor ends."""
+        if not process.is_alive:
+            return
+        record = {
+            "journal": plan["journal"],
+            "run_id": plan["run_id"],
+            "exits": [],
+            "stopped": False,
+            "lost": False,
+            "error": "",
+            "first_failed": None,
+            "killed": False,
+            "escaped": 0,
+            "oom_kills": 0,
+            "ended_at": self.clocks.wall(),
+            "boot_id": self.boot_id,
+            "ended_elapsed_s": self.clocks.elapsed(),
+        } | how
+        kernel = self._kernel_of(process)
+        try:
+            run_files.write_exit(plan["run_dir"], record, kernel)
+        except OSError as error:
+            self.log("cannot write its exit", plan["run_id"], str(error))
+            self.after(WRITES_AGAIN_S, self._record, process, plan, record)
+            return
+        gang = self._by_dir.get(plan["run_dir"])
+        if gang is not None and gang.record is None:
+            gang.record = run_files.read(plan["run_dir"], run_files.EXIT, kernel)
+            self.log("is over", gang.spec.run_id, _words(gang))
+        self._exits(process)
 
     # --- workers ---------------------------------------------------------------------------------------
 
@@ -213,11 +346,22 @@ class World:
 
     def _up(self, gang: Gang) -> None:
         gang.is_up = True
-        for listener in self.listeners:
-            listener.is_up(gang)
+        if gang.is_supervised and self.rng.random() >= self.weather.lose_up:
+            self._announce(gang)
         self._later(gang, gang.program.training.load_s, self._loaded)
-        if gang.spec.run_dir in self.stop_requests:
-            self._signal(gang)
+        if gang.supervisor.is_stopped:
+            self._stop(gang)
+
+    def _announce(self, gang: Gang) -> None:
+        """Write `up.json` and wake the manager, if there is one."""
+        kernel, plan = self._kernel_of(gang.supervisor), gang.supervisor.plan
+        assert plan is not None
+        try:
+            run_files.put(plan["run_dir"], run_files.UP, {"boot_id": self.boot_id, "workers": []}, kernel)
+            pipe = kernel.open(plan["news"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            kernel.write(pipe, b"u")
+        except OSError as error:
+            self.log("cannot announce", gang.spec.run_id, str(error))
 
     def _loaded(self, gang: Gang) -> None:
         gang.is_loaded = True
@@ -232,14 +376,14 @@ class World:
                 program.is_finished = True
                 gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
                 (gang.spec.job_dir / "finished").write_text("0\n")
-            self._exit(gang, WorkerExit(code=training.ends_with, was_signalled=gang.was_signalled))
+            self._exit(gang, code=training.ends_with)
         elif self._meets_trouble(gang):
             assert training.trouble is not None
             gang.trouble = training.trouble
             program.troubles += 1
             if training.trouble is Trouble.ASKS:
                 program.saved = gang.step
-            self._exit(gang, WorkerExit(code=CODES[training.trouble], was_signalled=gang.was_signalled))
+            self._exit(gang, code=CODES[training.trouble])
         else:
             self._later(gang, training.step_s, self._stepped)
 
@@ -259,11 +403,13 @@ class World:
             program.saved = max(program.saved, gang.step)
         self._go_on(gang)
 
-    def _signal(self, gang: Gang) -> None:
+    def _stop(self, gang: Gang) -> None:
         """Send SIGTERM to every worker, and SIGKILL after the grace period."""
         if not gang.is_supervised or gang.is_ending or not gang.is_up:
             return
-        grace_s = self.stop_requests[gang.spec.run_dir]
+        kernel = self._kernel_of(gang.supervisor)
+        request = run_files.read(str(gang.spec.run_dir), run_files.STOP, kernel) or {}
+        grace_s = float(request.get("grace_s", gang.spec.grace_s))
         if gang.stop_grace_s is None or grace_s < gang.stop_grace_s:
             gang.stop_grace_s = grace_s
             self.after(grace_s, self._kill, gang)
@@ -279,79 +425,83 @@ class World:
         if how is not OnStop.CRASH and gang.is_loaded:
             gang.program.saved = max(gang.program.saved, gang.step)
         code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
-        signal = SIGTERM if how is OnStop.DIE else None
-        self._exit(gang, WorkerExit(code=code, signal=signal, was_signalled=True))
+        self._exit(gang, code=code, signal=SIGTERM if how is OnStop.DIE else None)
 
     def _kill(self, gang: Gang) -> None:
-        if gang.is_supervised and not gang.is_ending:
-            self._exit(gang, WorkerExit(signal=SIGKILL, was_signalled=True), killed=True)
+        if gang.is_supervised and not gang.is_ending and gang.is_alive:
+            self._exit(gang, signal=SIGKILL, killed=True)
 
     # --- ends ------------------------------------------------------------------------------------------
 
-    def _exit(self, gang: Gang, end: WorkerExit, *, killed: bool = False) -> None:
-        failed = 0 if end.status and not end.was_signalled else None
-        tail = TAILS.get(gang.trouble, "") if gang.trouble is not None else ""
-        gone = RunGone(
-            gang.spec.run_id,
-            (end,) * gang.spec.workers,
-            stopped=gang.was_signalled,
-            first_failed=failed,
-            tail=tail,
-            killed=killed,
-        )
-        self._end(gang, gone)
+    def _exit(
+        self, gang: Gang, *, code: int | None = None, signal: int | None = None, killed: bool = False
+    ) -> None:
+        """All workers end in the same way."""
+        end = _exit(code, signal, gang.was_signalled)
+        failed = 0 if (code or signal) and not gang.was_signalled else None
+        if gang.trouble is not None and gang.is_supervised:
+            self._print(gang, TAILS[gang.trouble])
+        how = {"exits": [end] * gang.spec.workers, "first_failed": failed, "killed": killed}
+        self._end(gang, how | {"stopped": gang.was_signalled})
 
-    def _end(self, gang: Gang, gone: RunGone) -> None:
+    def _print(self, gang: Gang, text: str) -> None:
+        """The last output of a training. There is always room for it, or its cause could not be known."""
+        kernel, path = self._kernel_of(gang.supervisor), str(gang.spec.log(0))
+        shortages, self.shortages = self.shortages, {}
+        write_all(kernel.open(path, os.O_WRONLY | os.O_CREAT, 0o600), text.encode(), kernel)
+        self.shortages = shortages
+
+    def _end(self, gang: Gang, how: dict[str, Any]) -> None:
         """The workers have ended; the other processes of the run end a little later."""
         gang.is_ending = True
         gang.epoch += 1
         linger_s = self.rng.random() * self.weather.linger_s if self.rng.random() < 0.3 else 0.0
-        self._later(gang, linger_s, lambda gang: self._over(gang, gone))
+        self._later(gang, linger_s, lambda gang: self._over(gang, how))
 
-    def _over(self, gang: Gang, gone: RunGone) -> None:
+    def _over(self, gang: Gang, how: dict[str, Any]) -> None:
         gang.is_alive, gang.over_at = False, self.at
-        if gang.is_supervised:  # otherwise there is nobody to write the exit record
-            gang.is_supervised = False
-            gang.record = replace(gone, **self._ended())
-            self._report_end(gang)
-
-    def _ended(self) -> dict[str, Any]:
-        """What an exit record says about the instant at which it was written."""
-        clocks = self.clocks
-        return {
-            "ended_at": clocks.wall(),
-            "boot_id": str(self.boot),
-            "ended_elapsed_s": clocks.elapsed(),
-        }
-
-    def _report_end(self, gang: Gang) -> None:
-        self.log("is over", gang.spec.run_id, _words(gang))
-        for listener in self.listeners:
-            listener.is_over(gang)
+        plan = gang.supervisor.plan
+        assert plan is not None
+        self._record(gang.supervisor, plan, how)  # unless it is dead
 
     # --- disasters -------------------------------------------------------------------------------------
 
     def reboot(self) -> None:
-        """End every process without an exit record."""
+        """The power fails: every process ends without an exit record, and what is not synced may be lost."""
+        for process in self.processes.values():
+            process.is_alive = False
+        self.processes.clear()
         self.boot += 1
+        self._next_pid = FIRST_PID
         self.clocks.boot()
         for gang in self.live:
             self._vanish(gang)
+        self.disk.lose_power(self.rng)
 
-    def lose_supervisor(self, gang: Gang) -> None:
+    def kill(self, process: Process) -> None:
         """Kill a supervisor; its workers go on until they are swept."""
-        gang.is_supervised = False
-        for listener in self.listeners:
-            listener.is_orphaned(gang)
+        self._exits(process, SIGKILL)
 
     def _vanish(self, gang: Gang) -> None:
-        gang.is_alive = gang.is_supervised = False
+        gang.is_alive = False
         gang.epoch += 1
 
 
+def _nothing() -> None:
+    """An event without an effect, so that the loop runs at its instant."""
+
+
+def _exit(
+    code: int | None = None, signal: int | None = None, was_signalled: bool = False, error: str = ""
+) -> dict[str, Any]:
+    """The part of an exit record that is about one worker."""
+    return {"code": code, "signal": signal, run_files.SIGNALLED: was_signalled, "error": error}
+
+
 def _words(gang: Gang) -> str:
-    gone = gang.record
-    assert gone is not None
-    how = "lost" if gone.lost else "killed" if gone.killed else f"status {gone.status}"
-    stopped = ", stopped" if gone.stopped else ""
+    record = gang.record
+    assert record is not None
+    ends = [(each["code"], each["signal"]) for each in record["exits"]]
+    how = "lost" if record["lost"] else "killed" if record["killed"] else f"exit {ends[:1]}"
+    stopped = ", stopped" if record["stopped"] else ""
     return f"{how}{stopped}; saved {gang.program.saved}/{gang.program.training.steps}"

@@ -1,0 +1,80 @@
+"""The shares of tenants: how many GPUs of the cluster each of them may count on.
+
+Shares are given as weights, in the command line or in the cluster file, or else follow from the trace: then
+each tenant's share is its part of the GPU-time that all jobs ask for. Either way they become whole GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from tiresias.sim.errors import InputError
+from tiresias.sim.trace import Trace
+
+FROM_TRACE = "trace"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Whole GPUs by tenant, which together are all GPUs of the cluster; `source` says where they are from."""
+
+    gpus: Mapping[str, int]
+    source: str
+
+
+def parse(text: str, place: str = "--shares") -> dict[str, float]:
+    """Weights from text such as `a=3,b=1`."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise InputError(f"{place} {part.strip()!r} is not TENANT=WEIGHT; write for example a=3,b=1")
+        if name in weights:
+            raise InputError(f"{place} names {name} twice; give each tenant one weight")
+        try:
+            weights[name] = float(value)
+        except ValueError:
+            problem = f"{name}={value.strip()!r} is not a number; write for example {name}=3"
+            raise InputError(f"{place} {problem}") from None
+    check(weights, place)
+    return weights
+
+
+def check(weights: Mapping[str, float], place: str) -> None:
+    """Refuse weights that cannot be shares."""
+    for name, weight in weights.items():
+        if not 0 <= weight < math.inf:
+            raise InputError(f"{place} {name}={weight:g} must be a number, 0 or more")
+    if not any(weights.values()):
+        raise InputError(f"{place}: all shares are 0; give at least one tenant more")
+
+
+def shares_of(trace: Trace, gpus: int, weights: Mapping[str, float] | None, source: str) -> Shares:
+    """The shares of a cluster with so many GPUs, by `weights` or, if these are None, by the trace."""
+    by_tenant = trace.jobs.group_by("tenant").agg(work=(pl.col("gpus") * pl.col("duration_s")).sum())
+    asked = dict(by_tenant.sort("tenant").iter_rows())
+    if weights is None:
+        return Shares(_whole(asked, gpus), FROM_TRACE)
+    for name in weights:
+        if name not in asked:
+            named = [repr(each) for each in asked if each]
+            there = f"its tenants are {', '.join(named[:8])}" if named else "its jobs name no tenants"
+            more = f" and {len(named) - 8} more" if len(named) > 8 else ""
+            raise InputError(f"shares: no job of the trace has the tenant {name!r}; {there}{more}")
+    return Shares(_whole({name: weights.get(name, 0.0) for name in asked}, gpus), source)
+
+
+def _whole(weights: Mapping[str, float], gpus: int) -> dict[str, int]:
+    """All GPUs by weight, in whole numbers: those with the largest remainders get one more, ties by name."""
+    total = math.fsum(weights.values())
+    exact = {name: gpus * weight / total for name, weight in weights.items()} if total else {}
+    found = {name: math.floor(part) for name, part in exact.items()}
+    rest = gpus - sum(found.values())
+    for name in sorted(found, key=lambda each: (found[each] - exact[each], each))[:rest]:
+        found[name] += 1
+    return found
