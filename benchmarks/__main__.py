@@ -1,4 +1,7 @@
-"""`make bench` runs all benchmarks, `python -m benchmarks speed.philly quality.testbed` some of them."""
+"""`make bench` runs all benchmarks, `python -m benchmarks speed.philly quality.testbed` some of them.
+
+`python -m benchmarks tables` writes the tables of README and docs; `make bench` checks them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from benchmarks import (
     quality,
     speed,
     store,
+    tables,
 )
 from tiresias.executors.interrupts import exiting_on_signals
 
@@ -41,10 +45,13 @@ ALL = {
     "job": job.job,
     "observe": observe.overhead,
     "placing": placing.placing,
+    "tables": tables.check,
     "ladder": ladder.ladder,
 }
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["tables"]:
+        sys.exit(tables.main(sys.argv[2:]))
     wanted = sys.argv[1:] or [name for name in ALL if name != "ladder"]  # it takes much longer
     unknown = [name for name in wanted if name not in ALL]
     if unknown:

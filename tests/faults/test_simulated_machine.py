@@ -167,6 +167,21 @@ def test_a_living_run_is_not_taken_for_lost_when_no_descriptor_is_left(bench: Be
     assert len(world.gangs) == 1
 
 
+def test_a_run_that_is_stopped_before_it_was_found_again_is_watched_once(bench: Bench, world: World) -> None:
+    """Else the manager would be woken for ever by a descriptor that nobody looks after."""
+    spec = bench.shell(FOR_LONG)
+    bench.up()
+    later = next_manager(bench, world)
+    assert isinstance(later.executor, Ticking)
+    world.shortages = {errno.EMFILE: 1.0}
+    later.executor.adopt([spec])
+    world.shortages = {}
+    later.executor.stop(R1)
+    later.gone()
+    looks(later)
+    assert later.executor._epoll.poll(0) == []
+
+
 def test_the_end_of_a_run_is_noticed_later_when_no_descriptor_is_left(bench: Bench, world: World) -> None:
     bench.shell("until; exit 3")
     bench.up()

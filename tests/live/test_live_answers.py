@@ -138,6 +138,8 @@ VALUES = {
     "lost_gpu_s": 7200.0,
     "speed": 1.0,
     "ended_at": 4.0,
+    "lost_s": 720.0,
+    "gpus": 8,
     "sockets": ((0, 1), (2, 3)),
     "allocation": ((0, 3),),
 }

@@ -52,7 +52,14 @@ class Scene:
         for (sender, to), messages in self.sent.items():
             if sender not in without:
                 flows[sender].append(self.flow(sender, to, sorted(messages)))
-        return [Process(pid, ("python",), flows[pid], 0, 0) for pid in sorted(flows)]
+        ends: dict[int, list[Address]] = defaultdict(list)  # as the library notes them at `accept`
+        for sender, to in self.sent:
+            if to in self.accepting:
+                ends[to].append(self.end(to, sender))
+        return [
+            Process(pid, ("python",), flows[pid], 0, 0, pid, tuple(ends[pid]))
+            for pid in sorted({*flows, *ends} - without)
+        ]
 
     def flow(self, sender: int, to: int, messages: list[tuple[float, int]]) -> Flow:
         at_ns = np.array([round(at * 1e9) for at, _ in messages], dtype=np.int64)
@@ -110,10 +117,11 @@ def ring(
     compute_s: float = 0.03,
     segments: int = 2,
     shuffled: bool = False,
+    acknowledged: bool = True,
 ) -> Scene:
     """All-reduce in a ring: each node sends a chunk to the next when it has one from the node before.
 
-    Small acknowledgements go back. `shuffled`: several threads send, each a bucket.
+    Small acknowledgements go back, unless it is one-way. `shuffled`: several threads send, each a bucket.
     """
     now = [0.0] * nodes
     for _ in range(iterations):
@@ -122,7 +130,7 @@ def ring(
         orders = [scene.rng.sample(chunks, len(chunks)) if shuffled else chunks for _ in range(nodes)]
         for sizes in zip(*orders, strict=True):
             for node, size in enumerate(sizes):
-                if scene.rng.random() < 0.5:
+                if acknowledged and scene.rng.random() < 0.5:
                     now[node] = scene.send(now[node], node, (node - 1) % nodes, 48)
                 now[node] = scene.send(now[node], node, (node + 1) % nodes, size)
             now = [max(now[node], now[node - 1]) for node in range(nodes)]

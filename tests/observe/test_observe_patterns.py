@@ -131,3 +131,43 @@ def test_a_ring_becomes_a_profile_without_skew():
     assert profile.skew is None
     assert profile.parallelism is Parallelism.ALLREDUCE
     assert profile.total_bytes == pytest.approx(2_142_252 + 714_084, rel=0.01)
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 5])
+def test_a_ring_in_which_nothing_goes_back_is_no_set_of_servers(nodes):
+    """Nobody sends over the connections that it has accepted; each end is known by its accept."""
+    scene = Scene(accepting=set(range(nodes)))
+    buckets = (2_142_252, 714_084)
+    found = seen(ring(scene, buckets, nodes=nodes, acknowledged=False))
+    assert (found.pattern, found.workers, found.servers) == (Pattern.RING, nodes, 0)
+    assert found.model_bytes == pytest.approx(sum(buckets), rel=0.01)
+
+
+def data_for(scene: Scene, workers: list[int], reader: int, size: int, requests: int = 200) -> Scene:
+    """A process that sends each worker a batch whenever the worker asks for one with a small message."""
+    scene.accepting.add(reader)
+    for worker in workers:
+        for number in range(30):
+            scene.send(number * 0.06, worker, reader, requests)
+            scene.send(number * 0.06 + 0.001, reader, worker, size)
+    return scene
+
+
+def test_a_process_that_only_sends_data_is_no_parameter_server():
+    found = seen(data_for(Scene(), [0, 1], 2, 5_000_000))
+    assert (found.pattern, found.servers, found.model_bytes) == (Pattern.UNKNOWN, 0, None)
+    assert "data" in found.why
+
+
+def test_workers_of_a_ring_may_read_from_a_data_server():
+    scene = Scene(accepting={0, 1, 2})
+    buckets = (2_142_252, 714_084)
+    found = seen(data_for(ring(scene, buckets, nodes=3, acknowledged=False), [0, 1, 2], 7, 40_000))
+    assert (found.pattern, found.workers) == (Pattern.RING, 3)
+    assert found.model_bytes == pytest.approx(sum(buckets), rel=0.01)
+
+
+def test_workers_of_parameter_servers_may_read_from_a_data_server():
+    found = seen(data_for(servers(Scene(), workers=2, servers=2), [0, 1], 9, 9_000_000))
+    assert (found.pattern, found.workers, found.servers) == (Pattern.SERVERS, 2, 2)
+    assert found.tensor_bytes == largest_first(VGG)

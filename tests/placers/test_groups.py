@@ -88,7 +88,8 @@ def test_other_sizes_and_models_are_not_meant() -> None:
 
 def test_what_was_measured_between_nodes_counts_there() -> None:
     for shown, started in (("vgg16:4:2x1=1.00", ["gang"]), ("resnet50:4:2x1=2.00", [])):
-        lab = Harness("fifo-skip", nodes=3, gpus=4, placer="profile", placer_options={"measured": shown})
+        options = {"measured": shown, "floor_s": 0}
+        lab = Harness("fifo-skip", nodes=3, gpus=4, placer="profile", placer_options=options)
         for node in range(3):
             lab.running(f"r{node}", gpus=2, on={f"n{node}": 2})
         model = shown.partition(":")[0]

@@ -188,7 +188,7 @@ def test_a_job_that_does_not_save_begins_anew_and_is_known_from_then_on() -> Non
     assert first["finished_at"] == 60 + 100, "all of its work again"
     assert story.result.lost_gpu_s == 50 * 4
     assert [fact for fact in story.facts if isinstance(fact, f.WorkLost)] == [
-        f.WorkLost(50.0, JobId(0), 200.0)
+        f.WorkLost(50.0, JobId(0), 50.0, 4)
     ]
 
 

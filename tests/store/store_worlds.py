@@ -161,7 +161,7 @@ class Life:
     def _learn(self, pick: int) -> list[Fact]:
         jobs = self._pick(pick, Phase.SUSPENDED, Phase.RUNNING, Phase.STOPPING)
         if pick % 3:
-            return [f.WorkLost(self.at, job.id, job.service_at(self.at)) for job in jobs]
+            return [f.WorkLost(self.at, job.id, job.executed_at(self.at), job.gpus) for job in jobs]
         return [f.WorkSaved(self.at, job.id) for job in jobs]
 
     def _hold(self, pick: int) -> list[Fact]:
@@ -252,8 +252,9 @@ def hand(controller: Controller, *facts: Fact) -> Handled:
 def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None:
     """Compare every field of two States but those that the planner computes."""
     assert vars(live).keys() == vars(rebuilt).keys()
-    known = {"at", "next_run_id", "memory", "jobs", "runs", "ledger", "cpus", "refused_since"}
+    known = {"at", "next_run_id", "memory", "placing", "jobs", "runs", "ledger", "cpus", "refused_since"}
     assert vars(live).keys() == known, "a new field of State: store it, and compare it here"
+    assert live.placing == rebuilt.placing
     assert (live.at, live.next_run_id) == (rebuilt.at, rebuilt.next_run_id)
     assert save(live.memory) == save(rebuilt.memory)
     assert list(live.jobs) == list(rebuilt.jobs)

@@ -38,6 +38,7 @@ class ErrorReport:
 class Ids:
     ids: list[int]
     arrays: list[str] = field(default_factory=list)  # of the jobs that are active, in order
+    warnings: list[str] = field(default_factory=list)  # what the submitter should know about these jobs
 
 
 @dataclass(slots=True)

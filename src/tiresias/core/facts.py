@@ -169,11 +169,12 @@ class WorkSaved:
 
 @dataclass(slots=True)
 class WorkLost:
-    """The job has lost the work of runs that held GPUs for `lost_gpu_s`: it begins anew after a stop."""
+    """The job begins anew after a stop: the work of runs that held its `gpus` for `lost_s` is lost."""
 
     at: float
     job_id: JobId
-    lost_gpu_s: float
+    lost_s: float
+    gpus: int
 
 
 @dataclass(slots=True)

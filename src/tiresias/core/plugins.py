@@ -24,7 +24,7 @@ from tiresias.core.facts import Allocation, Fact
 from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import INFINITY, Rank, RunId
-from tiresias.core.state import JobState
+from tiresias.core.state import JobState, State
 
 PROTECT = 0.25
 """The share of the GPUs that protected runs may hold (protection.py), if the policy has no option for it."""
@@ -54,6 +54,7 @@ class Policy(ABC):
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
     drifts: ClassVar[bool] = False  # the rank, one number, changes while the job holds GPUs (see drift)
+    by_work: ClassVar[bool] = False  # the rank depends on the work done, and so on the speed of the run
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
     Options: ClassVar[Any] = NoOptions
@@ -62,6 +63,7 @@ class Policy(ABC):
         self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
         self.protect: float = getattr(self.options, "protect", PROTECT)
+        self.gpus = 0  # in service; the Controller keeps it up to date
         # Whether jobs may run on CPUs while the GPUs are full; they are stopped there when GPUs are free.
         self.uses_cpus: bool = self.preempts
 
@@ -97,22 +99,32 @@ class Policy(ABC):
         """The memory that `save` gave."""
         return saved
 
-    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool:
-        """Learn from a fact, after it has taken effect; True if the ranks of all jobs may have changed."""
+    def expect(self, memory: Any, preemption_cost_s: float) -> None:
+        """The driver knows in advance what a preemption costs; called before the first fact."""
+        return None
+
+    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool | range:
+        """Learn from a fact, after it has taken effect.
+
+        Returns True if the ranks of all jobs may have changed, or the ids of those whose ranks may have. A
+        RunStarted or a RunProgressed may change no rank but that of its own job.
+        """
         return False
 
 
 class Placer(ABC):
     """A choice of slots for a gang, of those that are free.
 
-    A placer may cache what it has worked out, but the same arguments must give the same answer. The methods
-    get the job, the free slots of the nodes that suit its demand, the present instant, and `refused_since`:
-    the instant at which this job was first refused, although enough slots were free, since it came into the
-    target. It is `at` if the job has not been refused.
+    A placer may cache what it has worked out, but the same arguments and the same memory must give the same
+    answer. What it learns is in its memory, a part of the State; it serves one Controller at a time. The
+    methods get the job, the free slots of the nodes that suit its demand, the present instant, and
+    `refused_since`: the instant at which this job was first refused, although enough slots were free, since
+    it came into the target. It is `at` if the job has not been refused.
     """
 
     name: ClassVar[str]
     waits: ClassVar[bool] = False  # it may refuse a gang for which enough slots are free
+    learns: ClassVar[bool] = False  # it wants to see how fast runs are (see `learn`)
     # What the driver has that its constructor takes by keyword: "profiles", the models that are known.
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -126,6 +138,21 @@ class Placer(ABC):
     @abstractmethod
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         """Slots for the whole gang, or None to refuse; takes nothing itself."""
+
+    def new_memory(self) -> dict[str, Any]:
+        """With `learns`: a memory in which nothing has been learned. JSON can hold it at any time.
+
+        Its item "placer" is the name of the placer, and "seen" changes whenever anything else does.
+        """
+        return {"placer": self.name, "seen": 0}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """With `learns`: decide by this memory from now on, and learn into it. It belongs to the State."""
+        raise NotImplementedError(f"{self.name} learns, but has no method `remember`")
+
+    def learn(self, fact: Fact, job: JobState, state: State) -> None:
+        """With `learns`: a run of the job started, or its speed changed. The fact has taken effect."""
+        raise NotImplementedError(f"{self.name} learns, but has no method `learn`")
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         """The free slots that a refused job keeps from those behind it, so that a hole for it grows."""

@@ -55,6 +55,7 @@ class ReasonCode(StrEnum):
     LOST = "Lost"
     GPU_MEMORY = "OutOfGpuMemory"
     HOST_MEMORY = "OutOfHostMemory"
+    KILLED = "Killed"
     DISK_FULL = "DiskFull"
     CODE_ERROR = "CodeError"
     IMPORT_ERROR = "ImportError"
@@ -68,7 +69,7 @@ TEXT: dict[str, str] = {
     ReasonCode.RUNNING: "it is running",
     ReasonCode.RUNNING_ON_CPUS: "it runs on CPUs until GPUs are free",
     ReasonCode.STARTING: "it is starting",
-    ReasonCode.STOPPING: "it is saving its work",
+    ReasonCode.STOPPING: "it is stopping",
     ReasonCode.IMPOSSIBLE: "larger than the cluster",
     ReasonCode.OUT_OF_SERVICE: "too few GPUs are in service",
     ReasonCode.HOST_FAULT: "the machine cannot start runs",
@@ -80,7 +81,7 @@ TEXT: dict[str, str] = {
     ReasonCode.QUOTA: "limit of its user reached",
     ReasonCode.ARRAY_LIMIT: "limit of its array reached",
     ReasonCode.BACKOFF: "waits after a failure",
-    ReasonCode.VICTIMS: "next, while others save",
+    ReasonCode.VICTIMS: "next, while others stop",
     ReasonCode.ITS_KIND: "GPUs of its kind are taken",
     ReasonCode.FRAGMENTED: "free GPUs are too fragmented",
     ReasonCode.KEPT: "GPUs kept for jobs ahead",
@@ -98,6 +99,7 @@ TEXT: dict[str, str] = {
     ReasonCode.LOST: "its run was lost",
     ReasonCode.GPU_MEMORY: "out of GPU memory",
     ReasonCode.HOST_MEMORY: "out of host memory",
+    ReasonCode.KILLED: "killed",
     ReasonCode.DISK_FULL: "disk full",
     ReasonCode.CODE_ERROR: "error in the code",
     ReasonCode.IMPORT_ERROR: "a module could not be imported",

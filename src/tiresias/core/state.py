@@ -173,6 +173,7 @@ class State:
         self.runs: dict[RunId, Run] = {}
         self.next_run_id = 1
         self.memory = memory  # the policy's: a serialisable value
+        self.placing: dict[str, Any] | None = None  # the memory of a placer that learns; JSON can hold it
         self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
 
     def pool_of(self, allocation: Allocation) -> Pool:

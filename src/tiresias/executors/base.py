@@ -67,6 +67,7 @@ class RunSpec:
     grace_s: float = 60.0
     resumes: bool = False
     preflight: bool = False
+    has_own_checkpoints: bool = False  # the executor makes `checkpoint_dir`, for this job alone
     array_index: int | None = None
     launcher: str = "plain"
     identity: Identity | None = None  # None: the user of the manager itself
@@ -123,11 +124,15 @@ class RunGone:
     first_failed: int | None = None  # the worker that failed first without having been signalled
     tail: str = ""  # the last lines of the output of that worker, or of worker 0
     oom_kills: int = 0  # processes on this node that the kernel killed for want of memory during the run
+    own_oom_kills: int | None = None  # those that were processes of the run; None: not known
     killed: bool = False  # SIGKILL was sent to a worker after the grace period
     escaped: int = 0  # processes that outlived the workers and were ended by the supervisor
     ended_at: float = 0.0  # epoch seconds by the wall clock of the node; 0: not known
     boot_id: str = ""  # the boot of the node in which the run ended; empty: not known
     ended_elapsed_s: float = 0.0  # seconds since that boot, suspended time included
+    # Files in the checkpoint directory that the run made or changed; None: it could not be looked at.
+    files_saved: int | None = None
+    last_saved_at: float = 0.0  # when the last of them was written, by the clock of their file system
     busy_gpus: tuple[str, ...] = ()  # uuids of GPUs that the driver still shows in use seconds after the end
 
     @property

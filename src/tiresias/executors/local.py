@@ -21,6 +21,7 @@ from zlib import crc32
 from tiresias.core.model import JobId, RunId
 from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
+from tiresias.executors.causes import HOST_FAULTS
 from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.cgroups import CGROUP, Cgroup
 from tiresias.executors.directories import make, make_passage
@@ -317,15 +318,30 @@ class LocalExecutor:
         self._make_run_dir(spec)
         make(spec.job_dir, 0o700, self._kernel)
         identity = spec.identity
-        if identity is None:
-            return
-        if os.geteuid() == 0:
-            self._kernel.chown(str(spec.job_dir), identity.uid, identity.gid)
-        elif identity.uid != os.geteuid():
+        if identity is not None and os.geteuid() not in (0, identity.uid):
             raise ValueError(
                 f"cannot run as {identity.user} (uid {identity.uid}):"
                 f" the manager is uid {os.geteuid()}, not root"
             )
+        self._give(spec, spec.job_dir)
+        if spec.has_own_checkpoints:
+            self._make_checkpoint_dir(spec)
+
+    def _give(self, spec: RunSpec, path: Path) -> None:
+        """Make the directory that of the user of the job."""
+        if spec.identity is not None and os.geteuid() == 0:
+            self._kernel.chown(str(path), spec.identity.uid, spec.identity.gid)
+
+    def _make_checkpoint_dir(self, spec: RunSpec) -> None:
+        path = Path(spec.checkpoint_dir)
+        try:
+            make_passage(path.parent, self._kernel)
+            make(path, 0o700, self._kernel)
+            self._give(spec, path)
+        except OSError as error:
+            if error.errno in HOST_FAULTS:
+                raise  # the run waits; it would fail for what the machine lacks
+            # Of anything else the training says what is wrong when it wants to save.
 
     def _spawn(self, run: _Run, plan: dict[str, Any]) -> None:
         spec, account = run.spec, None
@@ -345,6 +361,7 @@ class LocalExecutor:
                 "account": account,
                 "cgroup": run.cgroup,
                 "grace_s": spec.grace_s,
+                "checkpoint_dir": spec.checkpoint_dir,
                 "linger_s": self._linger_s,
                 "news": self._wake_path,
                 "port": run.port,
@@ -396,6 +413,8 @@ class LocalExecutor:
 
     def _resolve(self, run: _Run) -> None:
         """Find out again what has become of a run; one that has not begun must not begin any more."""
+        if run.gone is not None or run.pidfd >= 0:  # a command has found it out meanwhile
+            return
         try:
             if not self._resume(run):
                 self._void(run, **{**run.why, "stopped": run.is_stopping})

@@ -159,6 +159,11 @@ def put(run_dir: str, name: str, content: Mapping[str, Any], kernel: Kernel = KE
         raise
 
 
+def remove(run_dir: str, name: str, kernel: Kernel = KERNEL) -> None:
+    """Remove a file, if it is there."""
+    _unlink(os.path.join(run_dir, name), kernel)
+
+
 def _create(run_dir: str, name: str, content: Mapping[str, Any], kernel: Kernel) -> bool:
     """Write a file unless it exists already; True for exactly one caller."""
     temporary = os.path.join(run_dir, f"{name}.{kernel.getpid()}.new")

@@ -18,7 +18,7 @@ import os
 import select
 import time
 
-from tiresias.executors import procfs, run_files
+from tiresias.executors import checkpoint_files, procfs, run_files
 from tiresias.executors.cgroups import CGROUP, Cgroup
 from tiresias.executors.log_cap import LogCap
 from tiresias.executors.spawn_worker import protect, spawn
@@ -79,6 +79,7 @@ class Supervisor:
         self.escaped: set[tuple[int, int]] = set()  # (pid, start) of processes that outlived the workers
         self.sessions: dict[int, int] = {}  # the workers of a killed supervisor: pid -> start
         self.oom_kills = procfs.oom_kills()
+        self.files: checkpoint_files.Files | None = None  # in the checkpoint directory before the run
         self.poll = select.poll()
         self.wakeup = self._listen()
 
@@ -139,6 +140,7 @@ class Supervisor:
             self.error = f"cannot reserve space for the exit record in {self.run_dir}: {error.strerror}"
             return
         self._make_cgroup()
+        self.files = checkpoint_files.look(self.plan["checkpoint_dir"])
         for each in self.plan["workers"]:
             worker = Worker()
             self.workers.append(worker)
@@ -157,10 +159,12 @@ class Supervisor:
         if self.cgroup is None:
             return
         try:
-            self.cgroup.make()
+            # First the note: if we are killed in between, the sweep finds the cgroup, and removes it.
             run_files.put(self.run_dir, CGROUP, {"boot_id": procfs.boot_id(), "path": self.cgroup.path})
+            self.cgroup.make()
         except OSError as error:  # the run is then supervised without one
             _log(f"cannot make the cgroup {self.cgroup.path}: {error}")
+            run_files.remove(self.run_dir, CGROUP)
             self.cgroup.remove()
             self.cgroup = None
 
@@ -392,8 +396,11 @@ class Supervisor:
                 _send_group(worker.pid, signal.SIGKILL)
 
     def _write_exit(self) -> None:
+        own_oom_kills = None
         if self.cgroup is not None:
+            own_oom_kills = self.cgroup.oom_kills()
             self.cgroup.remove()
+        saved, last_saved_at = checkpoint_files.changed(self.plan["checkpoint_dir"], self.files)
         self.logs.look(is_last=True)
         record = {
             "journal": self.plan["journal"],
@@ -405,7 +412,10 @@ class Supervisor:
             "first_failed": self.first_failed,
             "killed": self.killed,
             "escaped": 0 if self.lost else len(self.escaped),
+            "files_saved": saved,
+            "last_saved_at": last_saved_at,
             "oom_kills": procfs.oom_kills() - self.oom_kills,
+            "own_oom_kills": own_oom_kills,
             "ended_at": time.time(),
             "boot_id": procfs.boot_id(),
             "ended_elapsed_s": time.clock_gettime(time.CLOCK_BOOTTIME),

@@ -44,6 +44,9 @@ class JobSummary:
     queue: int | None = None  # 1 is Q1; None where the policy has no queues or the job has ended
     since_at: float | None = None  # since when it is in its phase; None while it is stopping
     reason_text: str = ""  # the reason as a phrase for people
+    resumable: bool | None = None  # whether its work outlives a stop; None: that is not known
+    lost_gpu_s: float = 0.0  # GPU-seconds of work that it lost because it had not saved it
+    loss: str = ""  # the same as a phrase for people; empty if it has lost nothing
 
 
 @dataclass(slots=True)
@@ -76,6 +79,9 @@ class Explanation:
     free_gpus: int = 0
     best_hole: int = 0
     ahead: list[int] = field(default_factory=list)  # the first few jobs ahead
+    starts_p50_s: float | None = None  # seconds from now until its start, as estimated from history
+    starts_p90_s: float | None = None
+    starts: str = ""  # the same in words, or why it cannot be known; empty: it does not wait for its rank
 
     @classmethod
     def of(cls, found: Reason) -> Self:
@@ -168,6 +174,7 @@ class UsageRow:
     mean_wait_s: float | None
     short_jobs: int  # ended jobs that held their GPUs for less than five minutes
     resubmitted: int  # ended jobs with a command that had been submitted before
+    lost_gpu_s: float = 0.0  # service that was in vain: the work was not saved when a run was stopped
 
 
 @dataclass(slots=True)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from contextlib import suppress
-from pathlib import Path
 
 from tiresias.core.commands import Command, StartRun, StopRun
 from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.base import Executor, RunSpec
-from tiresias.executors.directories import make_passage
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Journal
 from tiresias.live.machine import Machine
@@ -76,9 +72,6 @@ class Dispatcher:
         assert body is not None, ("an active job without its submission", job.id)
         submission = Submission.from_json(body)
         managed = self._journal.managed[job.id]
-        own = self._paths.checkpoint(job.id)
-        if not submission.checkpoint_dir:
-            _make_checkpoint_dir(own, submission)
         return RunSpec(
             run.id,
             job.id,
@@ -88,7 +81,8 @@ class Dispatcher:
             submission.env,
             self._machine.slots(run.allocation, self._journal.state.ledger),
             self._paths.run(job.id, job.runs),
-            submission.checkpoint_dir or str(own),
+            submission.checkpoint_dir or str(self._paths.checkpoint(job.id)),
+            has_own_checkpoints=not submission.checkpoint_dir,
             job_name=job.job.name,
             workers=submission.workers,
             grace_s=self._grace_s(job.id),
@@ -103,11 +97,3 @@ class Dispatcher:
             reserve_bytes=int(self._settings.reserve_bytes),
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",
         )
-
-
-def _make_checkpoint_dir(path: Path, submission: Submission) -> None:
-    with suppress(OSError):  # the training will say what is wrong when it wants to save
-        make_passage(path.parent)
-        path.mkdir(exist_ok=True, mode=0o700)
-        if submission.identity is not None and os.geteuid() == 0:
-            os.chown(path, submission.identity.uid, submission.identity.gid)

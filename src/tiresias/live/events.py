@@ -6,6 +6,7 @@ from dataclasses import fields
 
 from tiresias.core import facts as f
 from tiresias.live.answers import EventInfo
+from tiresias.live.words import began_anew
 from tiresias.store import StoredFact
 
 
@@ -22,7 +23,7 @@ def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.RunExited):
         return f"run {run} ended: {fact.cause}"
     if isinstance(fact, f.WorkLost):
-        return f"begins anew: {fact.lost_gpu_s / 3600:.2f} GPU-hours of work are lost"
+        return began_anew(fact.lost_s, fact.gpus)
     if isinstance(fact, f.JobDeferred):
         return f"waits: {fact.reason}"
     if isinstance(fact, f.JobChanged):

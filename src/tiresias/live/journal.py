@@ -30,6 +30,7 @@ from tiresias.live.errors import Unavailable
 from tiresias.live.fallback import controller
 from tiresias.live.managed_jobs import ManagedJob, ManagedJobs
 from tiresias.live.outcome import Outcome
+from tiresias.live.words import killed
 from tiresias.profiles.known import Profiles
 from tiresias.store import Batch, Chosen, Store, StoredJob, StoreError, SubmissionKey
 
@@ -161,12 +162,16 @@ class Journal:
         """Store what is to be kept of a job that has ended."""
         managed = self.managed.remove(job.id)
         if job.phase is Phase.CANCELLED and ending.get("reason") != ReasonCode.NOT_NEEDED:
-            ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": "It was cancelled."}
+            sentence = " ".join(filter(None, ("It was cancelled.", killed(ending.get("how", "")))))
+            ending = {**ending, "reason": ReasonCode.CANCELLED.value, "sentence": sentence}
         kept = {
             **ending,
             "fingerprint": managed.fingerprint,
             "progress": managed.progress,
             "ready_at": managed.ready_at,
+            "resumable": job.resumable,
+            "lost_s": managed.lost_s,
+            "lost_gpu_s": managed.lost_s * job.gpus,
         }
         self._batch.endings[job.id] = kept
         self._batch.managed[job.id] = managed.to_json()
@@ -239,12 +244,12 @@ class Journal:
         If a plug-in raises (PluginRaised), or if the choice cannot be stored (StoreError), the Controller
         before goes on; after a StoreError it has to plan anew.
         """
-        before, memory = self.controller, self.state.memory
+        before, memory, placing = self.controller, self.state.memory, self.state.placing
         self.controller = controller(self.state, policy, placer, keeps_memory=keeps_memory)
         try:
             self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
         except (StoreError, PluginRaised):
-            self.state.memory = memory
+            self.state.memory, self.state.placing = memory, placing
             self.controller = before
             if before.failure is None:
                 self.controller = Controller(self.state, before.policy, before.placer)

@@ -32,6 +32,10 @@ class ManagedJob:
     is_tried: bool = False  # this preflight has run for long enough
     failure: dict[str, Any] = field(default_factory=dict)  # of the last run: reason, sentence, evidence
     progress: dict[str, Any] | None = None  # the last progress report of the last run that has exited
+    steps: list[int] | None = None  # the first and the last that its last run reported, if that was stopped
+    kept_s: float = 0.0  # seconds of its runs whose work it may still have
+    lost_s: float = 0.0  # seconds of its runs whose work it lost because it was not saved
+    unsaved_runs: int = 0  # how many of its runs these were
     ready_at: float | None = (
         None  # when it was last cleared to queue before its first run; None: at submission
     )

@@ -22,6 +22,7 @@ class Reading:
     progress: Progress = Progress()
     offset: int = 0
     first: tuple[float, int | None] | None = None  # the first report: instant and step
+    saved: tuple[float, int | None] | None = None  # the last report that something is saved, likewise
 
 
 class ProgressReader:
@@ -56,6 +57,9 @@ class ProgressReader:
                 return  # the directory belongs to the user: if it cannot be read, nothing new was reported
             if reading.first is None and found.reports:
                 reading.first = found.reports[0].at, found.reports[0].step
+            for report in found.reports:
+                if report.saved:
+                    reading.saved = report.at, report.step
             reading.progress = follow(reading.progress, found.reports)
             if found.offset == reading.offset:
                 return
@@ -69,6 +73,11 @@ class ProgressReader:
             return None
         last = reading.progress
         return [list(reading.first), [last.stepped_at or last.reported_at, last.step]]
+
+    def saved(self, run_id: RunId) -> tuple[float, int | None] | None:
+        """The last report of a run that its state is saved, as far as its reports were read."""
+        reading = self._read.get(run_id)
+        return None if reading is None else reading.saved
 
     def close(self, run_id: RunId, job_dir: Path, now: float) -> dict[str, Any] | None:
         """The last report of a run that has exited, as it is stored; its reports are not read again."""

@@ -31,6 +31,7 @@ from tiresias.live.answers import (
     UsageRow,
 )
 from tiresias.live.errors import Denied, Invalid, NotFound
+from tiresias.live.eta import Queue
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
@@ -44,12 +45,15 @@ from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
 from tiresias.live.references import References
 from tiresias.live.submission import Caller
-from tiresias.live.why import why
+from tiresias.live.why import queue_ahead, why
+from tiresias.live.words import began_anew, work
+from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredFact, StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
 READING_S = 1.0
+HISTORY_USED = 1000  # ended jobs from which starts are estimated
 NO_RUN = RunId(0)
 ACTIVE = (
     1 << 52
@@ -208,6 +212,9 @@ class Queries:
             self._queue(job),
             _since(job),
             text_of(code),
+            job.resumable,
+            managed.lost_s * job.gpus,
+            _loss(managed.lost_s, job.gpus, job.resumable),
         )
 
     def _queue(self, job: JobState) -> int | None:
@@ -242,7 +249,10 @@ class Queries:
             record.job.tenant,
             record.job.priority.value,
             since_at=record.ended_at,
-            reason_text=text_of(kept.get("reason", "")),
+            reason_text="; ".join(filter(None, (text_of(kept.get("reason", "")), kept.get("how", "")))),
+            resumable=kept.get("resumable"),
+            lost_gpu_s=kept.get("lost_gpu_s", 0.0),
+            loss=_loss(kept.get("lost_s", 0.0), record.job.demand.gpus, kept.get("resumable")),
         )
 
     def _recorded(self, id: JobId) -> StoredJob:
@@ -281,7 +291,16 @@ class Queries:
             return Explanation(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
+        managed = self._journal.managed_job(id) if kept.get("reason") == ReasonCode.TIME_LIMIT else None
+        if managed is not None and managed.spec.time_limit_s:
+            step = f"`tir again {id} time={2 * managed.spec.time_limit_s:g}s` gives it twice the time"
         return Explanation(kept.get("reason", ""), text, step)
+
+    def start_question(self, id: JobId) -> tuple[Queue, list[float]] | None:
+        """What `eta.estimate` needs; None for a job that does not wait for its rank."""
+        job = self._state.jobs.get(id)
+        queue = None if job is None else queue_ahead(job, self._journal)
+        return None if queue is None else (queue, self._journal.store.latest_durations(HISTORY_USED))
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -440,6 +459,11 @@ class Queries:
             "problem": self.plugin_problem() or None,
         }
 
+    def profiles(self) -> dict[str, Any]:
+        """The profiles that jobs brought along, by the names of their models."""
+        known = self._journal.profiles
+        return {name: as_dict(profile) for name in known if (profile := known.find(name)) is not None}
+
     def slowdowns(self) -> list[SlowdownRow]:
         """How fast gangs ran in which shape, what was predicted, and what the placer uses."""
         return self._feedback.slowdowns()
@@ -456,8 +480,10 @@ class Queries:
         now = self._journal.now()
         since = 0.0 if since_s is None else now - since_s
         rows = {
-            who: UsageRow(who, jobs, 0, 0, service, wait, short, again)
-            for who, jobs, service, wait, short, again in self._journal.store.usage(by, since, SHORT_JOB_S)
+            who: UsageRow(who, jobs, 0, 0, service, wait, short, again, lost)
+            for who, jobs, service, wait, short, again, lost in self._journal.store.usage(
+                by, since, SHORT_JOB_S
+            )
         }
         for job in self._state.jobs.values():
             who = job.user if by == "user" else job.tenant
@@ -466,6 +492,7 @@ class Queries:
             row.active_jobs += 1
             row.running_gpus += job.gpus if job.run is not None else 0
             row.service_gpu_s += job.service_at(now)
+            row.lost_gpu_s += self._journal.managed[job.id].lost_s * job.gpus
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
     def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventInfo]:
@@ -495,13 +522,14 @@ class Queries:
             ended = self._ended(record, caller)
             row = {name: getattr(ended, name) for name in HISTORY}
             lost = losses(runs.get(record.id, []))
+            lost_s = max(lost.lost_s, (record.ending or {}).get("lost_s") or 0.0)
             row |= {
                 "model": record.job.model,
                 "group": record.job.group,
                 "preemptible": record.job.preemptible,
                 "ready_at": (record.ending or {}).get("ready_at") or record.job.submitted_at,
                 "executed_s": record.executed_s,
-                "duration_s": max(0.0, record.executed_s - lost.lost_s),
+                "duration_s": max(0.0, record.executed_s - lost_s),
                 "interruptions": lost.interruptions,
                 "preemption_cost_s": lost.lost_s / lost.interruptions if lost.interruptions else None,
                 "startup_s": lost.startup_s,
@@ -510,6 +538,13 @@ class Queries:
                 row["name"] = ""
             rows.append(row)
         return rows, following
+
+
+def _loss(lost_s: float, gpus: int, resumable: bool | None) -> str:
+    """What a job has lost, as a phrase; empty if that is next to nothing."""
+    if lost_s < 1.0:
+        return ""
+    return f"{work(lost_s, gpus)} lost" if resumable else began_anew(lost_s, gpus)
 
 
 def _since(job: JobState) -> float | None:

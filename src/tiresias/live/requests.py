@@ -29,15 +29,21 @@ from tiresias.live.journal import Input, Journal
 from tiresias.live.machine import MISSING, Machine
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.models import Models
+from tiresias.live.notices import Notices
 from tiresias.live.placer_feedback import GIVEN, MEASURED, PlacerFeedback
 from tiresias.live.preview import preview
 from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
+from tiresias.live.unsaved_work import UnsavedWork
 from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
+SAY_SO = (
+    "Give --resumable yes if it saves and resumes by itself, or --resumable no so that it is not preempted,"
+    " as far as the policy protects such jobs."
+)
 NOT_REPEATED: Mapping[str, Any] = {  # what belonged to the occasion, not to the job
     "after": (),
     "after_any": (),
@@ -71,9 +77,11 @@ class Requests:
     gpu_health: GpuHealth
     feedback: PlacerFeedback
     failures: RepeatedFailures
+    unsaved: UnsavedWork
     models: Models
     machine: Machine
     settings: Settings
+    notices: Notices
 
     @property
     def _state(self) -> State:
@@ -191,6 +199,7 @@ class Requests:
         asked = submission.of(caller)
         _check(asked)
         self._check_grace(asked)
+        self.notices.check(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
@@ -201,6 +210,7 @@ class Requests:
             raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
         self._check_awaited(asked)
         self._check_history(asked)
+        self._check_resumable(asked)
         return self.models.named(asked)
 
     def _check_awaited(self, asked: Submission) -> None:
@@ -233,6 +243,33 @@ class Requests:
                 f"this command failed in the same way {times} times ({reason}: {words}), last in job"
                 f" {id}; see `tir logs {id}`, mend it, or submit it all the same with --force"
             )
+
+    def _check_resumable(self, asked: Submission) -> None:
+        """Refuse what is known not to save, if the manager is set to do so."""
+        if not self.settings.refuse_unresumable or asked.force or asked.resumable or not asked.preemptible:
+            return
+        loss = self.unsaved.of(asked)
+        if asked.resumable is False or loss is not None:
+            why = "it is submitted with --resumable no" if loss is None else f"{loss.words}, as this job"
+            raise Impossible(
+                f"this manager refuses jobs that do not save, and {why}; let it save, and submit it with"
+                " --resumable yes"
+            )
+
+    def warnings(self, caller: Caller, submissions: Sequence[Submission]) -> list[str]:
+        """What the caller should know about these jobs, which were accepted."""
+        policy = self.journal.controller.policy
+        found: dict[str, None] = {}
+        for spec in submissions:
+            asked = spec.of(caller)
+            if asked.resumable is None and asked.preemptible and policy.preempts:
+                loss = self.unsaved.of(asked)
+                if loss is not None:
+                    words = f"{loss.words}; this job looks the same, and begins anew if it is preempted."
+                    found[words] = None
+        if found:
+            found[SAY_SO] = None
+        return list(found)
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
         most = self.admission.job_limit_of(caller.user)
@@ -291,6 +328,7 @@ class Requests:
         new = replace(self.journal.managed[id].spec, **changes)
         _check(new, changes)
         new = replace(new, priority=Priority(new.priority))
+        self.notices.check(new)
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
         if "grace_s" in changes:
@@ -301,7 +339,10 @@ class Requests:
         self.journal.managed.change(id, spec=new)
         if "time_limit_s" in changes:
             self.journal.managed.change(id, is_expired=False)  # whether it has passed is seen anew
-        changed = replace(job.job, priority=new.priority, name=new.name, tenant=new.tenant)
+        resumable = new.resumable if "resumable" in changes else job.resumable
+        changed = replace(
+            job.job, priority=new.priority, name=new.name, tenant=new.tenant, resumable=resumable
+        )
         self._apply(f.JobChanged(self.journal.now(), changed))
 
     def _own(self, caller: Caller, id: JobId) -> JobState:
@@ -408,6 +449,16 @@ class Requests:
         self.admission.set_limits(user, limits)
         self.journal.keep_setting(LIMITS, {who: asdict(what) for who, what in self.admission.limits.items()})
         self._apply()
+
+    def set_notify(self, caller: Caller, url: str, on: Sequence[str]) -> None:
+        """What the caller is told about jobs that say nothing else, and where; an empty URL: nothing."""
+        self._check_ready()
+        self.notices.set_wish(caller.user, url, on)
+
+    def test_notify(self, caller: Caller) -> None:
+        """Send a notice to the caller that is about nothing."""
+        self._check_ready()
+        self.notices.test(caller.user)
 
     def _check_admin(self, caller: Caller, what: str) -> None:
         if not caller.is_admin:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
@@ -16,9 +18,12 @@ from tiresias.live.clock import Clock
 from tiresias.live.dispatcher import Dispatcher
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import Exit, Input, Journal, Taken
+from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.outcome import decide, exit_record
 from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.saving import Judgement, judge
 from tiresias.live.settings import Settings
+from tiresias.live.words import killed, not_stopped
 
 LATE_S = 1.0  # a run that ended so long before its exit is reported ended while the manager was down
 KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of the job
@@ -70,6 +75,7 @@ class Runs:
         folder = self._paths.reports(job.id, job.runs)
         wall = self._journal.wall()
         reports = self._progress.first_and_last(run.id, folder, wall)
+        reported = self._progress.saved(run.id)
         progress = self._progress.close(run.id, folder, wall) or managed.progress
         ended_at = ended_before(run, gone, at, self._journal.clock)
         over_at = at if ended_at is None else ended_at
@@ -77,8 +83,23 @@ class Runs:
         since = run.started_at if run.started_at <= over_at else run.granted_at
         said_finished = is_finished(folder)
         outcome = decide(gone, managed, over_at - since, said_finished=said_finished, settings=self._settings)
-        record = exit_record(gone, outcome) | {"reported": reports}
-        changes = {"progress": progress, **outcome.counts}
+        judgement = Judgement("")
+        changes: dict[str, Any] = {"progress": progress, "steps": None, **outcome.counts}
+        if outcome.exit is ExitCause.PREEMPTED and not job.cancelled and gone.exits:
+            judgement = judge(
+                gone,
+                job,
+                managed,
+                held_s=over_at - run.granted_at,
+                steps=_steps(reports),
+                reported=reported,
+                judge_after_s=self._settings.judge_after_s,
+                at=at,
+            )
+            changes |= judgement.changes
+        how = not_stopped(self._grace_s(managed)) if gone.killed else ""
+        outcome = replace(outcome, sentence=_told(outcome.sentence, how, judgement.sentence))
+        record = exit_record(gone, outcome) | {"reported": reports, "lost_s": judgement.lost_s}
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
             changes["failure"] = {key: record[key] for key in KEPT}
         self._journal.managed.change(job.id, **changes)
@@ -88,13 +109,16 @@ class Runs:
             **{key: record[key] for key in KEPT},
             "exit_code": gone.status if gone.exits else None,
             "is_deterministic": outcome.is_deterministic,
+            "how": how,
         }
         facts: list[f.Fact] = []
         if outcome.code is ReasonCode.HOST_FAULT:
             facts += self._pause_starts(outcome.sentence, at)  # first: its slots must not go to the next job
         if ended_at is not None:
             facts.append(f.RunEnded(at, run.id, ended_at))
-        facts.append(f.RunExited(at, run.id, outcome.exit, job.progress_at(max(over_at, run.progress_at))))
+        saved_s = job.progress_s if judgement.lost_s else job.progress_at(max(over_at, run.progress_at))
+        facts.append(f.RunExited(at, run.id, outcome.exit, saved_s))
+        facts += judgement.facts
         if outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled:
             if outcome.backoff_s:
                 facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
@@ -102,6 +126,9 @@ class Runs:
                 facts.append(f.JobDeferred(at, job.id, reason))
         slots = tuple(self._journal.state.ledger.slot_names(run.allocation))
         return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
+
+    def _grace_s(self, managed: ManagedJob) -> float:
+        return min(managed.spec.grace_s, self._settings.most_grace_s)
 
     def on(self, taken: Taken) -> list[Input]:
         return []
@@ -160,6 +187,18 @@ class Runs:
             return True
         limit_s = self._journal.managed[job.id].spec.preflight_limit_s
         return run.started_at != INFINITY and at - run.started_at >= limit_s
+
+
+def _steps(reports: list[Any] | None) -> tuple[int, int] | None:
+    """The first and the last step that a run has reported; None if it has reported none."""
+    if reports is None or reports[0][1] is None or reports[1][1] is None:
+        return None
+    return reports[0][1], reports[1][1]
+
+
+def _told(sentence: str, how: str, of_its_work: str) -> str:
+    """How a run ended, whether it had to be killed, and what became of its work."""
+    return " ".join(filter(None, (sentence, killed(how), of_its_work)))
 
 
 def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:

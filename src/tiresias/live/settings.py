@@ -17,6 +17,8 @@ class Settings:
     quick_s: float = 5.0  # a run that asks within this time asks at its start
     refuse_after: int = 3  # a command is refused when so many of its jobs failed in the same way
     withdraw_after: int = 3  # a GPU is taken out of service when so many different jobs died of it
+    judge_after_s: float = 30.0  # a job whose run lasted so long and saved nothing does not save
+    refuse_unresumable: int = 0  # 1: jobs that are known not to save are refused
     most_grace_s: float = 3600.0  # of any job: how long a run that must stop may take to save
     auto: bool = False  # every job has --auto; an option of `tir up` and not one of `settings`
     gpu_check_s: float = 10.0
@@ -25,5 +27,6 @@ class Settings:
     preflight_check_s: float = 0.5
     most_log_bytes: float = 256.0 * MIB  # that the output of a job may take on the disk; 0: no cap
     reserve_bytes: float = 1024.0 * MIB  # while less is free on the disk, all output is cut short
+    idle_notice_s: float = 1800.0  # a run that has written and reported nothing for so long is idle
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S

@@ -66,6 +66,7 @@ class Submission(JobSpec):
             group=self.array,
             priority=self.priority,
             preemptible=self.preemptible,
+            resumable=self.resumable,
             model=self.model,
         )
 

@@ -64,6 +64,8 @@ def gang(processes: Sequence[Process], deciding: int = DECIDING) -> Gang | None:
 
 def _gang(processes: Sequence[Process], deciding: int) -> Gang | None:
     flows = sorted((flow for each in processes for flow in each.flows), key=lambda flow: -flow.bytes)
+    accepted = _accepted(processes)
+    owners = _owners(flows, accepted)
     cycles = [(flow, found) for flow in flows[:deciding] if (found := cycle(flow)) is not None]
     agreed = _agreed(cycles)
     if agreed is not None and _weight(agreed) >= AGREED * sum(flow.bytes for flow in flows[:deciding]):
@@ -80,13 +82,13 @@ def _gang(processes: Sequence[Process], deciding: int) -> Gang | None:
             first_ns=leading.first_ns,
             last_ns=leading.last_ns,
             has_sequence=True,
-            links=_links(flows, cycles_of, period_s, leading.first_ns, leading.last_ns),
-            accepting=_accepting(flows),
+            links=_links(flows, owners, cycles_of, period_s, leading.first_ns, leading.last_ns),
+            accepting=_accepting(flows, accepted),
         )
-    return _by_time(flows)
+    return _by_time(flows, owners, accepted)
 
 
-def _by_time(flows: list[Flow]) -> Gang | None:
+def _by_time(flows: list[Flow], owners: dict[Address, int], accepted: dict[Address, int]) -> Gang | None:
     if not flows:
         return None
     at_ns = np.concatenate([flow.at_ns for flow in flows])
@@ -103,8 +105,8 @@ def _by_time(flows: list[Flow]) -> Gang | None:
         first_ns=first,
         last_ns=last,
         has_sequence=False,
-        links=_links(flows, {}, period_s, first, last),
-        accepting=_accepting(flows),
+        links=_links(flows, owners, {}, period_s, first, last),
+        accepting=_accepting(flows, accepted),
     )
 
 
@@ -139,9 +141,13 @@ def _median_period(cycles: list[tuple[Flow, Cycle]]) -> float:
 
 
 def _links(
-    flows: list[Flow], cycles: dict[int, Cycle], period_s: float, first_ns: int, last_ns: int
+    flows: list[Flow],
+    owners: dict[Address, int],
+    cycles: dict[int, Cycle],
+    period_s: float,
+    first_ns: int,
+    last_ns: int,
 ) -> dict[tuple[Node, Node], Link]:
-    owners = _owners(flows)
     links: dict[tuple[Node, Node], Link] = {}
     for flow in flows:
         to: Node = "unknown" if flow.peer is None else owners.get(flow.peer, str(flow.peer))
@@ -157,13 +163,21 @@ def _links(
     return {nodes: link for nodes, link in links.items() if link.bytes > 0}
 
 
-def _owners(flows: list[Flow]) -> dict[Address, int]:
-    """The process at each end of a connection; if two share one, the one that sends more."""
-    return {flow.local: flow.process for flow in reversed(flows) if flow.local is not None}
+def _owners(flows: list[Flow], accepted: dict[Address, int]) -> dict[Address, int]:
+    """The process at each end of a connection; if two share one, the one that sends more.
+
+    A process that sends nothing over a connection is known by having accepted it.
+    """
+    return accepted | {flow.local: flow.process for flow in reversed(flows) if flow.local is not None}
 
 
-def _accepting(flows: list[Flow]) -> frozenset[Node]:
+def _accepted(processes: Sequence[Process]) -> dict[Address, int]:
+    return {end: each.number for each in processes for end in each.accepted}
+
+
+def _accepting(flows: list[Flow], accepted: dict[Address, int]) -> frozenset[Node]:
     """The processes that accepted a connection, or have several at one port, at which they must listen."""
     ends = Counter((flow.process, flow.local) for flow in flows if flow.local is not None)
     shared = {process for (process, _), times in ends.items() if times > 1}
-    return frozenset(shared | {flow.process for flow in flows if flow.was_accepted})
+    took = {flow.process for flow in flows if flow.was_accepted}
+    return frozenset(shared | took | set(accepted.values()))

@@ -7,6 +7,8 @@ these rules:
 - A ring sends one way: much to the next process, and nearly nothing back.
 - With servers, the processes have two sides, and there are links only between the sides. A link carries the
   same tensors both ways, gradients up and parameters down. A server sends the same to each of its workers.
+- What is sent for the model comes back. A process that sends much and receives next to nothing sends data,
+  and one that only receives keeps something: neither is a parameter server, and their links are left out.
 - With only two processes the links look the same in both cases. A server sends after it has received; in an
   all-reduce both send at the same time. If that is unclear, chunks have equal sizes and most tensors do not.
 
@@ -16,7 +18,7 @@ When in doubt, the answer is that tensors are not visible.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -28,6 +30,7 @@ EQUAL = 0.02  # relative difference up to which two sizes count as equal
 HEADER_BYTES = 256  # the largest message that may be a header
 HEAVY = 0.05  # share of the heaviest link's bytes that makes a link heavy
 ONE_WAY = 0.5  # share of the bytes without as many in the other direction that makes a ring
+REQUESTS = 0.1  # share of what a process sends, or receives, below which the other direction is no answer
 LARGE = 0.01  # share of the largest message's size that makes a message large
 TURNS = 3  # changes of the sender per iteration, at most, if two processes take turns (ideally two)
 CHUNKS = 0.8  # share of the bytes in messages of equal size from which on they are taken for chunks
@@ -57,6 +60,12 @@ class Seen:
 
 def look(gang: Gang) -> Seen:
     """The pattern of a gang's links."""
+    links = _without_data(gang.links)
+    if not links:
+        count = len({node for pair in gang.links for node in pair})
+        why = "all that is sent goes one way, from processes that receive next to nothing: this is data"
+        return Seen(Pattern.UNKNOWN, count, 0, why)
+    gang = replace(gang, links=links)
     most = max(link.bytes for link in gang.links.values())
     heavy = {nodes: link for nodes, link in gang.links.items() if link.bytes >= HEAVY * most}
     nodes = {node for pair in heavy for node in pair}
@@ -77,6 +86,27 @@ def look(gang: Gang) -> Seen:
         why = "no process sends the same to all that it sends to, as a server would: these are chunks"
         return Seen(Pattern.EXCHANGE, count, 0, why)
     return _tensors(gang, nodes - servers, servers)
+
+
+def _without_data(links: dict[tuple[Node, Node], Link]) -> dict[tuple[Node, Node], Link]:
+    """The links without those of processes that only send, such as one that reads samples for the others, and
+    of observed processes that only receive, such as one that keeps logs.
+
+    What is sent for the model comes back: from a server to its workers, or around a ring. What processes send
+    that were not observed is not known, so only what is exchanged between observed ones counts.
+    """
+    sent: Counter[Node] = Counter()
+    received: Counter[Node] = Counter()
+    for (a, b), link in links.items():
+        if isinstance(a, int) and isinstance(b, int):
+            sent[a] += round(link.bytes)
+            received[b] += round(link.bytes)
+    nodes = {*sent, *received}
+    aside = {
+        node for node in nodes if min(sent[node], received[node]) < REQUESTS * max(sent[node], received[node])
+    }
+    kept = {pair: link for pair, link in links.items() if not aside & set(pair)}
+    return kept if len(kept) == len(links) else _without_data(kept)
 
 
 def _ring(heavy: dict[tuple[Node, Node], Link]) -> Seen | None:

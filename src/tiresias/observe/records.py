@@ -87,6 +87,8 @@ class Process:
     flows: list[Flow]
     local_bytes: int  # sent over Unix sockets, to processes on this machine
     overwritten: int  # how many of its first records were overwritten
+    number: int = -1  # of its file among all files, as in its flows
+    accepted: tuple[Address, ...] = ()  # its ends of the connections that it accepted, silent ones included
 
 
 def read_all(directory: Path) -> list[Process]:
@@ -119,7 +121,16 @@ def read(path: Path, process: int) -> Process | None:
         flows=[flow for flow, family in made if family != AF_UNIX],
         local_bytes=sum(flow.bytes for flow, family in made if family == AF_UNIX),
         overwritten=max(0, written - capacity),
+        number=process,
+        accepted=_accepted(table),
     )
+
+
+def _accepted(table: npt.NDArray[Any]) -> tuple[Address, ...]:
+    """A process that only receives over a connection has no record of it, but it has accepted it."""
+    entries = table[(table["ready"] != 0) & (table["accepted"] != 0)]
+    found = (_address(entry["local"], int(entry["local_port"])) for entry in entries)
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def _valid(ring: npt.NDArray[Any], written: int) -> npt.NDArray[Any]:

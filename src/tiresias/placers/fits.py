@@ -78,6 +78,33 @@ def fullest_rack(need: int, holes: Holes) -> int:
     return holes.racks[best] if best_free < INFINITY else 0
 
 
+def emptiest_rack(need: int, holes: Holes) -> int:
+    """The nodes of the rack in which a hole for a gang of several nodes has least to grow; 0 if no rack could
+    ever hold it on as few nodes as its size allows, or if it needs one node only.
+    """
+    fewest = holes.fewest_nodes(need)
+    if fewest < 2 or len(holes.racks) < 2:
+        return 0
+    best_free, best = -1, 0
+    for nodes in holes.racks.values():
+        if _number_at_most(need, fewest, holes, nodes):
+            free = largest_holes(fewest, [some & nodes for some in holes.buckets])
+            if free > best_free:
+                best_free, best = free, nodes
+    return best
+
+
+def _number_at_most(need: int, fewest: int, holes: Holes, among: int) -> bool:
+    """Whether so few of these nodes could hold the gang if nothing were running."""
+    for size, nodes in holes.sizes():
+        count = min(fewest, (nodes & among).bit_count())
+        need -= size * count
+        fewest -= count
+        if need <= 0:
+            return True
+    return False
+
+
 def emptiest_now(need: int, holes: Holes) -> Allocation:
     """The fewest nodes that hold the gang now, of these the emptiest."""
     if need <= (most := holes.best_hole()):

@@ -1,8 +1,14 @@
-"""Tiresias' placer: only gangs that suffer when spread wait until they fit together.
+"""Tiresias' placer: gangs wait until they fit together, for as long as spreading them would cost.
 
-Whether a gang suffers follows from the paper's rule (the skew of the model) or from ours (the network model).
-A gang that suffers waits no longer than spreading it over the best slots of now would cost. As durations are
-not known, a job is expected to run for about as long as it has run so far, and for some time at least.
+How much a gang suffers when spread follows from the paper's rule (the skew of the model) or from ours (the
+network model). A gang waits no longer than spreading it over the best slots of now would cost. As durations
+are not known, a job is expected to run for about as long as it has run so far, and for some time at least. A
+gang that does not suffer waits for a short time too: where it is spread it breaks the holes of others, and a
+migration may make room for it meanwhile.
+
+A gang whose model is not known waits as the mix of the paper's models would on the average. What runs have
+shown corrects the bandwidths that the placer believes in, and tells what an unknown model is like: see
+learned.py.
 
 The placer caches what it has worked out: slowdowns by model and shape, and answers by the state of the nodes.
 """
@@ -13,13 +19,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tiresias.core.facts import Allocation
+from tiresias.core.facts import Allocation, Fact
 from tiresias.core.holes import Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
-from tiresias.core.state import JobState
+from tiresias.core.state import JobState, State
 from tiresias.placers.fits import (
     EVERYWHERE,
+    emptiest_rack,
     fewest_now,
     fullest_rack,
     nodes_for_fewest,
@@ -27,8 +34,10 @@ from tiresias.placers.fits import (
     too_fragmented,
 )
 from tiresias.placers.groups import Groups, most_in_one, with_node_link
+from tiresias.placers.learned import UNKNOWN, Learned, new_memory, scaled
 from tiresias.placers.options import check_migrations, migrations_option
-from tiresias.placers.shapes import ideal, partitions, shape_now, worst
+from tiresias.placers.shapes import ideal, partitions, shape_now
+from tiresias.profiles import zoo
 from tiresias.profiles.known import Profiles
 from tiresias.profiles.links import PRESETS, Links, Shape, Sharing, gpus_of, packed_shape, spread_shape
 from tiresias.profiles.measured import GangShape, checked, parse, shape_word
@@ -67,10 +76,11 @@ def links_of(given: str | Links) -> Links:
 
 @placers.register
 class Profile(Placer):
-    """Gangs whose model suffers when spread wait for the fewest nodes, no longer than that pays."""
+    """Gangs wait for the fewest nodes, the longer the more their model suffers when it is spread."""
 
     name = "profile"
     waits = True
+    learns = True
     needs = frozenset({"profiles"})
 
     @dataclass(slots=True)
@@ -86,7 +96,7 @@ class Profile(Placer):
         network: str | Links = option("tiresias-testbed", f"the links, one of {', '.join(PRESETS)}", links_of)
         sharing: float = option(2.0, "jobs that are expected to share the links of a spread gang, itself one")
         expected_s: float = option(900.0, "seconds that a job is expected to run at least")
-        floor_s: float = option(60.0, "seconds that a gang that suffers waits at least")
+        floor_s: float = option(60.0, "seconds that a gang of several GPUs waits at least")
         migrations: int = migrations_option()
         near: float = option(0.0, "GB/s between GPUs of one group of a node; 0: as the network's")
         far: float = option(0.0, "GB/s between groups of a node; 0: as inside of one")
@@ -108,6 +118,9 @@ class Profile(Placer):
         self._profile_of = (Profiles() if profiles is None else profiles).find
         near = with_node_link(links_of(self.options.network), self.options.near)
         self._network = Network(near)
+        self._networks = {(0, 0): self._network}  # by the powers of two that were learned
+        self._mix = [zoo.find(name) for name in zoo.CNNS]
+        self._learned = Learned(self.new_memory(), self._slowdowns_of, self._mix)
         self._measured = parse(self.options.measured)
         self._groups = Groups(near, with_node_link(near, self.options.far), self._measured)
         self._sharing = Sharing(rack=self.options.sharing, cross=self.options.sharing)
@@ -116,6 +129,40 @@ class Profile(Placer):
         self._asked: tuple[JobState | None, Holes | None, int, float, float] = None, None, 0, 0.0, 0.0
         self._answer_s = 0.0
         self._slowdowns: dict[tuple[str, Shape, Shape], float] = {}
+        self._epoch = 0  # changes whenever slowdowns may have changed
+
+    def new_memory(self) -> dict[str, Any]:
+        return new_memory(self.name)
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        self._learned = Learned(memory, self._slowdowns_of, self._mix)
+        self._forget_answers()
+
+    def learn(self, fact: Fact, job: JobState, state: State) -> None:
+        if self._learned.see(fact, job, state, self._profile_of):
+            self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        self._slowdowns.clear()
+        self._asked = None, None, 0, 0.0, 0.0
+        self._epoch += 1
+
+    def _slowdowns_of(
+        self, profile: ModelProfile, shape: Shape, rack: int, cross: int
+    ) -> tuple[float, float]:
+        network = self._network_with(rack, cross)
+        return network.slowdown(profile, shape), network.slowdown(profile, shape, self._sharing)
+
+    def _network_with(self, rack: int, cross: int) -> Network:
+        """The network model with these corrections."""
+        found = self._networks.get((rack, cross))
+        if found is None:
+            found = self._networks[rack, cross] = Network(scaled(self._network.links, rack, cross))
+        return found
+
+    def _profile(self, job: JobState) -> ModelProfile:
+        """What is known of the job's model, or what it is taken for."""
+        return self._profile_of(job.job.model) or self._learned.profile(job)
 
     @cached_property
     def _limit(self) -> float:
@@ -138,14 +185,17 @@ class Profile(Placer):
             return None
         if together is not None:
             return together
-        return fewest_now(gpus, holes, self._best_now(self._profile_of(job.job.model), gpus, holes)[0])
+        return fewest_now(gpus, holes, self._best_now(self._profile(job), gpus, holes)[0])
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         if self._groups.matter:
             profile = self._profile_of(job.job.model)
             if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
                 return near
-        return holes.emptiest(job.gpus) if self._suffers(job, holes) else ()
+        if job.gpus == 1 or len(holes.nodes) == 1 or self._bears_it(self._profile(job)):
+            return ()
+        rack = emptiest_rack(job.gpus, holes)
+        return holes.among(rack).emptiest(job.gpus) if rack else holes.emptiest(job.gpus)
 
     def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
         return refused_since + self._patience_s(job, holes, at, refused_since)
@@ -165,8 +215,8 @@ class Profile(Placer):
     def verdict(self, job: JobState) -> str:
         profile = self._profile_of(job.job.model)
         if profile is None:
-            return f"nothing is known of its model ({job.job.model or 'none named'}), so it may be spread"
-        if self.options.rule == "skew" or profile.compute_s is None:
+            return self._verdict_of_unknown(job)
+        if self._uses_skew(profile):
             skew, limit = profile.skew or 0.0, self._limit
             what = "kept together" if skew > limit else "may be spread"
             return f"{profile.name} {what}: its largest tensor is {skew:.1%} of it, the limit {limit:.1%}"
@@ -175,6 +225,26 @@ class Profile(Placer):
         slowdown = self._slowdown(profile, spread, packed_shape(job.gpus, node_gpus))
         what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
         return f"{profile.name} {what}: over {job.gpus} nodes it would take {slowdown:.2f}x as long"
+
+    def _verdict_of_unknown(self, job: JobState) -> str:
+        taken_for = self._learned.profile(job)
+        node_gpus = self._network.links.node_gpus
+        spread = spread_shape(job.gpus, node_gpus, job.gpus)
+        slowdown = self._slowdown(taken_for, spread, packed_shape(job.gpus, node_gpus))
+        what = "kept together" if slowdown > ACCEPTABLE else "may be spread"
+        as_what = "the paper's models on average" if taken_for is UNKNOWN else f"{taken_for.name}, as it ran"
+        return (
+            f"nothing is known of its model ({job.job.model or 'none named'}), {what}: taken for "
+            f"{as_what}, over {job.gpus} nodes it would take {slowdown:.2f}x as long"
+        )
+
+    def _uses_skew(self, profile: ModelProfile) -> bool:
+        """Whether the skew decides; it cannot for a model of which nothing is known."""
+        return profile is not UNKNOWN and (self._by_skew or profile.compute_s is None)
+
+    def _bears_it(self, profile: ModelProfile) -> bool:
+        """Whether its gangs do not wait by the paper's rule."""
+        return self._uses_skew(profile) and (profile.skew or 0.0) <= self._limit
 
     def predicted(self, place: GangShape) -> float | None:
         """The slowdown there by the network model alone; None if it cannot predict."""
@@ -187,7 +257,7 @@ class Profile(Placer):
         spread = ((few + 1,) * more + (few,) * (nodes - more),)
         return self._predicted(profile, spread, ((place.gpus,),))
 
-    def _best_now(self, profile: ModelProfile | None, need: int, holes: Holes) -> tuple[int, Shape]:
+    def _best_now(self, profile: ModelProfile, need: int, holes: Holes) -> tuple[int, Shape]:
         """The nodes among which its best allocation of now is, and the shape of that.
 
         The fewest nodes its size allows, in one rack; or else the one of two shapes that slows it less.
@@ -198,28 +268,18 @@ class Profile(Placer):
         if not rack:
             return among, here
         near = shape_now(need, holes, rack)
-        if profile is not None and profile.compute_s is not None:
+        if profile.compute_s is not None:
             best = ideal(need, holes)
             if self._slowdown(profile, near, best) > self._slowdown(profile, here, best):
                 return among, here
         return rack, near
 
-    def _suffers(self, job: JobState, holes: Holes) -> bool:
-        """Whether there are shapes so bad for it that it would rather wait."""
-        if job.gpus == 1 or not holes.gpus or len(holes.nodes) == 1:
-            return False
-        key = self, job.job.model, job.gpus
-        answer: bool | None = holes.memo.get(key)
-        if answer is None:
-            if (profile := self._profile_of(job.job.model)) is None:
-                return False  # it may be known later
-            answer = holes.memo[key] = self._may_suffer(profile, job.gpus, holes)
-        return answer
-
-    def _may_suffer(self, profile: ModelProfile, gpus: int, holes: Holes) -> bool:
-        if self.options.rule == "skew" or profile.compute_s is None:
-            return (profile.skew or 0.0) > self._limit
-        return self._slowdown(profile, worst(gpus, holes), ideal(gpus, holes)) > ACCEPTABLE
+    def _answers(self, holes: Holes) -> dict[Any, float]:
+        """What was worked out for these nodes since slowdowns changed last."""
+        known: tuple[int, dict[Any, float]] | None = holes.memo.get(self)
+        if known is None or known[0] != self._epoch or len(known[1]) >= MOST_REMEMBERED:
+            known = holes.memo[self] = self._epoch, {}
+        return known[1]
 
     def _slowdown(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
         """How many times as long as alone in the best shape, as runs have shown, or as predicted.
@@ -242,7 +302,9 @@ class Profile(Placer):
         return self._predicted(profile, here, best)
 
     def _predicted(self, profile: ModelProfile, here: Shape, best: Shape) -> float:
-        iteration = self._network.iteration
+        if profile is UNKNOWN:
+            return sum(self._slowdown(each, here, best) for each in self._mix) / len(self._mix)
+        iteration = self._network_with(*self._learned.factors(profile.name)).iteration
         return iteration(profile, here, self._sharing).seconds / iteration(profile, best).seconds
 
     def _patience_s(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
@@ -263,28 +325,26 @@ class Profile(Placer):
         return patience_s
 
     def _exact_patience_s(self, job: JobState, holes: Holes, at: float) -> float:
-        profile = self._profile_of(job.job.model) if job.gpus > 1 else None
-        slowdown = 0.0 if profile is None else self._slowdown_now(profile, job.gpus, holes)
+        slowdown = self._slowdown_now(self._profile(job), job.gpus, holes) if job.gpus > 1 else 0.0
         return self._worth_s(job, slowdown, at) if slowdown else 0.0
 
     def _mildest(self, job: JobState, holes: Holes) -> float:
-        """The least slowdown in holes no larger than the best of now; 0 where it may be no slower at all."""
-        model, gpus, hole = job.job.model, job.gpus, holes.best_hole()
-        key = self, model, gpus, hole
-        slowdown: float | None = holes.memo.get(key)
+        """The least slowdown in holes no larger than the best of now; 0 where it need not wait at all."""
+        profile, gpus, hole = self._profile(job), job.gpus, holes.best_hole()
+        answers = self._answers(holes)
+        key = profile.name, gpus, hole
+        slowdown = answers.get(key)
         if slowdown is None:
-            if (profile := self._profile_of(model)) is None:
-                return 0.0  # it may be known later
-            slowdown = holes.memo[key] = self._mildest_in(profile, gpus, hole, holes)
+            slowdown = answers[key] = self._mildest_in(profile, gpus, hole, holes)
         return slowdown
 
     def _mildest_in(self, profile: ModelProfile, gpus: int, hole: int, holes: Holes) -> float:
-        if self._by_skew or profile.compute_s is None or not 0 < hole < gpus <= MOST_SPLIT:
+        if self._uses_skew(profile) or not 0 < hole < gpus <= MOST_SPLIT:
             return 0.0
         if holes.fewest_nodes(gpus) > 1:
             return 0.0
         mildest = min(self._slowdown(profile, (split,), ((gpus,),)) for split in partitions(gpus, hole))
-        return mildest if mildest > ACCEPTABLE else 0.0
+        return mildest if mildest > ACCEPTABLE else 1.0
 
     def _worth_s(self, job: JobState, slowdown: float, at: float) -> float:
         """How long to wait for slots without this slowdown."""
@@ -296,28 +356,26 @@ class Profile(Placer):
         This is asked again at every plan while the nodes stay as full as they are, so answers are cached.
         """
         if self._groups.matter and (now := on_one_node(gpus, holes)) is not None:
+            if profile is UNKNOWN:
+                return 0.0
             loss = self._groups.loss(profile, now, holes)
             return loss if loss > ACCEPTABLE and holes.free < holes.gpus else 0.0
-        answers: dict[Any, float] = holes.memo.setdefault(self, {})
+        answers = self._answers(holes)
         key = gpus, profile.name, *holes.buckets
         known_slowdown = answers.get(key)
         if known_slowdown is None:
-            if len(answers) >= MOST_REMEMBERED:
-                answers.clear()
             known_slowdown = answers[key] = self._worked_out(profile, gpus, holes)
         return known_slowdown
 
     def _worked_out(self, profile: ModelProfile, gpus: int, holes: Holes) -> float:
         if holes.free == holes.gpus:
             return 0.0  # no run to wait for
-        by_skew = self._by_skew or profile.compute_s is None
-        if by_skew and (profile.skew or 0.0) <= self._limit:
-            return 0.0
         here, best = self._best_now(profile, gpus, holes)[1], ideal(gpus, holes)
         if here == best or here == ((gpus,),):
             return 0.0
-        slowdown = UNTIMED if profile.compute_s is None else self._slowdown(profile, here, best)
-        return slowdown if by_skew or slowdown > ACCEPTABLE else 0.0
+        if self._bears_it(profile):
+            return 0.0
+        return UNTIMED if profile.compute_s is None else max(1.0, self._slowdown(profile, here, best))
 
 
 def _word(shape: Shape) -> str:

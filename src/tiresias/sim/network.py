@@ -7,11 +7,11 @@ or the end of a run changes only the speeds of runs that share a link with it, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import INFINITY, Cluster, RunId
+from tiresias.core.model import INFINITY, Cluster, Job, RunId
 from tiresias.profiles import zoo
 from tiresias.profiles.links import Shape, Sharing, shape_of
 from tiresias.profiles.model import ModelProfile
@@ -22,6 +22,13 @@ from tiresias.sim.world import WorldRun
 STEPS = 16
 """Loads are counted in whole parts of a link: sums are exact, and few different loads occur, which lets the
 network model reuse its results."""
+
+
+ProfileOf = Callable[[Job], ModelProfile]
+
+
+def _named(job: Job) -> ModelProfile:
+    return zoo.find(job.model)
 
 
 class Spread:
@@ -57,13 +64,23 @@ class Loads:
 
 
 class NetworkSpeeds:
-    """The SpeedModel of a cluster with this network; `runs` are the World's."""
+    """The SpeedModel of a cluster with this network; `runs` are the World's.
 
-    def __init__(self, fabric: Fabric, cluster: Cluster, runs: Mapping[RunId, WorldRun]):
+    `profile_of` says what each job trains; by default it is the profile of the model that the job names.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        cluster: Cluster,
+        runs: Mapping[RunId, WorldRun],
+        profile_of: ProfileOf | None = None,
+    ):
         largest = max(node.gpus for node in cluster.nodes)
         links = fabric.links._replace(node_gpus=largest)
         self.network = Network(links)
         self._runs = runs
+        self._profile_of = profile_of or _named
         self._cluster = cluster
         names = {rack: number for number, rack in enumerate(dict.fromkeys(n.rack for n in cluster.nodes))}
         self._rack_of = [names[node.rack] for node in cluster.nodes]
@@ -108,7 +125,7 @@ class NetworkSpeeds:
         racks: dict[int, int] = {}
         for node, _ in allocation:
             racks[rack_of[node]] = racks.get(rack_of[node], 0) + 1
-        profile = zoo.find(self._runs[run_id].job.model)
+        profile = self._profile_of(self._runs[run_id].job)
         spread = Spread(profile, shape, tuple(node for node, _ in allocation), racks)
         spread.load = round(STEPS * self.network.iteration(profile, shape).busy_share)
         return spread

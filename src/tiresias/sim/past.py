@@ -127,6 +127,7 @@ def past_of(
             name: [row[name] for row in used]
             for name in ("user", "tenant", "name", "group", "priority", "model", "preemptible")
         },
+        "resumable": [False if row.get("resumable") is False else None for row in used],
     }
     trace = from_frame(pl.DataFrame(jobs, strict=False), "history")
     ends = pl.DataFrame({name: [row[name] for row in used] for name in ("finished_at", "preemptions")})

@@ -30,7 +30,7 @@ from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
 from tiresias.sim.journal import journal_to
 from tiresias.sim.models import Mix, with_models
-from tiresias.sim.network import NetworkSpeeds
+from tiresias.sim.network import NetworkSpeeds, ProfileOf
 from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
 from tiresias.sim.rejections import Rejections, demand_of, rejections, used_demand_columns
@@ -65,6 +65,7 @@ def simulate(
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
+    profile_of: ProfileOf | None = None,
     moment: Moment | None = None,
 ) -> Result:
     """Replay a trace on a cluster under a policy.
@@ -77,6 +78,8 @@ def simulate(
       and jobs whose model is not known get one from `models`.
     - `cpu_speed`: the speed on CPUs, relative to GPUs, of jobs that do not state one. On nodes with CPUs
       only, policies that preempt let jobs run while the GPUs are full, unless `use_cpus` says otherwise.
+    - `profile_of`: with a network, what each job trains, if that is not what the placer is told: jobs whose
+      model the trace does not name then stay without a name.
     - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
       GPU-time that the trace asks for.
     - `journal`: a file to which all facts are written as JSON lines.
@@ -91,10 +94,11 @@ def simulate(
     fabric = chosen_fabric(network, machines)
     chosen_placer = _placer(placer, chosen_policy, machines, fabric)
     models_from = ""
-    if fabric is not None or models is not None:
+    if (fabric is not None and profile_of is None) or models is not None:
         replayed, models_from = with_models(replayed, models or Mix())
     controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
     world = _world(preemption_cost_s, machines.cluster)
+    chosen_policy.expect(controller.state.memory, preemption_cost_s)
     recorder = Recorder(world.spent)
     shared = chosen_shares(shares, machines, replayed)
     rejected = rejections(replayed, machines.cluster)
@@ -104,7 +108,7 @@ def simulate(
             world,
             jobs_of(replayed, rejected.rows),
             recorder.end,
-            speed_model=_speeds(speed_model, fabric, machines.cluster, world),
+            speed_model=_speeds(speed_model, fabric, machines.cluster, world, profile_of),
             journal=write,
             on_instant=recorder.watch(controller.state),
             moment=moment,
@@ -160,12 +164,16 @@ def _world(preemption_cost_s: float, cluster: Cluster) -> World:
 
 
 def _speeds(
-    given: SpeedModel | None, fabric: Fabric | None, cluster: Cluster, world: World
+    given: SpeedModel | None,
+    fabric: Fabric | None,
+    cluster: Cluster,
+    world: World,
+    profile_of: ProfileOf | None,
 ) -> SpeedModel | None:
     """What gives runs their speed: shared links, gangs that share a node, and the speed of the nodes."""
     found = given
     if fabric is not None and given is None:
-        found = NetworkSpeeds(fabric, cluster, world.runs)
+        found = NetworkSpeeds(fabric, cluster, world.runs, profile_of)
         if fabric.interference:
             found = Interference(fabric.interference, cluster, world.runs, found)
     return NodeSpeeds(cluster, world.runs, found) if differ(cluster) else found

@@ -159,7 +159,7 @@ class World:
                 return None
             return f.RunStarted(at, run.id, run.speed)
         if priority == LOSS:
-            return f.WorkLost(at, run.job.id, run.lost_s * run.gpus)
+            return f.WorkLost(at, run.job.id, run.lost_s, run.gpus)
         if run.exits_at != at or run.id not in self.runs:
             return None
         del self.runs[run.id]

@@ -153,6 +153,26 @@ class Switch(Kind):
 
 
 @dataclass(slots=True, frozen=True)
+class YesNo(Kind):
+    """True or false; as text yes or no. Unlike a switch it may also be left open."""
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+    def parse(self, text: str, now: datetime) -> bool:
+        word = text.strip().lower()
+        if word not in ("yes", "no", "true", "false"):
+            raise ValueError("give yes or no")
+        return word in ("yes", "true")
+
+    def check(self, value: Any) -> Any:
+        if not isinstance(value, bool):
+            raise ValueError("give true or false")
+        return value
+
+
+@dataclass(slots=True, frozen=True)
 class Choice(Kind):
     """One of a few words."""
 
@@ -174,16 +194,17 @@ class Text(Kind):
 
     least: int = 0
     rule: Callable[[str], str] = check_line
+    most: int = LONGEST_LINE
 
     @property
     def schema(self) -> Schema:
-        return {"type": "string", "minLength": self.least, "maxLength": LONGEST_LINE}
+        return {"type": "string", "minLength": self.least, "maxLength": self.most}
 
     def check(self, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError("give text")
-        if not self.least <= len(value) <= LONGEST_LINE:
-            raise ValueError(f"give {self.least} to {LONGEST_LINE} characters, not {len(value)}")
+        if not self.least <= len(value) <= self.most:
+            raise ValueError(f"give {self.least} to {self.most} characters, not {len(value)}")
         return self.rule(value)
 
 

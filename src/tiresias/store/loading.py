@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from tiresias.core.plugin_failures import PluginFailure, failure_of
 from tiresias.core.plugins import OptionError, Policy, policies
 from tiresias.core.state import State
 from tiresias.profiles.known import Profiles
+from tiresias.store import memories
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
 from tiresias.store.profiles import profiles_in
@@ -59,11 +59,13 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
             f"{reader.path}: the journal was written under the policy {chosen.policy!r}, not {policy.name!r};"
             " load it under that one, then change the policy"
         )
+    placing = None
     try:
-        memory = None if failure else policy.restore(json.loads(rows.chosen[4]))
+        memory, placing = (None, None) if failure else memories.read(policy, rows.chosen[4])
     except Exception as error:  # noqa: BLE001  (code of a plug-in may raise anything)
         memory, failure = None, failure_of(error, "policy", policy.name)
     state = rebuild(rows, memory)
+    state.placing = placing
     return Loaded(
         state,
         policy,

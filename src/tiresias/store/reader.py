@@ -124,6 +124,13 @@ class Reader:
         )
         return [JobId(row[0]) for row in rows]
 
+    def latest_durations(self, latest: int) -> list[float]:
+        """For how many seconds the jobs that ended last held slots, of those that ran."""
+        rows = self._all(
+            "SELECT executed_s FROM history WHERE runs > 0 ORDER BY ended_seq DESC LIMIT ?", latest
+        )
+        return [row[0] for row in rows]
+
     def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:
         """The number that each of these runs has among the runs of its job."""
         rows = self._all(
@@ -139,13 +146,15 @@ class Reader:
         """Usage by user or tenant, of jobs that ended at `since` or later.
 
         The columns: user or tenant, number of jobs, GPU-seconds of service, mean seconds until the first
-        start, number of jobs that ran for less than `short_s` seconds, number of jobs that repeat another.
+        start, number of jobs that ran for less than `short_s` seconds, number of jobs that repeat another,
+        GPU-seconds of work that was lost because it was not saved.
         """
         assert by in ("user", "tenant"), by
         return self._all(
             f"SELECT {by}, count(*), sum(service_gpu_s), avg(first_started_at - submitted_at),"
             " sum(executed_s < ?2),"
-            " count(*) - count(DISTINCT coalesce(json_extract(ending, '$.fingerprint'), id))"
+            " count(*) - count(DISTINCT coalesce(json_extract(ending, '$.fingerprint'), id)),"
+            " total(json_extract(ending, '$.lost_gpu_s'))"
             f" FROM history WHERE ended_at >= ?1 GROUP BY {by}",
             since,
             short_s,
@@ -221,6 +230,11 @@ class Reader:
                 f"{self.path}: the setting {key!r} is {value!r}, which is not of type {kind}; set it again"
             )
         return value  # type: ignore[no-any-return]
+
+    def settings_of(self, prefix: str) -> dict[str, Any]:
+        """All settings whose names begin so."""
+        question = "SELECT key, value FROM settings WHERE substr(key, 1, ?) = ? ORDER BY rowid"
+        return {key: json.loads(value) for key, value in self._all(question, len(prefix), prefix)}
 
     def settings(self) -> dict[str, Any]:
         return {

@@ -11,7 +11,6 @@ then carries out the commands. When a commit returns, all of it is durable; when
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,10 +21,9 @@ from typing import Any, Self
 
 from tiresias.core.controller import Controller
 from tiresias.core.model import JobId, RunId
-from tiresias.core.plugin_failures import PluginRaised, failure_of
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
-from tiresias.store import codec, mark, tables
+from tiresias.store import codec, mark, memories, tables
 from tiresias.store.batch import Batch, Chosen
 from tiresias.store.changes import Changes, Counters, changes_of
 from tiresias.store.compaction import Compacted, compact
@@ -47,7 +45,8 @@ class Store(Reader):
         self._lock = lock
         self._writing = RLock()
         self._write = connection
-        self._memory = ""  # of the policy, as stored; not known before `begin` or `load`
+        self._memory = ""  # of the policy and the placer, as stored; not known before `begin` or `load`
+        self._seen = 0  # what the placer had seen when its memory was stored
         self._is_new = True
         self._counters = Counters()
         self._open_runs: dict[RunId, JobId] = {}
@@ -119,7 +118,7 @@ class Store(Reader):
         state = controller.state
         if state.jobs:
             raise StoreError(f"{self.path}: a journal begins without jobs, and there are {len(state.jobs)}")
-        memory = dump_memory(controller.policy, state.memory)
+        memory = memories.dump(controller.policy, state)
         with self._transaction("begin the journal"):
             tables.write_nodes(self._write, state)
             tables.write_policy(self._write, chosen, memory)
@@ -183,11 +182,13 @@ class Store(Reader):
             self._mark.write(Marked(ids[max(ids)], self._counters.commits, self._counters.last_seq))
 
     def _new_memory(self, controller: Controller, batch: Batch, changes: Changes) -> str | None:
-        """The memory of the policy as text if it has changed, else None."""
-        policy = controller.policy
-        if batch.chosen is None and not changes.kinds & policy.learns:
+        """The memories of the policy and the placer as text if they have changed, else None."""
+        policy, placing = controller.policy, controller.state.placing
+        seen = 0 if placing is None else placing["seen"]
+        if batch.chosen is None and not changes.kinds & policy.learns and seen == self._seen:
             return None
-        memory = dump_memory(policy, controller.state.memory)
+        self._seen = seen
+        memory = memories.dump(policy, controller.state)
         return None if memory == self._memory else memory
 
     def _write_base(self, refused: Mapping[int, float]) -> None:
@@ -208,7 +209,7 @@ class Store(Reader):
             with self._transaction("store the restart"):
                 self._write.execute(tables.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
             if found.failure is None:
-                self._memory = dump_memory(found.policy, found.state.memory)
+                self._memory = memories.dump(found.policy, found.state)
             return found
 
     def _read_counters(self) -> None:
@@ -271,14 +272,3 @@ class Store(Reader):
         """Delete the token with this name; False if there is none."""
         with self._transaction("revoke a token"):
             return self._write.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount > 0
-
-
-def dump_memory(policy: Policy, memory: Any) -> str:
-    """The memory of a policy as text. Only Python reads it, so it may contain infinities.
-
-    PluginRaised if the policy cannot save it, or if JSON cannot hold what it saved.
-    """
-    try:
-        return json.dumps(policy.save(memory), separators=(",", ":"))
-    except Exception as error:
-        raise PluginRaised(failure_of(error, "policy", policy.name)) from error

@@ -175,7 +175,7 @@ class RandomDriver:
         job = self._pick(touched, lambda job: job.runs > 0)
         if job is None or self.rng.random() < 0.7:
             return None
-        return f.WorkLost(self.at, job.id, job.service_gpu_s)
+        return f.WorkLost(self.at, job.id, job.executed_s, job.gpus)
 
     def _hold(self, touched: set[JobId]) -> f.Fact | None:
         waiting = (Phase.PENDING, Phase.SUSPENDED)

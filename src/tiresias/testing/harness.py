@@ -130,9 +130,9 @@ class Harness:
     def lose(self, name: str) -> Plan:
         """The run of this job, which was preempted, has exited, and nothing of its work was saved."""
         job = self.job(name)
-        lost_gpu_s = job.service_at(self.at) - job.service_gpu_s
+        lost_s = job.executed_at(self.at) - job.executed_s
         exited = f.RunExited(self.at, self._run_of(name), ExitCause.PREEMPTED, 0.0)
-        return self._happen(exited, f.WorkLost(self.at, job.id, lost_gpu_s))
+        return self._happen(exited, f.WorkLost(self.at, job.id, lost_s, job.gpus))
 
     def save(self, name: str) -> Plan:
         """The job has shown that its work outlives a stop."""

@@ -86,7 +86,7 @@ def release(refs: References, output: AsOutput = Output.TABLE) -> None:
 def requeue(refs: References, output: AsOutput = Output.TABLE) -> None:
     """Stop running jobs and put them back in the queue.
 
-    They have their grace time to save, and resume later.
+    They have their grace time to save, and run again later.
     """
     with connected() as client:
         _each(client, refs, lambda ref: client.requeue(ref), output)

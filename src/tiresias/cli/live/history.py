@@ -19,7 +19,7 @@ app = Group("Export the history as a trace.")
 
 COLUMNS = (
     "id", "submitted_at", "gpus", "duration_s", "user", "tenant", "name", "group", "priority", "model",
-    "preemption_cost_s", "preemptible",
+    "preemption_cost_s", "preemptible", "resumable",
 )  # fmt: skip
 
 

@@ -104,6 +104,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("ended", when(of["finished_at"], now) if of["finished_at"] else ""),
         ("exit code", "" if of["exit_code"] is None else str(of["exit_code"])),
         ("service", f"{service(of['service_gpu_s'])}, {count(of['preemptions'], 'preemption')}"),
+        ("saving", _saving(of)),
         ("progress", _progress_line(progress) if progress else ""),
         ("checkpoints", plain(job["checkpoint_dir"])),
         *((what, _jobs(job[name])) for name, what in AFTER.items()),
@@ -113,6 +114,13 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]
+
+
+def _saving(of: Job) -> str:
+    """Whether its work outlives a stop, and what it has lost."""
+    resumable = of.get("resumable")
+    known = "" if resumable is None else "it saves" if resumable else "it does not save"
+    return "; ".join(filter(None, (known, of.get("loss", ""))))
 
 
 def _jobs(ids: Sequence[int]) -> str:
@@ -171,7 +179,7 @@ def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> Lines:
 
 def _ending(run: Mapping[str, Any]) -> str:
     if run["exited_at"] is None:
-        return "is saving" if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
+        return "is stopping" if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
     return f"{run['cause']}" + ("" if run["exit_code"] is None else f" (exit code {run['exit_code']})")
 
 
@@ -204,6 +212,8 @@ def why(reason: Mapping[str, Any]) -> Lines:
     if reason["ahead_jobs"] or reason["free_gpus"]:
         hole = f", at most {reason['best_hole']} of them on one node" if reason["free_gpus"] else ""
         evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
+    if reason["starts"]:
+        evidence.append(plain(reason["starts"]))
     lines += [Line.of(f"  {each}", hang=2) for each in evidence]
     if reason["next_step"]:
         lines.append(Line.of(plain(reason["next_step"])))

@@ -32,15 +32,13 @@ def plain(text: object) -> str:
 
 
 def reason(job: Mapping[str, Any]) -> str:
-    """When a running job will be done, or why another one does not run."""
-    if job["phase"] == "RUNNING":
-        eta_s = (job["progress"] or {}).get("eta_s")
-        return "" if eta_s is None else f"done in {short(eta_s)}"
-    if job["phase"] == "STARTING":
-        return ""
-    if job["phase"] == "SUCCEEDED":
-        return ""
-    return plain(job["reason_text"])
+    """When a running job will be done, or why another one does not run; and what work it has lost."""
+    eta_s = (job["progress"] or {}).get("eta_s") if job["phase"] == "RUNNING" else None
+    if job["phase"] in ("RUNNING", "STARTING", "SUCCEEDED"):
+        words = "" if eta_s is None else f"done in {short(eta_s)}"
+    else:
+        words = job["reason_text"]
+    return plain("; ".join(filter(None, (words, job.get("loss", "")))))
 
 
 def progress(job: Mapping[str, Any]) -> str:

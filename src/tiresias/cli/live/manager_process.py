@@ -140,7 +140,7 @@ def wait_until_runs_end(home: Path, patience_s: float | None) -> None:
     while left := [each.pid for each in procfs.all_processes() if _has_variable(each.pid, mark)]:
         if deadline is not None and time.monotonic() > deadline:
             raise Stop(
-                f"the manager is down; {len(left)} processes of runs are still saving their work",
+                f"the manager is down; {len(left)} processes of runs have not stopped yet",
                 errors.TIMEOUT,
             )
         time.sleep(LOOK_AGAIN_S)

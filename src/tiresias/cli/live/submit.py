@@ -62,6 +62,8 @@ def submit(
             return
         answer = send(client, prepared, key)
     ids = answer["ids"]
+    if not quiet:
+        notify(answer.get("warnings", ()))
     if output is Output.JSON:
         print_json({"id": ids[0], "ids": ids, "arrays": answer["arrays"]})
         return
@@ -143,6 +145,6 @@ def _trial(trial: dict[str, Any], of: str) -> str:
         return f"{of} would start now on {', '.join(trial['slots'])}"
     if displaced:
         where = f" on {', '.join(trial['slots'])}" if trial["slots"] else ""
-        return f"{of} would start{where} as soon as these jobs have saved and stopped: {displaced}"
+        return f"{of} would start{where} as soon as these jobs have stopped: {displaced}"
     why = trial["why"] or {"text": "no reason is known", "next_step": ""}
     return f"{of} would wait; {why['text']}" + (f"\n{why['next_step']}" if why["next_step"] else "")

@@ -67,7 +67,15 @@ Group = Annotated[
 ]
 Auto = Annotated[bool, Option("--auto", help="Give every job --auto, which saves and resumes trainings.")]
 NoAuto = Annotated[bool, Option("--no-auto", help="Give --auto only to jobs that ask for it (the default).")]
-Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to the terminal.")]
+NotifyAllow = Annotated[
+    list[str] | None,
+    Option(
+        "--notify-allow",
+        metavar="NETWORK",
+        help="Network to which notices may be sent although it is private; may be repeated (none: none).",
+    ),
+]
+Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to stderr.")]
 
 
 def up(
@@ -80,6 +88,7 @@ def up(
     placer_set: PlacerSet = None,
     listen: Listen = None,
     allow_host: AllowHost = None,
+    notify_allow: NotifyAllow = None,
     group: Group = None,
     auto: Auto = False,
     no_auto: NoAuto = False,
@@ -107,6 +116,7 @@ def up(
         group,
         manager_options.plugins(),
         allow_host or [],
+        notify_allow or [],
         True if auto else False if no_auto else None,
     )
     if auto and no_auto:
@@ -141,7 +151,7 @@ def up(
 
 def down(
     stop_jobs: Annotated[
-        bool, Option("--stop-jobs", help="Stop the runs as well. Their jobs resume after the next up.")
+        bool, Option("--stop-jobs", help="Stop the runs as well. Their jobs run again after the next up.")
     ] = False,
     timeout: Annotated[
         float | None,

@@ -31,7 +31,8 @@ def usage(
     """Show the GPU time and the jobs of each user or tenant.
 
     Policies that favour jobs with little service reward users who split their work. SHORT counts jobs that
-    held GPUs for less than five minutes, AGAIN jobs whose command had been submitted before.
+    held GPUs for less than five minutes, AGAIN jobs whose command had been submitted before. LOST are the
+    GPU-hours of work that preempted jobs lost because they had not saved it.
     """
     since_s = None if since is None else duration_s(since, "--since")
     with connected() as client:
@@ -44,7 +45,7 @@ def usage(
         return
     from tiresias.cli.live.fitted_tables import grid
 
-    figures = ("JOBS", "ACTIVE", "GPUS NOW", "GPU-HOURS", "MEAN WAIT", "SHORT", "AGAIN")
+    figures = ("JOBS", "ACTIVE", "GPUS NOW", "GPU-HOURS", "LOST", "MEAN WAIT", "SHORT", "AGAIN")
     lines = [
         [
             plain(row["who"]) or "(none)",
@@ -52,6 +53,7 @@ def usage(
             f"{row['active_jobs']:,}",
             f"{row['running_gpus']:,}",
             significant(row["service_gpu_s"] / HOUR_S),
+            significant(row["lost_gpu_s"] / HOUR_S),
             short(row["mean_wait_s"]),
             f"{row['short_jobs']:,}",
             f"{row['resubmitted']:,}",

@@ -7,6 +7,7 @@ from enum import StrEnum
 from random import Random
 
 FOR_EVER = 10**6
+NEVER = 10**6  # steps: such a training saves only when it is stopped, or not at all
 
 
 class OnStop(StrEnum):
@@ -73,7 +74,7 @@ def random_training(rng: Random, name: str) -> Training:
         name,
         steps,
         step_s=rng.choice((1.0, 5.0, 20.0, 60.0)),
-        saves_every=rng.choice((1, 1, 2, 4)),
+        saves_every=rng.choice((1, 1, 2, 4, NEVER)),
         load_s=rng.choice((0.0, 0.5, 5.0)),
         save_s=rng.choice((0.0, 0.5, 5.0)),
         on_stop=rng.choice([OnStop.SAVE] * 3 + list(OnStop)),

@@ -8,12 +8,15 @@ from tiresias.core.model import JobId, Phase, RunId
 from tiresias.core.reasons import ReasonCode
 from tiresias.executors.base import RunSpec
 from tiresias.live.runs import LATE_S
+from tiresias.live.settings import Settings
 from tiresias.testing.faults.promises import Promises, RequestedJob
 from tiresias.testing.faults.trainings import Trouble
 from tiresias.testing.faults.world import Gang, World
 
 DECIDED_WITHIN_S = 300.0  # how long a start that was decided may take to be carried out, kills included
 ROUNDED_S = 0.001
+JUDGED_AFTER_S = Settings().judge_after_s
+SAYS_SAVED = 75  # the exit code that says that a training has saved
 HOPELESS = (Trouble.BROKEN, Trouble.UNSTARTABLE)
 CURABLE = (Trouble.FLAKY, Trouble.GPU)
 
@@ -32,6 +35,11 @@ def _name(spec: RunSpec) -> str:
     return f"preflight of {spec.command[-1]}" if spec.preflight else spec.command[-1]
 
 
+def _says_saved(gang: Gang) -> bool:
+    exits = () if gang.record is None else gang.record["exits"]
+    return gang.has_saved or any(each["code"] == SAYS_SAVED for each in exits)
+
+
 class Witness:
     def __init__(self, world: World, promises: Promises, slots: frozenset[str]):
         self._world = world
@@ -45,6 +53,8 @@ class Witness:
         self._stopped_at: dict[RunId, float] = {}  # when each run was first commanded to stop
         self._ended_at: dict[JobId, float] = {}  # when the end of each job was first seen
         self._unbooted: set[RunId] = set()  # runs that were forgotten in the boot in which they began
+        self._losers: set[str] = set()  # trainings that have shown that they do not save
+        self._maybe_losers: set[str] = set()  # those, and others of which the manager may think so
         self._boots: dict[RunId, int] = {}  # the boot in which each run was first commanded to start
 
     # --- commands --------------------------------------------------------------------------------------
@@ -116,6 +126,8 @@ class Witness:
         asked = job.submission
         self._stopped_at.setdefault(run_id, self._world.at)
         was_rebooted = self._boots[run_id] != self._world.boot
+        if not (job.is_stop_asked or spec.preflight or was_rebooted):
+            self._check_protection(spec, job)
         if asked.preemptible or job.is_stop_asked or spec.preflight or was_rebooted:
             return
         limit_s = asked.time_limit_s
@@ -124,12 +136,41 @@ class Witness:
         lasted_s = self._world.at - self._known_since[job.name]
         _must(lasted_s >= limit_s - ROUNDED_S, "stopped before its time limit", spec.job_id, lasted_s)
 
+    def _check_protection(self, spec: RunSpec, job: RequestedJob) -> None:
+        """A job that lost its work for want of saving is not preempted again, within the share.
+
+        The share is at least one GPU, whatever is out of service. So the only job that may be known not to
+        save, with one GPU, must be protected.
+        """
+        if job.submission.gpus > 1 or job.submission.time_limit_s is not None or job.name not in self._losers:
+            return
+        if any(_says_saved(gang) for gang in self._world.gangs if _name(gang.spec) == job.name):
+            return  # it has shown both
+        open_runs = [each for each in self._specs.values() if each.run_id not in self._forgotten]
+        others = {_name(each) for each in open_runs} & self._maybe_losers - {job.name}
+        _must(bool(others), "a job that lost its work is preempted again", spec.run_id, spec.job_id)
+
+    def _learn(self, gang: Gang) -> None:
+        """The exit of this run is durable: what the manager may know, and must know, about its saving."""
+        record = gang.record
+        if record is None or gang.spec.preflight or gang.has_saved or not record["stopped"] or record["lost"]:
+            return
+        name = _name(gang.spec)
+        self._maybe_losers.add(name)
+        lasted_s = (gang.over_at or gang.began_at) - gang.began_at
+        has_shown = lasted_s >= JUDGED_AFTER_S + ROUNDED_S and record["exits"] and not _says_saved(gang)
+        is_new = not gang.program.saved and self._boots.get(gang.spec.run_id) == self._world.boot
+        if has_shown and is_new:
+            self._losers.add(name)
+
     def forgets(self, run_id: RunId, is_stored: bool) -> None:
         _must(is_stored, "a run is forgotten before its exit is stored", run_id)
         spec = self._specs.get(run_id)
         if spec is not None and run_id not in self._forgotten:
             gang = self._world.gang_at(spec.run_dir)
             _must(gang is None or not gang.is_alive, "a run is forgotten before it is over", run_id)
+            if gang is not None:
+                self._learn(gang)
         self._forgotten.add(run_id)
         if self._boots.get(run_id) == self._world.boot:
             self._unbooted.add(run_id)

@@ -60,6 +60,7 @@ class Gang:
     stop_grace_s: float | None = None  # not None: it is to stop, with this grace period
     was_signalled: bool = False  # SIGTERM has reached its workers
     step: int = 0
+    has_saved: bool = False
     record: dict[str, Any] | None = None
     trouble: Trouble | None = None  # what ended it
     began_at: float = 0.0  # in true time
@@ -371,7 +372,7 @@ class World:
         """Begin the next step, or end."""
         program, training = gang.program, gang.program.training
         if gang.step >= training.steps:
-            program.saved = gang.step
+            self._save(gang)
             if training.says_finished:
                 program.is_finished = True
                 gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
@@ -382,7 +383,7 @@ class World:
             gang.trouble = training.trouble
             program.troubles += 1
             if training.trouble is Trouble.ASKS:
-                program.saved = gang.step
+                self._save(gang)
             self._exit(gang, code=CODES[training.trouble])
         else:
             self._later(gang, training.step_s, self._stepped)
@@ -400,8 +401,12 @@ class World:
         gang.step += 1
         program.steps.append((gang.step, gang.spec.run_id))
         if gang.step % program.training.saves_every == 0:
-            program.saved = max(program.saved, gang.step)
+            self._save(gang)
         self._go_on(gang)
+
+    def _save(self, gang: Gang) -> None:
+        gang.program.saved = max(gang.program.saved, gang.step)
+        gang.has_saved = True
 
     def _stop(self, gang: Gang) -> None:
         """Send SIGTERM to every worker, and SIGKILL after the grace period."""
@@ -423,7 +428,7 @@ class World:
     def _answer(self, gang: Gang) -> None:
         how = gang.program.training.on_stop
         if how is not OnStop.CRASH and gang.is_loaded:
-            gang.program.saved = max(gang.program.saved, gang.step)
+            self._save(gang)
         code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
         self._exit(gang, code=code, signal=SIGTERM if how is OnStop.DIE else None)
 
@@ -442,7 +447,7 @@ class World:
         if gang.trouble is not None and gang.is_supervised:
             self._print(gang, TAILS[gang.trouble])
         how = {"exits": [end] * gang.spec.workers, "first_failed": failed, "killed": killed}
-        self._end(gang, how | {"stopped": gang.was_signalled})
+        self._end(gang, how | {"stopped": gang.was_signalled, "files_saved": int(gang.has_saved)})
 
     def _print(self, gang: Gang, text: str) -> None:
         """The last output of a training. There is always room for it, or its cause could not be known."""

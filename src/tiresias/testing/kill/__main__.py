@@ -7,7 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tiresias.testing.kill.accounts import other_names
 from tiresias.testing.kill.campaign import Campaign
+from tiresias.testing.kill.small_disk import surroundings
 
 
 def main() -> int:
@@ -15,10 +17,14 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("--kills", type=int, default=50)
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="tiresias-kill-")) / "home"
-    print(f"home: {home}", flush=True)
-    with Campaign(home, options.seed, options.kills) as campaign:
-        print(campaign.run())
+    names = other_names()
+    with tempfile.TemporaryDirectory(prefix="tiresias-kill-") as top, surroundings(Path(top)) as (home, disk):
+        print(f"home: {home}", flush=True)
+        jobs_each = max(4, options.kills // 8)
+        with Campaign(
+            home, options.seed, options.kills, jobs_each=jobs_each, names=names, disk=disk
+        ) as campaign:
+            print(campaign.run())
     return 0
 
 

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tiresias.executors.spawn_supervisor import CODE
+
 
 @dataclass(slots=True, frozen=True)
 class Holder:
@@ -39,6 +41,19 @@ def _holder(pid: int, mark: bytes) -> Holder | None:
         return None
     slots = tuple(slot for slot in values.get("TIRESIAS_SLOTS", "").split(",") if slot)
     return Holder(pid, start, values.get("TIRESIAS_RUN_ID", ""), values.get("TIRESIAS_JOB_ID", ""), slots)
+
+
+def supervisors(home: Path) -> list[int]:
+    """The living supervisors of the runs of this home, without the workers that they are about to become."""
+    code, mark = CODE.encode(), os.fsencode(home) + b"/"
+    found: dict[int, int] = {}  # pid: pid of its parent
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            words = _read(int(name), "cmdline").split(b"\0")
+            fields = _read(int(name), "stat").rpartition(b")")[2].split()
+            if code in words and any(word.startswith(mark) for word in words) and len(fields) > 1:
+                found[int(name)] = int(fields[1])
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
 def is_alive(holder: Holder) -> bool:

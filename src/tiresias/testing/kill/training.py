@@ -3,13 +3,15 @@
     python training.py STEPS STEP_S HOW
 
 A line is appended with one write, so that it is in the file as a whole or not at all, even if the process is
-killed; the next run counts the lines and continues. A file lock, which ends with its process, shows whether
-two runs worked at the same time. HOW is `good`, `stubborn` (does not stop on request), `flaky` (fails in its
-first run with an error that a retry can cure) or `asking` (asks once to be run again).
+killed; on a full disk it is tried again until there is room. The next run counts the lines and continues. A
+file lock, which ends with its process, shows whether two runs worked at the same time. HOW is `good`,
+`stubborn` (does not stop on request), `flaky` (fails in its first run with an error that a retry can cure) or
+`asking` (asks once to be run again).
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sys
@@ -18,20 +20,45 @@ import time
 from tiresias import job
 
 STEPS, TWICE = "steps", "twice"
+FULL_S = 0.02  # between two tries on a full disk
+
+
+def open_file(path: str, flags: int) -> int:
+    """Open a file, or create it as soon as there is room for it."""
+    while True:
+        try:
+            return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            time.sleep(FULL_S)
 
 
 def append(path: str, line: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    fd = open_file(path, os.O_WRONLY | os.O_APPEND)
+    size = os.fstat(fd).st_size
     try:
-        os.write(fd, line.encode())
+        while not is_written(fd, line.encode()):
+            os.ftruncate(fd, size)  # a part of a line would count as a step
+            time.sleep(FULL_S)
     finally:
         os.close(fd)
+
+
+def is_written(fd: int, data: bytes) -> bool:
+    """Write it all, or say that there is no room."""
+    try:
+        return os.write(fd, data) == len(data)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
 
 
 def main(steps: int, step_s: float, how: str) -> int:
     folder = str(job.checkpoint_dir)
     path = os.path.join(folder, STEPS)
-    lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_file(os.path.join(folder, "lock"), os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import tiresias
 from tiresias.api.client import ApiError, Client, Unreachable
 from tiresias.testing.kill import training
+from tiresias.testing.kill.accounts import Account
 
 PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
 BEHAVIOURS = ("good", "good", "good", "stubborn", "flaky", "asking")
@@ -23,6 +23,7 @@ class Wanted:
 
     name: str
     steps: int
+    user: str = ""  # whose job it is; empty: of the user of the manager
     id: int | None = None  # None until it is acknowledged
     is_cancel_asked: bool = False
 
@@ -35,13 +36,20 @@ class Requested:
     answers: int = 0
     troubles: list[str] = field(default_factory=list)  # answers that a manager must never give
 
+    @property
+    def acknowledged(self) -> set[int]:
+        """The ids of all jobs whose submission was acknowledged."""
+        return {job.id for job in list(self.jobs.values()) if job.id is not None}
+
 
 class User(threading.Thread):
     """Submits, cancels, holds, releases, requeues and changes priorities until `stop` is called."""
 
-    def __init__(self, name: str, home: Path, seed: int, requested: Requested, most_jobs: int):
+    def __init__(
+        self, name: str, home: Path, account: Account, seed: int, requested: Requested, most_jobs: int
+    ):
         super().__init__(name=name, daemon=True)
-        self._home, self._requested = home, requested
+        self._home, self._account, self._requested = home, account, requested
         self._rng = Random(seed)
         self._most_jobs = most_jobs
         self._mine: list[Wanted] = []
@@ -52,7 +60,7 @@ class User(threading.Thread):
         self._ending.set()
 
     def run(self) -> None:
-        with Client(self._home, timeout_s=30.0) as client:
+        with self._account.client(self._home) as client:
             while not self._ending.wait(self._rng.random() * 0.1):
                 try:
                     self._act(client)
@@ -74,7 +82,8 @@ class User(threading.Thread):
 
     def _want_some(self) -> None:
         for _ in range(self._rng.choice((1, 1, 2))):
-            wanted = Wanted(f"{self.name}-{len(self._mine)}", self._rng.randrange(3, 25))
+            steps = self._rng.randrange(3, 25)
+            wanted = Wanted(f"{self.name}-{len(self._mine)}", steps, user=self._account.name)
             self._mine.append(wanted)
             self._requested.jobs[wanted.name] = wanted
 
@@ -90,7 +99,7 @@ class User(threading.Thread):
         rng = Random(job.name)  # so that a repeated request has the same body
         step_s = rng.choice((0.01, 0.03, 0.06))
         how = rng.choice(BEHAVIOURS)
-        command = [sys.executable, "-S", training.__file__, str(job.steps), str(step_s), how]
+        command = [self._account.python, "-S", training.__file__, str(job.steps), str(step_s), how]
         return {
             "command": command,
             "cwd": "/",
