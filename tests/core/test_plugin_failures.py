@@ -18,7 +18,7 @@ from tiresias.core.model import Cluster, JobId, Node, Phase, Rank, RunId
 from tiresias.core.plugins import Policy, placers, policies
 from tiresias.core.state import JobState, State, evolve
 from tiresias.placers.packed import Packed
-from tiresias.policies.tiresias import TiresiasL
+from tiresias.policies.paper import TiresiasL
 from tiresias.testing.builders import a_job
 from tiresias.testing.fuzz import RandomDriver
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tiresias.core.model import RunId
@@ -45,7 +47,8 @@ train.py FAILED""",
     ),
     "memory-error": ("Traceback (most recent call last):\n  ...\nMemoryError", Kind.HOST_MEMORY, False),
     "dataloader": (
-        "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.",
+        "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Bus error. It is possible that"
+        " dataloader's workers are out of shared memory.",
         Kind.HOST_MEMORY,
         False,
     ),
@@ -94,7 +97,8 @@ train.py FAILED""",
     "name": ("NameError: name 'modle' is not defined", Kind.CODE, False),
     "arguments": ("train.py: error: unrecognized arguments: --lrr 0.1", Kind.CODE, False),
     "shapes": ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 4x5)", Kind.CODE, False),
-    "data": ("ValueError: could not convert string to float: 'x'", Kind.CODE, True),
+    "data": ("ValueError: could not convert string to float: 'x'", Kind.CODE, False),
+    "input": ("EOFError: EOF when reading a line", Kind.CODE, False),
     "nothing": ("epoch 3 loss 0.1", Kind.UNKNOWN, True),
     "no-output": ("", Kind.UNKNOWN, True),
     "handled-before": (
@@ -118,8 +122,9 @@ def test_a_cause_is_read_from_the_output(name):
     assert (cause.kind, cause.retry_can_cure) == (kind, retry)
     assert cause.sentence.endswith(".")
     if kind is not Kind.UNKNOWN:
-        assert cause.evidence in tail
-        assert cause.evidence
+        line = cause.evidence.rpartition(" (train.py, line ")[0] or cause.evidence
+        assert line in tail
+        assert line
 
 
 EXITS = {
@@ -131,7 +136,15 @@ EXITS = {
     "1-after-our-signal": (a_gone("NameError: name 'x'", code=1, stopped=True), Kind.PREEMPTED, True),
     "killed-after-our-grace": (a_gone(signal=9, stopped=True, killed=True), Kind.PREEMPTED, True),
     "oom-killed": (a_gone(signal=9, oom_kills=1), Kind.HOST_MEMORY, True),
-    "137-in-a-shell": (a_gone("train.sh: line 2: 4711 Killed", code=137), Kind.HOST_MEMORY, True),
+    "killed-by-a-person": (a_gone(signal=9), Kind.KILLED, True),
+    "oom-killed-by-its-cgroup": (a_gone(signal=9, oom_kills=3, own_oom_kills=1), Kind.HOST_MEMORY, True),
+    "others-were-oom-killed": (a_gone(signal=9, oom_kills=3, own_oom_kills=0), Kind.KILLED, True),
+    "137-in-a-shell": (a_gone("train.sh: line 2: 4711 Killed", code=137), Kind.KILLED, True),
+    "loader": (
+        a_gone("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed."),
+        Kind.KILLED,
+        True,
+    ),
     "oom-on-the-gpu-then-killed": (a_gone("CUDA out of memory.", signal=9), Kind.GPU_MEMORY, False),
     "segfault": (a_gone(signal=11), Kind.UNKNOWN, True),
     "lost": (
@@ -173,3 +186,46 @@ def test_an_unknown_failure_names_the_signal_or_the_exit_code(how, words):
     cause = classify(a_gone(**how))
     assert cause.kind is Kind.UNKNOWN
     assert f"It ended with {words};" in cause.sentence
+
+
+# Recorded from torchrun of PyTorch 2.13.0 with two workers; only paths were changed.
+UNDER_TORCHRUN = {
+    "value": (Kind.CODE, False, "ValueError: bad learning rate in config.yaml (value.py, line 3, in load)"),
+    "rec": (Kind.CODE, False, "KeyError: 'lr' (rec.py, line 6, in main)"),
+    "imp": (Kind.IMPORT, False, "ModuleNotFoundError: No module named 'apexx' (imp.py, line 1)"),
+    "inp": (Kind.CODE, False, "EOFError: EOF when reading a line (inp.py, line 1)"),
+    "kill9": (Kind.KILLED, True, ""),
+    "gloo": (
+        Kind.GPU_MEMORY,
+        False,
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"
+        " 15.77 GiB (gloo.py, line 3)",
+    ),
+    "chained": (Kind.CODE, False, "KeyError: 'x' (chained.py, line 1, in a)"),
+}
+
+
+@pytest.mark.parametrize("name", UNDER_TORCHRUN)
+def test_under_torchrun_the_error_of_the_program_is_found(name):
+    """torchrun prints 40 lines after it, which end in an error of torchrun itself."""
+    text = (Path(__file__).parent / "torchrun" / f"{name}.txt").read_text()
+    cause = classify(a_gone(text))
+    assert (cause.kind, cause.retry_can_cure, cause.evidence) == UNDER_TORCHRUN[name]
+
+
+def test_a_worker_that_lost_another_one_is_not_the_cause():
+    tail = (
+        'Traceback (most recent call last):\n  File "train.py", line 3, in step\nValueError: nan\n'
+        'Traceback (most recent call last):\n  File "train.py", line 9, in reduce\n'
+        "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]"
+    )
+    cause = classify(a_gone(tail))
+    assert (cause.kind, cause.evidence) == (Kind.CODE, "ValueError: nan (train.py, line 3, in step)")
+
+
+def test_an_error_that_no_sign_knows_is_shown_by_its_own_line_and_tried_again():
+    tail = 'Traceback (most recent call last):\n  File "/home/ann/a.py", line 3, in <module>\nmine.Odd: x'
+    assert classify(a_gone(tail)).kind is Kind.UNKNOWN, "not an error by its name"
+    cause = classify(a_gone(tail.replace("Odd", "OddError")))
+    assert (cause.kind, cause.retry_can_cure) == (Kind.CODE, True)
+    assert cause.evidence == "mine.OddError: x (a.py, line 3)"

@@ -80,8 +80,8 @@ def test_an_unknown_option_names_the_nearest() -> None:
 
 
 def test_an_unknown_policy_or_placer_names_the_nearest() -> None:
-    with pytest.raises(OptionError, match=r"no policy 'tiresias'.*known: "):
-        policies.make("tiresias")
+    with pytest.raises(OptionError, match=r"no policy 'tiresia'.*known: "):
+        policies.make("tiresia")
     with pytest.raises(OptionError, match="no placer 'pack'; did you mean 'packed'"):
         placers.make("pack")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from asyncio import to_thread
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -17,7 +18,9 @@ from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
 from tiresias.live.errors import Invalid
+from tiresias.live.eta import estimate
 from tiresias.live.submission import Caller, Submission
+from tiresias.live.why import in_words
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
@@ -134,8 +137,14 @@ async def again(
 
 @router.get("/jobs/{ref}/why", response_model=Explanation)
 async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
-    """The reason why a job waits, runs or has ended, with evidence and the next step."""
-    return answer(shared.manager.queries.why(caller, shared.manager.queries.find(caller, ref)))
+    """The reason why a job waits, runs or has ended, with evidence, the next step, and when it starts."""
+    id = shared.manager.queries.find(caller, ref)
+    found = shared.manager.queries.why(caller, id)
+    question = shared.manager.queries.start_question(id)
+    if question is not None:
+        start = await to_thread(estimate, *question, id)
+        found.starts_p50_s, found.starts_p90_s, found.starts = start.p50_s, start.p90_s, in_words(start)
+    return answer(found)
 
 
 @router.get("/jobs/{ref}/runs", response_model=Runs)

@@ -74,7 +74,9 @@ RunExited = f.RunExited
 # After these facts the job's run must stop, or the job has ended if it has none.
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
 ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
-SILENT = frozenset({f.RunStarted, f.RunProgressed})  # facts that change no plan
+# Facts that change no plan; where ranks depend on the work done (Policy.by_work), a new speed may.
+SILENT = frozenset({f.RunStarted, f.RunProgressed})
+SILENT_BY_WORK = frozenset({f.RunStarted})
 
 
 Way = tuple[Callable[[State, Any], JobState | None], bool, bool, bool]
@@ -177,7 +179,7 @@ class Controller:
     def handle(self, facts: Iterable[f.Fact], step: Step) -> bool:
         """Apply facts, then plan as of the last one; False if none of them can change the plan.
 
-        The facts are those of one instant. Only facts in SILENT may have happened earlier.
+        The facts are those of one instant. Only RunStarted and RunProgressed may have happened earlier.
         """
         may_change = self._may_migrate = False
         facts = iter(facts)
@@ -221,9 +223,9 @@ class Controller:
         self._rebuild(self.state.at)
 
     def _ways(self) -> dict[type, Way]:
-        learns = self.policy.learns
+        learns, silent = self.policy.learns, SILENT_BY_WORK if self.policy.by_work else SILENT
         return {
-            kind: (evolve, kind in learns, kind in SILENT, kind in ENDERS) for kind, evolve in EVOLVE.items()
+            kind: (evolve, kind in learns, kind in silent, kind in ENDERS) for kind, evolve in EVOLVE.items()
         }
 
     def _apply(self, fact: f.Fact, step: Step) -> bool:
@@ -241,7 +243,8 @@ class Controller:
                 step.ended.append(job)
             elif kind is not RunExited and (run := job.run) is not None:
                 step.commands.append(StopRun(run.id))
-        if is_learned and self.policy.learn(state.memory, fact, job):
+        changed: bool | range = self.policy.learn(state.memory, fact, job) if is_learned else False
+        if changed is True:
             self._stale = True
         if job is None:
             if kind is not f.TimerFired:
@@ -258,11 +261,13 @@ class Controller:
                     entry = self.entries[job.id]
                     if entry.admitted:  # it was not stopped by a plan, or was to migrate
                         self._ready[job.id] = entry
-        else:
-            if self._drifts:
-                self._sync(job, at)
-            if self._teaches:
-                self.placer.learn(fact, job, state)
+        elif self._drifts:
+            self._sync(job, at)
+        if self._teaches and kind in SILENT:
+            assert job is not None
+            self.placer.learn(fact, job, state)
+        if changed and changed is not True:
+            self._rerank(changed, at)
         return not is_silent
 
     def _wake(self, at: float, step: Step) -> None:
@@ -348,6 +353,14 @@ class Controller:
             soonest = at + 2 * BLINK_S
             self._wake_at(entry, until if until > soonest else soonest)
 
+    def _rerank(self, ids: range, at: float) -> None:
+        """Rank anew those of these jobs that are ranked."""
+        entries = self.entries
+        for id in ids:
+            entry = entries.get(JobId(id))
+            if entry is not None and entry.key is not None:
+                self._sync(entry.job, at)
+
     def _pinned_until(self, job: JobState, run: Run) -> float:
         """Until when no plan may stop this run."""
         if run.pool is CPUS:
@@ -418,6 +431,7 @@ class Controller:
         """Rank every job from the State alone: at the start, and when all ranks may have changed."""
         self._stale = False
         ledger, policy = self.state.ledger, self.policy
+        policy.gpus = ledger.gpus
         self._drained = ledger.gpus < sum(node.gpus for node in ledger.nodes)
         self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained
         self._ready.clear()

@@ -54,6 +54,7 @@ class Policy(ABC):
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
     drifts: ClassVar[bool] = False  # the rank, one number, changes while the job holds GPUs (see drift)
+    by_work: ClassVar[bool] = False  # the rank depends on the work done, and so on the speed of the run
     learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
 
     Options: ClassVar[Any] = NoOptions
@@ -62,6 +63,7 @@ class Policy(ABC):
         self.options: Any = self.Options() if options is None else options
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
         self.protect: float = getattr(self.options, "protect", PROTECT)
+        self.gpus = 0  # in service; the Controller keeps it up to date
         # Whether jobs may run on CPUs while the GPUs are full; they are stopped there when GPUs are free.
         self.uses_cpus: bool = self.preempts
 
@@ -97,8 +99,16 @@ class Policy(ABC):
         """The memory that `save` gave."""
         return saved
 
-    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool:
-        """Learn from a fact, after it has taken effect; True if the ranks of all jobs may have changed."""
+    def expect(self, memory: Any, preemption_cost_s: float) -> None:
+        """The driver knows in advance what a preemption costs; called before the first fact."""
+        return None
+
+    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool | range:
+        """Learn from a fact, after it has taken effect.
+
+        Returns True if the ranks of all jobs may have changed, or the ids of those whose ranks may have. A
+        RunStarted or a RunProgressed may change no rank but that of its own job.
+        """
         return False
 
 

@@ -55,6 +55,7 @@ class ReasonCode(StrEnum):
     LOST = "Lost"
     GPU_MEMORY = "OutOfGpuMemory"
     HOST_MEMORY = "OutOfHostMemory"
+    KILLED = "Killed"
     DISK_FULL = "DiskFull"
     CODE_ERROR = "CodeError"
     IMPORT_ERROR = "ImportError"
@@ -98,6 +99,7 @@ TEXT: dict[str, str] = {
     ReasonCode.LOST: "its run was lost",
     ReasonCode.GPU_MEMORY: "out of GPU memory",
     ReasonCode.HOST_MEMORY: "out of host memory",
+    ReasonCode.KILLED: "killed",
     ReasonCode.DISK_FULL: "disk full",
     ReasonCode.CODE_ERROR: "error in the code",
     ReasonCode.IMPORT_ERROR: "a module could not be imported",

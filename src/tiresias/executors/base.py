@@ -124,6 +124,7 @@ class RunGone:
     first_failed: int | None = None  # the worker that failed first without having been signalled
     tail: str = ""  # the last lines of the output of that worker, or of worker 0
     oom_kills: int = 0  # processes on this node that the kernel killed for want of memory during the run
+    own_oom_kills: int | None = None  # those that were processes of the run; None: not known
     killed: bool = False  # SIGKILL was sent to a worker after the grace period
     escaped: int = 0  # processes that outlived the workers and were ended by the supervisor
     ended_at: float = 0.0  # epoch seconds by the wall clock of the node; 0: not known

@@ -13,13 +13,15 @@ import errno
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tiresias.executors.base import RunGone
+from tiresias.executors.program_output import TRACEBACK, Output, program_output
 
 REQUEUE_CODES = frozenset({75, 143})  # EX_TEMPFAIL and "ended by SIGTERM": the job asks to run again
-KILLED = 128 + 9  # the status of a process that SIGKILL ended, as a shell counts
+SIGKILL = 9
+KILLED = 128 + SIGKILL  # the status of a process that SIGKILL ended, as a shell counts
 HOST_FAULTS = {
     errno.ENOSPC: "no space or no inodes left on the disk of the manager's home",
     errno.EDQUOT: "no quota left on the disk of the manager's home",
@@ -34,6 +36,7 @@ OWN_CALL = re.compile(
     r"cannot reserve space for the exit record in .*|"
     r"the supervisor of the run could not begin in .*): ([^:]*?)(?: \(.*\))?$"
 )
+LOADER_KILLED = re.compile(r"DataLoader worker .* is killed by signal: Killed")
 WARNING = re.compile(r"^\[W|(?i:warning)")  # a warning is not what ended the program
 
 
@@ -45,6 +48,7 @@ class Kind(StrEnum):
     LOST = "lost"
     GPU_MEMORY = "out of GPU memory"
     HOST_MEMORY = "out of host memory"
+    KILLED = "killed"
     DISK = "disk full"
     CODE = "error in the code"
     IMPORT = "import error"
@@ -114,14 +118,14 @@ STRONG_SIGNS = (
     _sign(
         Kind.HOST_MEMORY,
         False,
-        r"DataLoader worker .* is killed by signal: (Killed|Bus error)|insufficient shared memory \(shm\)",
+        r"DataLoader worker .* is killed by signal: Bus error|insufficient shared memory \(shm\)",
         "A data loader ran out of (shared) memory; use fewer data workers.",
     ),
     _sign(
         Kind.DISK,
         False,
         r"(?i)no space left on device|disk quota exceeded",
-        "A disk was full; free some space, then requeue the job.",
+        "A disk was full; free some space, then submit the job again.",
     ),
 )
 LAST_SIGNS = (
@@ -134,7 +138,8 @@ LAST_SIGNS = (
     _sign(
         Kind.IMPORT,
         False,
-        r"^(ModuleNotFoundError|ImportError)\b|error while loading shared libraries|No module named ",
+        r"^([\w.]+\.)?(ModuleNotFoundError|ImportError|PackageNotFoundError)\b|"
+        r"error while loading shared libraries|No module named ",
         "The program could not import what it needs; check its environment.",
     ),
     _sign(
@@ -180,12 +185,22 @@ LAST_SIGNS = (
     ),
     _sign(
         Kind.CODE,
-        True,  # these may depend on the data of this attempt
-        r"^([\w.]+\.)?(ValueError|KeyError|IndexError|AssertionError|ZeroDivisionError|FloatingPointError|"
-        r"UnicodeDecodeError|JSONDecodeError|StopIteration|OverflowError)\b",
+        False,
+        r"^EOFError: EOF when reading a line",
+        "The program asked for input, and standard input is closed in a run; give it arguments instead.",
+    ),
+    _sign(
+        Kind.CODE,
+        False,
+        r"^([\w.]+\.)?(ValueError|KeyError|IndexError|LookupError|AssertionError|ZeroDivisionError|"
+        r"FloatingPointError|ArithmeticError|Unicode(De|En)codeError|JSONDecodeError|StopIteration|"
+        r"OverflowError|YAMLError|ConfigAttributeError)\b|^EOFError: Ran out of input",
         "The program ended with an error of its own.",
     ),
 )
+UNCAUGHT = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Failure)\b(:|$)")
+
+OWN_MISTAKES = (Kind.CODE, Kind.IMPORT, Kind.FILE)
 
 EXIT_SIGNS: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
     (
@@ -230,14 +245,14 @@ def classify(gone: RunGone) -> Cause:
     for applies, cause in EXIT_SIGNS:
         if applies(gone):
             return _with_error(gone, cause)
-    lines = [_unprefixed(line.strip()) for line in gone.tail.splitlines()]
-    lines = [line for line in reversed(lines) if line and not WARNING.search(line)]
+    output = program_output(gone.tail)
+    lines = [line for line in reversed(output.lines) if not WARNING.search(line)]
     if found := _anywhere(lines):
-        return found
-    if _was_killed(gone, lines):
+        return _located(found, output)
+    if _was_killed(gone, lines, output):
         return _killed(gone)
-    if found := _last(lines):
-        return found
+    if found := _last(lines) or _uncaught(lines):
+        return _located(found, output)
     return Cause(Kind.UNKNOWN, True, f"It ended with {_exit_words(gone)}; its output does not say why.")
 
 
@@ -260,37 +275,60 @@ def _anywhere(lines: list[str]) -> Cause | None:
 
 
 def _last(lines: list[str]) -> Cause | None:
+    """By the last line that shows a sign.
+
+    A worker that lost another one says so after that one has failed: an error in the code that was printed
+    among the last tracebacks, above such a line, is the cause.
+    """
+    lost: Cause | None = None
     for line in lines:
         for sign in LAST_SIGNS:
-            if sign.pattern.search(line):
-                return _cause(sign, line)
-    return None
+            if not sign.pattern.search(line):
+                continue
+            if sign.kind is not Kind.NETWORK:
+                is_cause = lost is None or (TRACEBACK in lines and sign.kind in OWN_MISTAKES)
+                return _cause(sign, line) if is_cause else lost
+            lost = lost or _cause(sign, line)
+            break
+    return lost
+
+
+def _uncaught(lines: list[str]) -> Cause | None:
+    """An error that no sign knows, at the end of a traceback. Another run may not meet it."""
+    if TRACEBACK not in lines:
+        return None
+    line = next((each for each in lines if UNCAUGHT.match(each)), None)
+    return None if line is None else Cause(Kind.CODE, True, "The program ended with an error.", line[:300])
+
+
+def _located(cause: Cause, output: Output) -> Cause:
+    """Add to the line of an error where it was raised."""
+    where = output.where(cause.evidence)
+    return replace(cause, evidence=f"{cause.evidence} ({where})") if where else cause
 
 
 def _cause(sign: Sign, line: str) -> Cause:
     return Cause(sign.kind, sign.retry_can_cure, sign.sentence, line[:300], sign.blames_gpu)
 
 
-def _unprefixed(line: str) -> str:
-    """Drop the `[rank3]:` or `3:` that launchers put before the lines of a worker."""
-    return re.sub(r"^(\[?(rank)?\d+\]?:\s*)+", "", line)
-
-
-def _was_killed(gone: RunGone, lines: list[str]) -> bool:
-    """Whether SIGKILL from elsewhere ended it, or a shell printed that its command was killed."""
+def _was_killed(gone: RunGone, lines: list[str], output: Output) -> bool:
+    """Whether SIGKILL from elsewhere ended it, or a shell, a launcher or a data loader says so."""
     if gone.first_failed is None:
         return False
-    shell_says_so = bool(lines) and lines[0].endswith("Killed")
-    return gone.exits[gone.first_failed].status == KILLED or shell_says_so
+    says_so = bool(lines) and (lines[0].endswith("Killed") or bool(LOADER_KILLED.search(lines[0])))
+    return gone.exits[gone.first_failed].status == KILLED or says_so or output.root_signal == SIGKILL
 
 
 def _killed(gone: RunGone) -> Cause:
-    if gone.oom_kills:
+    """The kernel says whether it killed a process of this run, or one on this machine, for memory."""
+    kills = gone.oom_kills if gone.own_oom_kills is None else gone.own_oom_kills
+    if kills:
         sentence = "The machine ran out of memory and the kernel killed it; use less memory."
+        whose = "on the node" if gone.own_oom_kills is None else "of processes of this run"
         # Other processes may have used the memory, so a retry can succeed.
-        return Cause(Kind.HOST_MEMORY, True, sentence, f"{gone.oom_kills} OOM kills on the node")
-    sentence = "It was killed with SIGKILL from outside, most often because the machine ran out of memory."
-    return Cause(Kind.HOST_MEMORY, True, sentence)
+        return Cause(Kind.HOST_MEMORY, True, sentence, f"{kills} OOM kills {whose}")
+    sentence = "It was killed with SIGKILL, and not by the manager; the kernel reports no lack of memory."
+    return Cause(Kind.KILLED, True, sentence)
 
 
 def _exit_words(gone: RunGone) -> str:

@@ -41,6 +41,11 @@ class Cgroup:
         """Whether a process is alive in it or below it. Unlike a scan this misses none."""
         return "populated 1" in _read(self.path, "cgroup.events")
 
+    def oom_kills(self) -> int | None:
+        """How many of its processes the kernel has killed for want of memory; None: not counted."""
+        lines = _read(self.path, "memory.events").splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
     def kill(self) -> None:
         """End all its processes at once. A process that is being forked meanwhile is ended, too."""
         try:

@@ -14,8 +14,8 @@ from tiresias.executors.run_files import SIGNALLED
 if TYPE_CHECKING:
     from tiresias.executors.kernel import Kernel
 
-TAIL_BYTES = 8192
-TAIL_LINES = 40
+TAIL_BYTES = 65536  # torchrun adds 40 lines to the tracebacks of all its workers
+TAIL_LINES = 500
 
 
 def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) -> RunGone:
@@ -36,6 +36,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) 
         first_failed=failed,
         tail=tail(spec.log(failed or 0), kernel=kernel),
         oom_kills=record.get("oom_kills", 0),
+        own_oom_kills=record.get("own_oom_kills"),
         killed=record.get("killed", False),
         escaped=record.get("escaped", 0),
         ended_at=record.get("ended_at", 0.0),

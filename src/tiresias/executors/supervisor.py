@@ -396,7 +396,9 @@ class Supervisor:
                 _send_group(worker.pid, signal.SIGKILL)
 
     def _write_exit(self) -> None:
+        own_oom_kills = None
         if self.cgroup is not None:
+            own_oom_kills = self.cgroup.oom_kills()
             self.cgroup.remove()
         saved, last_saved_at = checkpoint_files.changed(self.plan["checkpoint_dir"], self.files)
         self.logs.look(is_last=True)
@@ -413,6 +415,7 @@ class Supervisor:
             "files_saved": saved,
             "last_saved_at": last_saved_at,
             "oom_kills": procfs.oom_kills() - self.oom_kills,
+            "own_oom_kills": own_oom_kills,
             "ended_at": time.time(),
             "boot_id": procfs.boot_id(),
             "ended_elapsed_s": time.clock_gettime(time.CLOCK_BOOTTIME),

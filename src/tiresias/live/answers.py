@@ -79,6 +79,9 @@ class Explanation:
     free_gpus: int = 0
     best_hole: int = 0
     ahead: list[int] = field(default_factory=list)  # the first few jobs ahead
+    starts_p50_s: float | None = None  # seconds from now until its start, as estimated from history
+    starts_p90_s: float | None = None
+    starts: str = ""  # the same in words, or why it cannot be known; empty: it does not wait for its rank
 
     @classmethod
     def of(cls, found: Reason) -> Self:

@@ -11,6 +11,7 @@ from tiresias.executors.base import RunGone
 from tiresias.executors.causes import Cause, Kind, classify
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.settings import Settings
+from tiresias.live.words import lasting
 
 CODES = {  # by the kind of the cause
     Kind.FINISHED: ReasonCode.FINISHED,
@@ -20,6 +21,7 @@ CODES = {  # by the kind of the cause
     Kind.LOST: ReasonCode.LOST,
     Kind.GPU_MEMORY: ReasonCode.GPU_MEMORY,
     Kind.HOST_MEMORY: ReasonCode.HOST_MEMORY,
+    Kind.KILLED: ReasonCode.KILLED,
     Kind.DISK: ReasonCode.DISK_FULL,
     Kind.CODE: ReasonCode.CODE_ERROR,
     Kind.IMPORT: ReasonCode.IMPORT_ERROR,
@@ -58,7 +60,7 @@ def decide(
         return Outcome(ExitCause.FINISHED, ReasonCode.FINISHED, "It ran well for long enough.")
     if gone.stopped and job.is_expired:
         limit = job.spec.time_limit_s or 0.0
-        sentence = f"It reached its time limit of {limit:g} s; `tir set ID time=…` gives it more."
+        sentence = f"It reached its time limit of {lasting(limit)}."
         return Outcome(ExitCause.FAILED, ReasonCode.TIME_LIMIT, sentence)
     cause = classify(gone)
     if cause.kind is Kind.PREEMPTED:

@@ -31,6 +31,7 @@ from tiresias.live.answers import (
     UsageRow,
 )
 from tiresias.live.errors import Denied, Invalid, NotFound
+from tiresias.live.eta import Queue
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
@@ -44,13 +45,15 @@ from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
 from tiresias.live.references import References
 from tiresias.live.submission import Caller
-from tiresias.live.why import why
+from tiresias.live.why import queue_ahead, why
 from tiresias.live.words import began_anew, work
+from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredFact, StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
 READING_S = 1.0
+HISTORY_USED = 1000  # ended jobs from which starts are estimated
 NO_RUN = RunId(0)
 ACTIVE = (
     1 << 52
@@ -288,7 +291,16 @@ class Queries:
             return Explanation(kept.get("reason", ""), f"it has ended ({record.phase})", "")
         text = " ".join(filter(None, (kept.get("sentence", ""), kept.get("evidence", ""))))
         step = f"`tir logs {id}`" if record.phase is Phase.FAILED and record.runs else ""
+        managed = self._journal.managed_job(id) if kept.get("reason") == ReasonCode.TIME_LIMIT else None
+        if managed is not None and managed.spec.time_limit_s:
+            step = f"`tir again {id} time={2 * managed.spec.time_limit_s:g}s` gives it twice the time"
         return Explanation(kept.get("reason", ""), text, step)
+
+    def start_question(self, id: JobId) -> tuple[Queue, list[float]] | None:
+        """What `eta.estimate` needs; None for a job that does not wait for its rank."""
+        job = self._state.jobs.get(id)
+        queue = None if job is None else queue_ahead(job, self._journal)
+        return None if queue is None else (queue, self._journal.store.latest_durations(HISTORY_USED))
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -446,6 +458,11 @@ class Queries:
             "queues_gpu_s": None if ladder is None else list(ladder),
             "problem": self.plugin_problem() or None,
         }
+
+    def profiles(self) -> dict[str, Any]:
+        """The profiles that jobs brought along, by the names of their models."""
+        known = self._journal.profiles
+        return {name: as_dict(profile) for name in known if (profile := known.find(name)) is not None}
 
     def slowdowns(self) -> list[SlowdownRow]:
         """How fast gangs ran in which shape, what was predicted, and what the placer uses."""

@@ -20,11 +20,13 @@ class Settings:
     judge_after_s: float = 30.0  # a job whose run lasted so long and saved nothing does not save
     refuse_unresumable: int = 0  # 1: jobs that are known not to save are refused
     most_grace_s: float = 3600.0  # of any job: how long a run that must stop may take to save
+    auto: bool = False  # every job has --auto; an option of `tir up` and not one of `settings`
     gpu_check_s: float = 10.0
     measure_s: float = 30.0  # a speed is measured over at least this time
     correct_every_s: float = 600.0  # the least time between two corrections of the placer
     preflight_check_s: float = 0.5
     most_log_bytes: float = 256.0 * MIB  # that the output of a job may take on the disk; 0: no cap
     reserve_bytes: float = 1024.0 * MIB  # while less is free on the disk, all output is cut short
+    idle_notice_s: float = 1800.0  # a run that has written and reported nothing for so long is idle
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S

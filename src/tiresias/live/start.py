@@ -35,6 +35,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
+from tiresias.live.notice_target import networks_of
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError
 
@@ -56,7 +57,9 @@ class Options:
     listen: str | None = None
     allow_host: list[str] = field(default_factory=list)  # names that requests may use
     group: str | None = None
+    notify_allow: list[str] = field(default_factory=list)  # networks that notices may be sent to
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
+    auto: bool = False  # every job has --auto
     settings: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -104,6 +107,7 @@ def open_manager(
     survey = _survey(options, driver)
     chosen = _chosen(options)
     settings = _settings(options)
+    notify_allow = networks_of(options.notify_allow)
     paths = HomePaths(home)
     make_passage(home)
     if os.geteuid() == 0 and (problem := insecure(home)):
@@ -121,7 +125,9 @@ def open_manager(
         )
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
-        return Manager.open(home, store, executor, machine, chosen, settings=settings)
+        return Manager.open(
+            home, store, executor, machine, chosen, settings=settings, notify_allow=notify_allow
+        )
     except PluginRaised as error:  # in a new journal; otherwise another plug-in takes over
         store.close()
         raise Invalid(f"{error}; correct it, or choose another one") from None
@@ -164,13 +170,13 @@ def _chosen(options: Options) -> Chosen:
 
 
 def _settings(options: Options) -> Settings:
-    known = {each.name for each in fields(Settings)}
+    known = {each.name for each in fields(Settings)} - {"auto"}
     if odd := sorted(options.settings.keys() - known):
         raise Invalid(f"options.json: no setting {odd[0]!r} (known: {', '.join(sorted(known))})")
     for name, value in options.settings.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
             raise Invalid(f"options.json: the setting {name} is {value!r}; give a number from 0 on")
-    return Settings(**options.settings)  # type: ignore[arg-type]
+    return Settings(**options.settings, auto=options.auto)  # type: ignore[arg-type]
 
 
 def _machine(survey: Survey, store: Store) -> Machine:

@@ -11,13 +11,14 @@ from tiresias.core.model import INFINITY
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState
 from tiresias.live.answers import Explanation
+from tiresias.live.eta import MOST_AHEAD, Ahead, Estimate, Queue
 from tiresias.live.journal import Journal
 
 SHOWN = 5  # jobs ahead that are named
 NEXT_STEPS: dict[str, str] = {
     ReasonCode.STOPPING: "nothing to do: it has its grace period to save and exit",
     ReasonCode.IMPOSSIBLE: "`tir cancel {id}`, and ask for fewer GPUs",
-    ReasonCode.OUT_OF_SERVICE: "`tir undrain` what works again, or `tir cancel {id}` and ask for fewer GPUs",
+    ReasonCode.OUT_OF_SERVICE: "`tir cancel {id}` and ask for fewer GPUs, or wait until they are back",
     ReasonCode.HOST_FAULT: "tell an admin: `tir status` names the problem; runs are started when it is gone",
     ReasonCode.HELD: "`tir release {id}`",
     ReasonCode.DEPENDENCY: "wait until these jobs have ended",
@@ -54,11 +55,57 @@ def why(
     elif found.code == ReasonCode.OUT_OF_SERVICE:
         out = ", ".join(f"{what} ({reason})" for what, reason in sorted(out_of_service.items()))
         report.text += f"; out of service: {out}"
+        if out_of_service:
+            report.next_step += f" (for admins: `tir undrain {min(out_of_service)}`)"
     elif found.code in (ReasonCode.HIGHER_RANK, ReasonCode.BLOCKED_HEAD):
         report.ahead = [other.id for other in islice(_ahead(journal, job), SHOWN)]
     elif job.deferred and found.code == job.deferred:
         _explain_deferral(job, journal, gpu_limit_of, report)
     return report
+
+
+def queue_ahead(job: JobState, journal: Journal) -> Queue | None:
+    """What the estimate of its start needs; None for a job that does not wait for its rank."""
+    if job.run is not None or job.deferred or job.on_hold or job.cancelled:
+        return None
+    now, controller = journal.now(), journal.controller
+    ahead = []
+    for entry in _ranked_before(journal, job):
+        ahead.append(Ahead(entry.job.gpus, entry.job.executed_at(now)))
+        if len(ahead) > MOST_AHEAD:
+            break
+    strict = bool(getattr(controller.policy, "strict", False))
+    return Queue(tuple(ahead), journal.state.ledger.gpus, job.gpus, strict)
+
+
+def _ranked_before(journal: Journal, job: JobState) -> Iterator[JobEntry]:
+    """The runs that may not be preempted, then all jobs with a better rank, running or not."""
+    yield from journal.controller.pinned()
+    for other in journal.controller.target:
+        if other.id == job.id:
+            return
+        if not other.pinned:
+            yield other
+
+
+def in_words(found: Estimate) -> str:
+    """The estimate as a sentence for people."""
+    if found.unknown:
+        return f"when it starts cannot be known: {found.unknown}"
+    assert found.p50_s is not None
+    assert found.p90_s is not None
+    of = f"estimated from {found.history:,} ended jobs"
+    return (
+        f"it starts within {_rounded(found.p50_s)} with a chance of 50 %, within {_rounded(found.p90_s)} with"
+        f" 90 % ({of}; jobs that are submitted later may go before it)"
+    )
+
+
+def _rounded(seconds: float) -> str:
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1.0, seconds):.0f} s"
 
 
 def _ahead(journal: Journal, job: JobState) -> Iterator[JobEntry]:

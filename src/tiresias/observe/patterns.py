@@ -103,9 +103,7 @@ def _without_data(links: dict[tuple[Node, Node], Link]) -> dict[tuple[Node, Node
             received[b] += round(link.bytes)
     nodes = {*sent, *received}
     aside = {
-        node
-        for node in nodes
-        if min(sent[node], received[node]) < REQUESTS * max(sent[node], received[node])
+        node for node in nodes if min(sent[node], received[node]) < REQUESTS * max(sent[node], received[node])
     }
     kept = {pair: link for pair, link in links.items() if not aside & set(pair)}
     return kept if len(kept) == len(links) else _without_data(kept)

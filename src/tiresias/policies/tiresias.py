@@ -1,249 +1,292 @@
-"""Tiresias' own policies (NSDI'19): discretised 2D-LAS and discretised 2D-Gittins.
+"""`tiresias`: Tiresias that learns which jobs tend to end soon, and what a preemption costs.
 
-A job's queue follows from its attained service (GPUs x seconds of holding them) and a ladder of
-thresholds; it changes at the exact instant a threshold is crossed. Jobs that do not fit are skipped.
+What is known of a job before it ends is whose it is, how many GPUs it wants, perhaps its name, and how long
+it has worked. From the jobs that came before, and from how far the running ones have got, follow hazards: how
+likely a job of its class is to end in each step of work (classes.py, hazards.py). A job's rank is the Gittins
+index of these hazards (switching.py), divided by its GPUs: the ends per GPU-second that it offers.
+
+Preemption is not free. The index of a waiting job counts the seconds in which nobody works if it takes the
+place of another one: its own loading, if it has run before, and what its victim will need to save and to load
+again. A running job's index counts `stay` times. All seconds are measured (preemption_costs.py).
+
+When ranks change. A rank follows from the step of work, whether the job runs, and the hazards and costs that
+were published last. Publishing happens when `growth` times as many jobs have ended, or when preemptions cost
+something else. It would change every rank at once, so it is spread: with each fact, the next SLICE jobs, by
+falling id, go over from the tables before to the tables now. How far that is, is part of the memory, so that
+a manager which restarts in between decides the same.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, JobId, Pool, Rank
-from tiresias.core.plugins import OptionError, Policy, option, policies
+from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank
+from tiresias.core.plugins import Policy, option, policies
 from tiresias.core.state import JobState
-from tiresias.policies.gittins import IndexTable, queue_table, sample, sup_table
-from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
-from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds
-from tiresias.policies.orders import NEW, ORDERS, STOPPING
-from tiresias.policies.samples import parse_distribution, parse_table
+from tiresias.policies.classes import Classes, Key, best_known, chain, size_of
+from tiresias.policies.hazards import EDGES, PRIOR, STEPS, Rates, step_of
+from tiresias.policies.options import PreemptiveOptions, factor, seconds, share
+from tiresias.policies.preemption_costs import EVERYTHING, Cost, PreemptionCosts
+from tiresias.policies.switching import log_index
 
-FINISHED, CPUS = ExitCause.FINISHED, Pool.CPUS
-TOLERANCE_GPU_S = 1e-3  # epoch seconds resolve to 2.4e-7 s: no crossing is missed for that
-REFIT_GROWTH = 1.25  # what is learned is fitted anew when so many times as many jobs have ended
+STOPPING, CPUS = Phase.STOPPING, Pool.CPUS
+PREEMPTED = ExitCause.PREEMPTED
+PROMOTED, ORDINARY = 0, 1
+NONE = range(0)
+BLINK_S = 1e-6
+SLICE = 512  # ids that go over to new tables with one fact
+FIRST_REFIT = 5  # jobs that must have ended before hazards are published
+COST_CHANGE = 1.5  # factor by which preemptions must cost more or less for a new publication
+FLOOR_S = 600.0  # jobs that have executed for less count as this for max_slowdown
+EASE = 2.0  # a promoted job stays promoted until it is so many times below max_slowdown
+AGAIN_S = 300.0  # after which a promotion that the budget refused is tried again
+NOBODY = JobId(-1)
+Table = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""By step of work, the part of the rank that is common to a class: of jobs that run, of jobs that wait and
+have run before, and of jobs that have not."""
 
-Promotion = tuple[float, float, float]
-"""What a job had at its last promotion: (instant, executed seconds, service)."""
+
+class Published:
+    """Hazards and costs that ranks follow from; the tables are worked out when they are needed."""
+
+    __slots__ = ("_by_job", "_tables", "costs", "rates")
+
+    def __init__(self, rates: dict[Key, Rates], costs: dict[str, Cost]):
+        self.rates = rates
+        self.costs = costs
+        self._tables: dict[tuple[Key, float, float], Table] = {}
+        self._by_job: dict[tuple[Any, ...], Table] = {}
+
+    def table(self, job: JobState, log_stay: float) -> Table:
+        of = job.job
+        key = (of.tenant, of.user, of.name, job.gpus, of.model, of.preemption_cost_s)
+        table = self._by_job.get(key)
+        if table is None:
+            known = best_known(chain(of.tenant, of.user, of.name, size_of(job.gpus)), self.rates)
+            load_s, victim_s = self.switching_s(job)
+            table = self._by_job[key] = self._table(known, load_s, victim_s, log_stay)
+        return table
+
+    def switching_s(self, job: JobState) -> Cost:
+        """Seconds for which nobody works if the job takes another one's place: its own, and its victim's."""
+        save_s, load_s = self.costs[EVERYTHING]
+        stated_s = job.job.preemption_cost_s
+        own_s = self.costs.get(job.job.model, (save_s, load_s))[1]
+        if stated_s is not None and save_s + load_s > 0:
+            own_s = stated_s
+        return own_s, save_s + load_s
+
+    def _table(self, key: Key, load_s: float, victim_s: float, log_stay: float) -> Table:
+        known = (key, load_s, victim_s)
+        table = self._tables.get(known)
+        if table is None:
+            rates = self.rates.get(key, PRIOR)
+            runs = tuple([-index - log_stay for index in log_index(rates, 0.0)])
+            resumes = tuple([-index for index in log_index(rates, load_s + victim_s)])
+            starts = tuple([-index for index in log_index(rates, victim_s)])
+            table = self._tables[known] = (runs, resumes, starts)
+        return table
 
 
 class Memory:
-    """What a Tiresias policy has learned: a serialisable value."""
+    """What the policy has learned: a serialisable value."""
 
-    __slots__ = ("ladder", "promoted", "refit_at", "seen", "table")
-
-    def __init__(self, ladder: tuple[float, ...], table: IndexTable | None = None):
-        self.ladder = ladder
-        self.table = table  # None: no index, as in LAS
-        self.seen = Histogram()  # service of the jobs that have ended
-        self.refit_at = 1  # how many must have ended for the next fit
-        self.promoted: dict[JobId, Promotion] = {}
-
-
-@dataclass(slots=True)
-class QueueOptions(PreemptiveOptions):
-    queues: Any = option(
-        "auto",
-        "thresholds between queues in GPU-seconds, rising (3250,7200), or auto, or auto:SHARE:RATIO",
-        parse_queues,
-    )
-    order: str = option(
-        "last-preempted-first",
-        "inside a queue: first-start (the paper), running-first, last-preempted-first (its authors' code)",
-        one_of(*ORDERS),
-    )
-    promote_knob: float = option(
-        0.0, "back to the first queue after waiting this many times what it has executed; 0: never", seconds
-    )
+    def __init__(self) -> None:
+        self.classes = Classes()
+        self.costs = PreemptionCosts()
+        self.now = self.before = Published({}, {EVERYTHING: (0.0, 0.0)})
+        self.last_id = NOBODY  # the highest id of any job
+        self.cursor = NOBODY  # jobs up to this id are still ranked by `before`
+        self.refit_at = FIRST_REFIT  # how many jobs must have ended for the next publication
+        self.stopping: dict[JobId, float] = {}  # since when runs save that were revoked
+        self.promoted: dict[JobId, int] = {}  # jobs that starved, and their GPUs
 
 
 @policies.register
-class TiresiasL(Policy):
-    """Discretised 2D-LAS: a few queues by attained service (GPUs x time); needs no knowledge of durations."""
+class Tiresias(Policy):
+    """Learns which jobs tend to end soon, and what preemptions cost; runs first what may end soonest."""
 
-    name = "tiresias-l"
-    learns = frozenset({f.RunExited, f.JobCancelled, f.JobFailed, f.JobPromoted})
-    Options = QueueOptions
+    name = "tiresias"
+    by_work = True
+    learns = frozenset(
+        {
+            f.JobSubmitted,
+            f.JobPromoted,
+            f.JobCancelled,
+            f.JobFailed,
+            f.RunStarted,
+            f.RunProgressed,
+            f.RunRevoked,
+            f.RunExited,
+        }
+    )
+
+    @dataclass(slots=True)
+    class Options(PreemptiveOptions):
+        stay: float = option(2.0, "how many times the index of a running job counts", factor)
+        growth: float = option(1.05, "learns anew when so many times as many jobs have ended", factor)
+        max_slowdown: float = option(
+            0.0, "promote jobs whose JCT nears so many times what they have executed; 0: never", seconds
+        )
+        budget: float = option(0.3, "share of the GPUs that promoted jobs may have together", share)
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._order = ORDERS[self.options.order]
-        self._auto = auto_ladder(self.options.queues)
-        self._knob: float = self.options.promote_knob
+        self._log_stay = log(self.options.stay)
+        self._max_slowdown: float = self.options.max_slowdown
+
+    # --- memory
 
     def new_memory(self) -> Memory:
-        return Memory(self._auto.fit(Histogram()) if self._auto is not None else self.options.queues)
+        return Memory()
+
+    def expect(self, memory: Memory, preemption_cost_s: float) -> None:
+        memory.costs.expected_s = preemption_cost_s
+        memory.now = memory.before = Published(memory.now.rates, memory.costs.costs())
 
     def save(self, memory: Memory) -> dict[str, Any]:
-        table = memory.table
         return {
-            "ladder": list(memory.ladder),
-            "table": None if table is None else [list(table.steps), list(table.indices)],
-            "seen": sorted(memory.seen.buckets.items()),
+            "classes": memory.classes.save(),
+            "costs": memory.costs.save(),
+            "now": _saved(memory.now),
+            "before": None if memory.before is memory.now else _saved(memory.before),
+            "last_id": memory.last_id,
+            "cursor": memory.cursor,
             "refit_at": memory.refit_at,
-            "promoted": [[id, *what] for id, what in sorted(memory.promoted.items())],
+            "promoted": sorted(memory.promoted.items()),
+            "stopping": sorted(memory.stopping.items()),
         }
 
     def restore(self, saved: dict[str, Any]) -> Memory:
-        table = saved["table"]
-        memory = Memory(tuple(saved["ladder"]), None if table is None else IndexTable(*table))
-        memory.seen = Histogram(dict(saved["seen"]))
+        memory = Memory()
+        memory.classes = Classes.restore(saved["classes"])
+        memory.costs = PreemptionCosts.restore(saved["costs"])
+        memory.now = _restored(saved["now"])
+        memory.before = memory.now if saved["before"] is None else _restored(saved["before"])
+        memory.last_id, memory.cursor = saved["last_id"], saved["cursor"]
         memory.refit_at = saved["refit_at"]
-        memory.promoted = {JobId(id): (at, ran_s, service) for id, at, ran_s, service in saved["promoted"]}
+        memory.promoted = {JobId(id): gpus for id, gpus in saved["promoted"]}
+        memory.stopping = {JobId(id): at for id, at in saved["stopping"]}
         return memory
+
+    # --- learning
+
+    def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool | range:
+        assert job is not None
+        kind = type(fact)
+        if kind is f.RunExited:
+            return self._learn_exit(memory, fact, job)
+        if kind is f.RunStarted or kind is f.RunProgressed:
+            run = job.gpu_run
+            if run is not None:
+                memory.classes.works(job)
+                if kind is f.RunStarted:
+                    memory.costs.loaded(job.model, fact.at - run.granted_at, is_first=job.runs == 1)
+        elif kind is f.RunRevoked:
+            if job.gpu_run is not None:
+                memory.stopping[job.id] = fact.at
+        elif kind is f.JobSubmitted:
+            memory.last_id = max(memory.last_id, job.id)
+            return self._go_over(memory)
+        elif kind is f.JobPromoted:
+            memory.promoted[job.id] = job.gpus
+        elif job.ended_at != INFINITY:  # cancelled or failed while it held no slots
+            memory.promoted.pop(job.id, None)
+        return False
+
+    def _learn_exit(self, memory: Memory, fact: f.RunExited, job: JobState) -> range:
+        revoked_at = memory.stopping.pop(job.id, None)
+        if revoked_at is not None and fact.cause is PREEMPTED:
+            memory.costs.saved(job.model, fact.at - revoked_at)
+        has_ended = job.ended_at != INFINITY
+        if job.first_started_at != INFINITY:  # on CPUs alone it has told nothing about GPUs
+            memory.classes.stops(job, fact.progress_s, has_ended=has_ended)
+        if has_ended or not self._is_starving(job, fact.at, EASE):
+            memory.promoted.pop(job.id, None)
+        if memory.cursor == NOBODY and self._is_news(memory):
+            self._publish(memory, fact.at)
+        return self._go_over(memory)
+
+    def _is_news(self, memory: Memory) -> bool:
+        """Whether new hazards or costs are worth that jobs are ranked anew."""
+        if memory.classes.ended >= memory.refit_at:
+            return True
+        now_s, was_s = sum(memory.costs.cost()), sum(memory.now.costs[EVERYTHING])
+        return not was_s / COST_CHANGE - 1 <= now_s <= was_s * COST_CHANGE + 1
+
+    def _publish(self, memory: Memory, at: float) -> None:
+        memory.refit_at = max(memory.classes.ended + 1, int(memory.classes.ended * self.options.growth))
+        memory.before = memory.now
+        memory.now = Published(memory.classes.rates(at), memory.costs.costs())
+        memory.cursor = memory.last_id
+
+    def _go_over(self, memory: Memory) -> range:
+        """The next jobs that go over to what was published last."""
+        last = memory.cursor
+        if last == NOBODY:
+            return NONE
+        memory.cursor = JobId(max(last - SLICE, NOBODY))
+        if memory.cursor == NOBODY:
+            memory.before = memory.now
+        return range(memory.cursor + 1, last + 1)
+
+    # --- ranks
 
     def rank(self, job: JobState, memory: Memory, at: float) -> Rank:
         return self.standing(job, memory, at, False)[0]
 
     def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
         run = job.run
-        waits = run is None or run.pool is CPUS
-        if self._knob:
-            service = self._service(job, memory, at)
-        else:
-            service = job.service_gpu_s if waits else job.service_at(at)
-        ladder = memory.ladder
-        queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
-        if run is None or waits:
-            rank = self._order(job, queue, *self._came(job, memory, queue, service, at))
-            return rank, self._starves_at(job, memory) if self._knob and queue else INFINITY
-        if job.phase is STOPPING:
-            rank = self._order(job, queue, *self._came(job, memory, queue, service, at))
-        else:
-            since = run.granted_at
-            if queue:
-                above_s = (ladder[queue - 1] - service) / job.gpus + at - since  # in a higher queue, this run
-                if above_s * job.gpus > TOLERANCE_GPU_S:
-                    since += above_s
-            is_entering = queue > 0 and is_due and (at - since) * job.gpus <= TOLERANCE_GPU_S
-            rank = self._order(job, queue, since, is_entering)
-            if rank[1] == NEW:
-                return rank, at
-        if queue == len(ladder):
-            return rank, INFINITY
-        return rank, at + (ladder[queue] - service) / job.gpus
+        waits = run is None or run.pool is CPUS or job.phase is STOPPING
+        until = INFINITY
+        if self._max_slowdown:
+            if job.id in memory.promoted:
+                return (PROMOTED, job.submitted_at), INFINITY
+            if waits:
+                until = self._starves_at(job, at)
+                if until <= at:  # the budget was spent
+                    until = at + AGAIN_S
+        published = memory.now if job.id > memory.cursor else memory.before
+        runs, resumes, starts = published.table(job, self._log_stay)
+        if waits or run is None:
+            step = step_of(job.progress_s if run is None else job.progress_at(at))
+            return (ORDINARY, (resumes if job.runs else starts)[step] + log(job.gpus)), until
+        work_s = run.progress_s + run.speed * (at - run.progress_at)
+        step = step_of(work_s)
+        if step + 1 < STEPS:  # while it loads, until it would be there if it had begun to work
+            until = at + (EDGES[step + 1] - work_s) / (run.speed or 1.0)
+        return (ORDINARY, runs[step] + log(job.gpus)), until
 
-    def _service(self, job: JobState, memory: Memory, at: float) -> float:
-        """Attained service, since the last promotion if there was one."""
-        if self._knob and job.id in memory.promoted:
-            return job.service_at(at) - memory.promoted[job.id][2]
-        return job.service_at(at)
+    # --- promotions
 
-    def _came(
-        self, job: JobState, memory: Memory, queue: int, service: float, at: float
-    ) -> tuple[float, bool]:
-        """When a waiting job came to its queue, and whether it has not run there since."""
-        if not job.preemptions:
-            return job.submitted_at, True
-        if not queue:
-            since = memory.promoted.get(job.id, (-INFINITY,))[0]
-            return since, since >= job.last_preempted_at
-        stopped_s = (job.waiting_since if job.gpu_run is None else at) - job.last_preempted_at
-        fell_s = (memory.ladder[queue - 1] - service) / job.gpus + stopped_s  # after it was stopped
-        return job.last_preempted_at + fell_s, fell_s * job.gpus >= -TOLERANCE_GPU_S
+    def _starves_at(self, job: JobState, at: float) -> float:
+        """The instant at which a job that goes on waiting has the largest slowdown that is allowed."""
+        return job.submitted_at + self._max_slowdown * max(job.executed_at(at), FLOOR_S)
 
-    def _starves_at(self, job: JobState, memory: Memory) -> float:
-        """When it will have waited knob times as long as it has executed, both since its last promotion."""
-        since, executed_s, _ = memory.promoted.get(job.id, (job.submitted_at, 0.0, 0.0))
-        return since + (1 + self._knob) * (job.executed_s - executed_s)
+    def _is_starving(self, job: JobState, at: float, ease: float) -> bool:
+        bound = self._max_slowdown / ease * max(job.executed_at(at), FLOOR_S)
+        return bool(self._max_slowdown) and at - job.submitted_at >= bound - BLINK_S
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
-        if self._knob and job.gpu_run is None and self._starves_at(job, memory) <= at:
-            return f.JobPromoted(at, job.id)
-        return None
-
-    def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool:
-        assert job is not None
-        if type(fact) is f.JobPromoted:
-            memory.promoted[job.id] = (fact.at, job.executed_s, job.service_gpu_s)
-            return False
-        if job.ended_at != INFINITY:
-            memory.promoted.pop(job.id, None)
-        if type(fact) is not f.RunExited or fact.cause is not FINISHED:
-            return False
-        if job.first_started_at == INFINITY:
-            return False  # it has run on CPUs only, which is no service
-        memory.seen.add(job.service_gpu_s)
-        if memory.seen.count < memory.refit_at:
-            return False
-        memory.refit_at = max(memory.seen.count + 1, int(memory.seen.count * REFIT_GROWTH))
-        return self._refit(memory)
-
-    def _refit(self, memory: Memory) -> bool:
-        """Fit to what was seen; True if ranks may have changed."""
-        if self._auto is None:
-            return False
-        before, memory.ladder = memory.ladder, self._auto.fit(memory.seen, memory.ladder)
-        return memory.ladder != before
+        waits = job.gpu_run is None or job.phase is STOPPING
+        if not waits or job.id in memory.promoted or not self._is_starving(job, at, 1.0):
+            return None
+        if sum(memory.promoted.values()) + job.gpus > max(self.options.budget * self.gpus, 1):
+            return None
+        return f.JobPromoted(at, job.id)
 
 
-@dataclass(slots=True)
-class GittinsOptions(QueueOptions):
-    index: str = option(
-        "queue",
-        "queue (quantum = the queue's upper limit), sup (the printed formula), or table (see table)",
-        one_of("sup", "queue", "table"),
+def _saved(published: Published) -> list[Any]:
+    return [[[list(key), list(rates)] for key, rates in published.rates.items()], published.costs]
+
+
+def _restored(saved: list[Any]) -> Published:
+    rates, costs = saved
+    return Published(
+        {tuple(key): tuple(values) for key, values in rates},
+        {model: (save_s, load_s) for model, (save_s, load_s) in costs.items()},
     )
-    table: Any = option(
-        None, "the index by attained service, as service:index pairs (0:.25,1:.28) or @FILE", parse_table
-    )
-    distribution: Any = option(
-        "online", "GPU-seconds of past jobs (numbers or @FILE), or online: as jobs end", parse_distribution
-    )
-    same_within: float = option(
-        3.0, "indices are rounded to powers of this: near ones do not preempt each other; 1: exact", factor
-    )
-    learn_after: int = option(100, "jobs that must end before an online index is used; LAS until then", count)
-
-
-@policies.register
-class TiresiasG(TiresiasL):
-    """Discretised 2D-Gittins: queues as in 2D-LAS, each but the last sorted by the Gittins index."""
-
-    name = "tiresias-g"
-    Options = GittinsOptions
-
-    def __init__(self, options: Any = None):
-        super().__init__(options)
-        if (self.options.index == "table") != (self.options.table is not None):
-            raise OptionError("tiresias-g: index=table and table=… go together")
-
-    def new_memory(self) -> Memory:
-        memory = super().new_memory()
-        if self.options.index == "table":
-            memory.table = self.options.table
-        elif self.options.distribution != "online":
-            memory.table = self._tabulate(*self._given(), memory.ladder)
-        return memory
-
-    def _given(self) -> tuple[Any, Any]:
-        return sample(self.options.distribution)
-
-    def _tabulate(self, values: Any, weights: Any, ladder: tuple[float, ...]) -> IndexTable:
-        is_queue = self.options.index == "queue"
-        table = queue_table(values, weights, ladder) if is_queue else sup_table(values, weights)
-        return table.coarse(self.options.same_within) if self.options.same_within > 1 else table
-
-    def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
-        rank, until = super().standing(job, memory, at, is_due)
-        if memory.table is None or rank[0] == len(memory.ladder):
-            return rank, until
-        service = self._service(job, memory, at)
-        index, next_step = memory.table.at(service + TOLERANCE_GPU_S)
-        rank = (rank[0], -index, *rank[1:])
-        if until > at and job.gpu_run is not None:
-            until = min(until, at + (next_step - service) / job.gpus)
-        return rank, until
-
-    def _refit(self, memory: Memory) -> bool:
-        changed = super()._refit(memory)
-        if self.options.index == "table" or memory.seen.count < self.options.learn_after:
-            return changed
-        if self.options.distribution == "online":
-            memory.table = self._tabulate(*sample(*memory.seen.sample()), memory.ladder)
-            return True
-        if changed and self.options.index == "queue":
-            memory.table = self._tabulate(*self._given(), memory.ladder)
-        return changed

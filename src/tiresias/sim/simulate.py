@@ -98,6 +98,7 @@ def simulate(
         replayed, models_from = with_models(replayed, models or Mix())
     controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
     world = _world(preemption_cost_s, machines.cluster)
+    chosen_policy.expect(controller.state.memory, preemption_cost_s)
     recorder = Recorder(world.spent)
     shared = chosen_shares(shares, machines, replayed)
     rejected = rejections(replayed, machines.cluster)

@@ -124,6 +124,13 @@ class Reader:
         )
         return [JobId(row[0]) for row in rows]
 
+    def latest_durations(self, latest: int) -> list[float]:
+        """For how many seconds the jobs that ended last held slots, of those that ran."""
+        rows = self._all(
+            "SELECT executed_s FROM history WHERE runs > 0 ORDER BY ended_seq DESC LIMIT ?", latest
+        )
+        return [row[0] for row in rows]
+
     def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:
         """The number that each of these runs has among the runs of its job."""
         rows = self._all(
@@ -223,6 +230,11 @@ class Reader:
                 f"{self.path}: the setting {key!r} is {value!r}, which is not of type {kind}; set it again"
             )
         return value  # type: ignore[no-any-return]
+
+    def settings_of(self, prefix: str) -> dict[str, Any]:
+        """All settings whose names begin so."""
+        question = "SELECT key, value FROM settings WHERE substr(key, 1, ?) = ? ORDER BY rowid"
+        return {key: json.loads(value) for key, value in self._all(question, len(prefix), prefix)}
 
     def settings(self) -> dict[str, Any]:
         return {

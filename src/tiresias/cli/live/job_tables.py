@@ -212,6 +212,8 @@ def why(reason: Mapping[str, Any]) -> Lines:
     if reason["ahead_jobs"] or reason["free_gpus"]:
         hole = f", at most {reason['best_hole']} of them on one node" if reason["free_gpus"] else ""
         evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
+    if reason["starts"]:
+        evidence.append(plain(reason["starts"]))
     lines += [Line.of(f"  {each}", hang=2) for each in evidence]
     if reason["next_step"]:
         lines.append(Line.of(plain(reason["next_step"])))

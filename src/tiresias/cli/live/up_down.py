@@ -65,7 +65,17 @@ Group = Annotated[
     str | None,
     Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
 ]
-Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to the terminal.")]
+Auto = Annotated[bool, Option("--auto", help="Give every job --auto, which saves and resumes trainings.")]
+NoAuto = Annotated[bool, Option("--no-auto", help="Give --auto only to jobs that ask for it (the default).")]
+NotifyAllow = Annotated[
+    list[str] | None,
+    Option(
+        "--notify-allow",
+        metavar="NETWORK",
+        help="Network to which notices may be sent although it is private; may be repeated (none: none).",
+    ),
+]
+Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to stderr.")]
 
 
 def up(
@@ -78,7 +88,10 @@ def up(
     placer_set: PlacerSet = None,
     listen: Listen = None,
     allow_host: AllowHost = None,
+    notify_allow: NotifyAllow = None,
     group: Group = None,
+    auto: Auto = False,
+    no_auto: NoAuto = False,
     foreground: Foreground = False,
     home: HomeOption = None,
     output: AsOutput = Output.TABLE,
@@ -103,7 +116,11 @@ def up(
         group,
         manager_options.plugins(),
         allow_host or [],
+        notify_allow or [],
+        True if auto else False if no_auto else None,
     )
+    if auto and no_auto:
+        raise Stop("--auto and --no-auto cannot be combined; give one of them")
     if fake_gpus is not None and gpus is not None:
         raise Stop("--fake-gpus and --gpus cannot be combined; give one of them")
     wanted = given.over(before or Settings())

@@ -1,0 +1,175 @@
+"""What was seen of each class of jobs: ends and seconds of work, from which hazards follow.
+
+A job belongs to a chain of classes, from the largest to the smallest: all jobs; the jobs of its tenant with
+as many GPUs (to a power of two); the recent ones of these; those of its user; those of its user that have the
+same name, digits aside. The hazards of a class are shrunk towards those of the one before it. In the classes
+from `recent` on, older ends fade: RECENT ends later one counts 1/e.
+
+No duration is used before the job has ended. A run counts the seconds that it has worked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from tiresias.core.model import JobId
+from tiresias.core.state import JobState
+from tiresias.policies.hazards import PRIOR, Counts, Rates, shrunk
+
+Key = tuple[str | int, ...]
+"""A class: its level, and what its jobs have in common."""
+
+ALL: Key = ("all",)
+LEAN = {"all": 1.0, "class": 0.3, "recent": 1.0, "user": 1.0, "name": 1.0}
+"""How many ends at the parent's hazard are added to each step, by level."""
+HOPE = {"class": 0.5}
+"""How many standard deviations more ends are assumed than were seen, by level.
+
+A class that is believed to be long is hardly run, so that a belief which rests on a few long jobs would never
+be corrected. Where many jobs have ended, this makes no difference.
+"""
+FADES = frozenset({"recent", "user", "name"})
+RECENT = 30
+MOST_CLASSES = 400  # of users and names; those that have not been seen for the longest are forgotten
+
+DIGITS = re.compile(r"\d+")
+
+
+def size_of(gpus: int) -> int:
+    """The size of a gang as a power of two: 0 for 1 GPU, 3 for 5 to 8."""
+    return (gpus - 1).bit_length()
+
+
+@lru_cache(maxsize=4096)
+def chain(tenant: str, user: str, name: str, size: int) -> tuple[Key, ...]:
+    """The classes of a job, from the largest to the smallest."""
+    keys: list[Key] = [ALL, ("class", tenant, size), ("recent", tenant, size)]
+    if user:
+        keys.append(("user", tenant, user, size))
+    if name:
+        keys.append(("name", tenant, user, DIGITS.sub("#", name), size))
+    return tuple(keys)
+
+
+def classes_of(job: JobState) -> tuple[Key, ...]:
+    of = job.job
+    return chain(of.tenant, of.user, of.name, size_of(job.gpus))
+
+
+Open = list[float]
+"""A run that works: [work when it began, work at an instant, the instant, the speed since], in seconds."""
+
+
+class Classes:
+    """Counts by class, and the runs that work at present."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Key, Counts] = {ALL: Counts()}
+        self.parents: dict[Key, Key] = {}
+        self.open: dict[JobId, tuple[tuple[Key, ...], Open]] = {}
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return self.counts[ALL].ended
+
+    def works(self, job: JobState) -> None:
+        """The job's run works from now on, or goes on at another speed."""
+        run = job.gpu_run
+        if run is None:
+            return
+        known = self.open.get(job.id)
+        began_s = run.progress_s if known is None else known[1][0]
+        self.open[job.id] = (classes_of(job), [began_s, run.progress_s, run.progress_at, run.speed])
+
+    def stops(self, job: JobState, progress_s: float, *, has_ended: bool) -> None:
+        """The job's run has exited."""
+        known = self.open.pop(job.id, None)
+        if known is not None:
+            keys, (began_s, *_) = known
+            self._add(keys, began_s, progress_s, has_ended=has_ended)
+        elif has_ended:  # before it worked
+            self._add(classes_of(job), progress_s, progress_s, has_ended=True)
+
+    def _add(self, keys: Sequence[Key], from_s: float, to_s: float, *, has_ended: bool) -> None:
+        before: Key | None = None
+        for key in keys:
+            counts = self._counts(key, before)
+            before = key
+            counts.add_work(from_s, to_s)
+            if has_ended:
+                counts.add_end(to_s)
+                if key[0] in FADES:
+                    counts.fade(1 - 1 / RECENT)
+
+    def _counts(self, key: Key, parent: Key | None) -> Counts:
+        """The counts of the class, which becomes the one that was seen last."""
+        counts = self.counts.pop(key, None) if key[0] in ("user", "name") else self.counts.get(key)
+        if counts is None:
+            counts = Counts()
+            if len(self.counts) >= MOST_CLASSES:
+                self._drop_oldest()
+        self.counts[key] = counts
+        if parent is not None:
+            self.parents[key] = parent
+        return counts
+
+    def _drop_oldest(self) -> None:
+        for key in self.counts:
+            if key[0] == "name" or (key[0] == "user" and key not in self.parents.values()):
+                del self.counts[key]
+                self.parents.pop(key, None)
+                return
+
+    def rates(self, at: float) -> dict[Key, Rates]:
+        """The hazards of every class, with what the present runs have done until now."""
+        more: dict[Key, Counts] = {}
+        for keys, (began_s, work_s, since, speed) in self.open.values():
+            to_s = work_s + (at - since) * speed
+            for key in keys:
+                if key in self.counts:
+                    more.setdefault(key, Counts()).add_work(began_s, to_s)
+        found: dict[Key, Rates] = {}
+        for key in sorted(self.counts, key=lambda key: _LEVELS[str(key[0])]):
+            parent = found.get(self.parents[key]) if key in self.parents else None
+            if parent is None:
+                parent = PRIOR if key == ALL else found[ALL]
+            level = str(key[0])
+            found[key] = shrunk(self.counts[key], more.get(key), parent, LEAN[level], HOPE.get(level, 0.0))
+        return found
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "counts": [
+                [list(key), list(self.parents.get(key, ())), counts.ended, counts.sparse()]
+                for key, counts in self.counts.items()
+            ],
+            "open": [[id, [list(key) for key in keys], run] for id, (keys, run) in self.open.items()],
+        }
+
+    @classmethod
+    def restore(cls, saved: Mapping[str, Any]) -> Classes:
+        classes = cls()
+        for key, parent, ended, sparse in saved["counts"]:
+            classes.counts[tuple(key)] = Counts.of(sparse, ended)
+            if parent:
+                classes.parents[tuple(key)] = tuple(parent)
+        classes.open = {
+            JobId(id): (tuple(tuple(key) for key in keys), list(run)) for id, keys, run in saved["open"]
+        }
+        return classes
+
+
+_LEVELS = {level: number for number, level in enumerate(LEAN)}
+
+
+def best_known(keys: Iterable[Key], rates: Mapping[Key, Rates]) -> Key:
+    """The smallest class of a chain of which there are hazards."""
+    found = ALL
+    for key in keys:
+        if key in rates:
+            found = key
+    return found

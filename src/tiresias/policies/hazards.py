@@ -1,0 +1,122 @@
+"""Hazards: how likely jobs are to end, by how long they have worked.
+
+Work is counted in seconds per job and cut into steps, each as long as all steps before it together. In each
+step two things are counted: how many jobs ended there, and how many seconds jobs have worked there, whether
+they have ended or not. The first divided by the second is the hazard of the step, in ends per second. Because
+the seconds of unfinished jobs count as well, jobs that go on for long are not overlooked (censoring).
+
+Where little was counted, a hazard is drawn towards that of a larger class of jobs: `shrunk` adds `lean` ends
+at the parent's hazard to each step. The last parent is PRIOR, a formula that is fitted to no trace: a hazard
+of ALPHA divided by the work done. Under it, the order of jobs is that of 2D-LAS: the least attained service
+(GPUs x time) goes first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import exp
+
+FIRST_S = 60.0  # the end of the first step; jobs that have worked less are all alike
+REACH_S = 2e7  # the last step begins at or above this
+TOLERANCE_S = 1e-3  # epoch seconds resolve to 2.4e-7 s: no step is missed for that
+
+
+def _edges() -> tuple[float, ...]:
+    edges = [0.0, FIRST_S]
+    while edges[-1] < REACH_S:
+        edges.append(2 * edges[-1])
+    return tuple(edges)
+
+
+EDGES = _edges()
+"""Where each step begins, in seconds of work."""
+STEPS = len(EDGES)
+WIDTHS = (*(b - a for a, b in pairwise(EDGES)), EDGES[-1])
+
+ALPHA = 0.7
+TAIL_S = 3e5  # from here on the prior's hazard is constant: nothing is known about jobs that are so long
+PRIOR = tuple(ALPHA / min(EDGES[step] * 2**0.5 or FIRST_S, TAIL_S) for step in range(STEPS))
+
+Rates = tuple[float, ...]
+"""A hazard for each step, in ends per second."""
+
+
+def step_of(work_s: float) -> int:
+    """The step in which a job is that has worked for so long."""
+    return bisect_right(EDGES, work_s + TOLERANCE_S) - 1
+
+
+class Counts:
+    """Ends and seconds of work, by step."""
+
+    __slots__ = ("ended", "ends", "seconds")
+
+    def __init__(self) -> None:
+        self.ends = [0.0] * STEPS
+        self.seconds = [0.0] * STEPS
+        self.ended = 0  # how many jobs, without fading
+
+    def add_work(self, from_s: float, to_s: float) -> None:
+        """A job has worked from here to there."""
+        if to_s <= from_s:
+            return
+        step = step_of(from_s)
+        seconds = self.seconds
+        while step + 1 < STEPS and EDGES[step + 1] < to_s:
+            seconds[step] += max(0.0, EDGES[step + 1] - from_s)
+            step += 1
+            from_s = EDGES[step]
+        seconds[step] += max(0.0, to_s - from_s)
+
+    def add_end(self, work_s: float) -> None:
+        """A job has ended after so much work."""
+        self.ends[step_of(max(0.0, work_s - 2 * TOLERANCE_S))] += 1
+        self.ended += 1
+
+    def fade(self, share: float) -> None:
+        """Let what was counted so far weigh less."""
+        self.ends = [ends * share for ends in self.ends]
+        self.seconds = [seconds * share for seconds in self.seconds]
+
+    def sparse(self) -> list[list[float]]:
+        """[step, ends, seconds] of each step that has any."""
+        both = zip(self.ends, self.seconds, strict=True)
+        return [[step, ends, seconds] for step, (ends, seconds) in enumerate(both) if ends or seconds]
+
+    @classmethod
+    def of(cls, sparse: Iterable[Sequence[float]], ended: int = 0) -> Counts:
+        """What `sparse` gave."""
+        counts = cls()
+        for step, ends, seconds in sparse:
+            counts.ends[int(step)], counts.seconds[int(step)] = float(ends), float(seconds)
+        counts.ended = ended
+        return counts
+
+
+def shrunk(counts: Counts, more: Counts | None, parent: Rates, lean: float, hope: float = 0.0) -> Rates:
+    """The hazards of what was counted, drawn towards the parent's by `lean` ends in each step.
+
+    `more` has the seconds of jobs that run at present. With `hope`, so many standard deviations more ends are
+    assumed than were seen.
+    """
+    seconds = counts.seconds
+    if more is not None:
+        seconds = [a + b for a, b in zip(seconds, more.seconds, strict=True)]
+    return tuple(
+        [
+            (d + lean + hope * (d + lean) ** 0.5) / (s + lean / p)
+            for d, s, p in zip(counts.ends, seconds, parent, strict=True)
+        ]
+    )
+
+
+def survival(rates: Rates, from_s: float, to_s: float) -> float:
+    """The chance that a job which has worked `from_s` seconds works for `to_s` seconds in all."""
+    step, total = step_of(from_s), 0.0
+    while from_s < to_s:
+        until = min(EDGES[step + 1], to_s) if step + 1 < STEPS else to_s
+        total += rates[step] * (until - from_s)
+        from_s, step = until, step + 1
+    return exp(-total)

@@ -1,0 +1,202 @@
+"""The policy `tiresias`: what it learns, whom it lets run, and that it decides the same after a restart."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from tiresias.core import facts as f
+from tiresias.core.controller import Controller
+from tiresias.core.model import Cluster, Demand, Job, JobId
+from tiresias.core.plugins import placers, policies
+from tiresias.core.state import JobState, State
+from tiresias.policies import classes, tiresias
+from tiresias.sim.engine import Engine
+from tiresias.sim.simulate import jobs_of
+from tiresias.sim.trace import Trace
+from tiresias.sim.world import World
+from tiresias.testing.builders import a_trace, random_trace
+
+
+def a_mix(seed: int, jobs: int = 120) -> Trace:
+    """Jobs of two tenants, of one and of several GPUs, a few of which have users and names."""
+    random = Random(seed)
+    return a_trace(
+        random_trace(random, jobs, whole=False, longest_s=2000),
+        tenant=[random.choice(("red", "blue")) for _ in range(jobs)],
+        user=[random.choice(("", "ann", "bob")) for _ in range(jobs)],
+        name=[random.choice(("", "train-1", "train-2", "eval")) for _ in range(jobs)],
+    )
+
+
+class Driven(Engine):
+    """An Engine that keeps all facts. It may hide durations, and restart the Controller now and then."""
+
+    def __init__(self, trace: Trace, *, hides: bool = False, restarts_every: int = 0, **options: Any):
+        self.hides, self.restarts_every, self.handled = hides, restarts_every, 0
+        policy = policies.make("tiresias", options)
+        controller = Controller(State(Cluster.of(2, 4)), policy, placers.make("packed"))
+        policy.expect(controller.state.memory, 60.0)
+        self.facts: list[f.Fact] = []
+        super().__init__(controller, World(60.0), jobs_of(trace), lambda job: None, journal=self.facts.append)
+        self.run()
+
+    def _arrivals(self, at: float, facts: list[f.Fact]) -> None:
+        super()._arrivals(at, facts)
+        for fact in facts:
+            if self.hides and isinstance(fact, f.JobSubmitted):
+                fact.job = replace(fact.job, duration_s=float("nan"))
+
+    def _handle(self, facts: list[f.Fact], at: float) -> None:
+        self.handled += 1
+        if self.restarts_every and self.handled % self.restarts_every == 0:
+            state, policy = self.controller.state, self.controller.policy
+            state.memory = policy.restore(json.loads(json.dumps(policy.save(state.memory))))
+            self.controller = Controller(state, policy, self.controller.placer)
+        super()._handle(facts, at)
+
+    @property
+    def decisions(self) -> list[f.Fact]:
+        return [fact for fact in self.facts if isinstance(fact, f.RunGranted | f.RunRevoked | f.JobPromoted)]
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few jobs go over to new tables at once, so that restarts fall in the middle of that."""
+    monkeypatch.setattr(tiresias, "SLICE", 3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_duration_is_looked_at_before_the_job_has_ended(seed: int) -> None:
+    trace = a_mix(seed)
+    known, hidden = Driven(trace, max_slowdown="6"), Driven(trace, hides=True, max_slowdown="6")
+    assert any(isinstance(fact, f.RunRevoked) for fact in known.decisions)
+    assert hidden.decisions == known.decisions
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("every", [1, 2, 7, 40])
+@pytest.mark.parametrize("options", [{}, {"max_slowdown": "5"}, {"min_run_s": "100"}])
+def test_after_a_restart_in_the_middle_it_decides_the_same(every: int, options: dict[str, str]) -> None:
+    trace = a_mix(8)
+    assert Driven(trace, restarts_every=every, **options).decisions == Driven(trace, **options).decisions
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_not_all_jobs_go_over_to_new_tables_at_once() -> None:
+    """With each fact at most SLICE jobs are ranked anew; in the end all of them have been."""
+    policy = policies.make("tiresias")
+    memory = policy.new_memory()
+    memory.last_id = 9
+    policy._publish(memory, 0.0)
+    seen = []
+    while memory.cursor != tiresias.NOBODY:
+        ids = policy._go_over(memory)
+        assert len(ids) <= 3
+        seen += ids
+    assert sorted(seen) == list(range(10))
+    assert memory.before is memory.now
+
+
+def one_gpu(jobs: list[tuple[float, float, str]]) -> Trace:
+    """Jobs of one GPU: (submission, duration, tenant)."""
+    rows = [(at, 1, duration) for at, duration, _ in jobs]
+    return a_trace(rows, tenant=[tenant for *_, tenant in jobs])
+
+
+def first_starts(driven: Driven) -> list[int]:
+    """The jobs in the order in which they first got GPUs."""
+    return list(dict.fromkeys(fact.job_id for fact in driven.facts if isinstance(fact, f.RunGranted)))
+
+
+def test_the_tenant_whose_jobs_end_soon_goes_first() -> None:
+    """Eight GPUs are busy when a job of each tenant comes: the tenant with short jobs is preferred."""
+    history = [(100.0 * n, 40.0 if n % 2 else 5000.0, "short" if n % 2 else "long") for n in range(60)]
+    late = [(60_000.0, 50_000.0, "long")] * 8 + [(60_010.0, 3000.0, "long"), (60_011.0, 40.0, "short")]
+    starts = first_starts(Driven(one_gpu(history + late)))
+    assert starts.index(69) < starts.index(68)
+
+
+def test_a_job_of_two_gpus_goes_behind_one_of_one_gpu() -> None:
+    rows = [(0.0, 8, 100.0), *((1.0, gpus, 500.0) for gpus in (8, 4, 2, 1))]
+    assert first_starts(Driven(a_trace(rows))) == [0, 4, 3, 2, 1]
+
+
+def published(cost_s: float) -> tuple[Any, Any]:
+    policy = policies.make("tiresias")
+    memory = policy.new_memory()
+    policy.expect(memory, cost_s)
+    return policy, memory
+
+
+def test_what_waits_must_offer_more_the_dearer_a_preemption_is() -> None:
+    job = JobState(Job(JobId(1), Demand(1), 0.0))
+    ranks = [policy.rank(job, memory, 0.0) for policy, memory in map(published, (0.0, 60.0, 600.0))]
+    assert ranks == sorted(ranks)
+    assert len(set(ranks)) == 3
+
+
+def test_the_cost_of_a_preemption_is_measured() -> None:
+    """The driver expects 60 s, but saving takes 50 s and loading 250 s."""
+    trace = a_mix(3)
+    policy = policies.make("tiresias")
+    controller = Controller(State(Cluster.of(2, 4)), policy, placers.make("packed"))
+    memory = controller.state.memory
+    policy.expect(memory, 60.0)
+    Engine(controller, World(300.0), jobs_of(trace), lambda job: None).run()
+    save_s, load_s = memory.costs.cost()
+    assert save_s == pytest.approx(50.0)
+    assert load_s == pytest.approx(250.0)
+    assert sum(memory.now.costs[""]) == pytest.approx(300.0)
+
+
+def test_without_a_setting_and_before_any_preemption_first_starts_are_the_measure() -> None:
+    costs = policies.make("tiresias").new_memory().costs
+    assert costs.cost() == (0.0, 0.0)
+    costs.loaded("vgg", 20.0, is_first=True)
+    assert costs.cost("resnet") == (0.0, 20.0)
+    costs.loaded("vgg", 30.0, is_first=False)
+    costs.saved("vgg", 5.0)
+    assert costs.cost("vgg") == (5.0, 30.0)
+
+
+def test_new_memory_has_seen_nothing() -> None:
+    """What it starts from is the prior alone, which is a formula: nothing of any trace is shipped with it."""
+    memory = policies.make("tiresias").new_memory()
+    assert memory.now.rates == {}
+    assert [(key, counts.sparse()) for key, counts in memory.classes.counts.items()] == [(("all",), [])]
+
+
+def test_the_number_of_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classes, "MOST_CLASSES", 10)
+    seen = classes.Classes()
+    for number in range(100):
+        keys = classes.chain("team", f"user{chr(97 + number % 26)}{chr(97 + number // 26)}", "run", 0)
+        seen._add(keys, 0.0, 100.0, has_ended=True)
+    assert len(seen.counts) <= 11
+    assert all(seen.rates(0.0).values())
+
+
+def test_names_that_differ_in_digits_are_one_class() -> None:
+    assert classes.chain("t", "ann", "train-17", 0) == classes.chain("t", "ann", "train-18", 0)
+    assert classes.chain("t", "ann", "eval", 0)[-1] != classes.chain("t", "ann", "train-17", 0)[-1]
+
+
+def test_a_starving_job_is_promoted_within_the_budget() -> None:
+    rows = [(0.0, 2, 30_000.0), *((40.0 * n, 1, 330.0) for n in range(1, 800))]
+    trace = a_trace(rows)
+    promoted = [
+        [fact.job_id for fact in driven.facts if isinstance(fact, f.JobPromoted)]
+        for driven in (
+            Driven(trace),
+            Driven(trace, max_slowdown="2"),
+            Driven(trace, max_slowdown="2", budget="0.2"),
+        )
+    ]
+    assert promoted[0] == []
+    assert 0 in promoted[1]
+    assert 0 not in promoted[2]
