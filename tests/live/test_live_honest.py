@@ -67,6 +67,7 @@ def test_a_plain_script_among_saving_ones_is_told_its_loss_and_protected_from_th
         assert event.text.endswith(" x 1 GPU lost")
         sentence = lab.manager.queries.runs(ADMIN, plain)[0].sentence
         assert sentence.startswith("It was stopped. It saved nothing: ")
+        assert lab.manager.unsaved.lost_gpu_s == {"ann": pytest.approx(job.lost_gpu_s)}
         until_begun(lab, plain, run=2)
 
         others = [first, *saving, *(lab.submit(("python", "-c", SAVING), name=f"new-{n}") for n in range(6))]
@@ -127,6 +128,8 @@ def test_a_cancelled_job_that_does_not_stop_is_said_to_have_been_killed(tmp_path
         assert job.reason_text == "cancelled; did not stop within 1 s; killed"
         text = lab.manager.queries.why(ADMIN, id).text
         assert text == "It was cancelled. It did not stop within 1 s and was killed."
+        [event] = [e for e in lab.manager.queries.story(ADMIN, id) if e.kind == "RunExited"]
+        assert event.text.endswith("; it did not stop in its grace period and was killed")
 
 
 def test_who_submits_the_same_script_again_is_warned_also_after_a_restart(tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
 """Metrics for Prometheus. Gauges are read from the manager when they are requested.
 
-No label has the name of a user or a job: their number has no bound, and not everybody may know them.
+No label has the name of a job: their number has no bound, and not everybody may know them. Users are named
+only where they have lost work, as `tir usage` names them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -53,10 +54,11 @@ class _OfManager(Collector):
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
         status = self._manager.queries.status()
         yield from _of_status(status)
         yield from _of_slots(self._manager.queries.nodes())
+        yield _lost_work(self._manager.unsaved.lost_gpu_s)
 
 
 def _of_status(status: ManagerStatus) -> Iterator[GaugeMetricFamily]:
@@ -80,6 +82,17 @@ def _of_slots(nodes: list[NodeInfo]) -> Iterator[GaugeMetricFamily]:
         for state in sorted(set(states)):
             slots.add_metric([node.name, state], states.count(state))
     yield slots
+
+
+def _lost_work(by_user: Mapping[str, float]) -> CounterMetricFamily:
+    lost = CounterMetricFamily(
+        "tiresias_lost_work_gpu_seconds",
+        "GPU-seconds of work that preempted jobs lost because they do not save.",
+        labels=["user"],
+    )
+    for user, gpu_s in sorted(by_user.items()):
+        lost.add_metric([user], gpu_s)
+    return lost
 
 
 @router.get("/metrics", response_class=Response)
