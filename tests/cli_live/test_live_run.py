@@ -63,6 +63,7 @@ def test_run_says_why_it_waits_and_follows_over_runs(tir, client, in_terminal):
 def test_ctrl_c_once_leaves_the_job_alone(in_terminal, client):
     terminal = in_terminal("run", "-n", "left", "--", "sh", "-c", "echo up; sleep 1000")
     terminal.read_until("up")
+    assert "standard input is closed for it" in terminal.seen
     terminal.press_ctrl_c()
     terminal.read_until(r"continues. Ctrl-C again within 2 s cancels it")
     assert terminal.exit_code() == 130

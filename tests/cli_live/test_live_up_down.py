@@ -234,6 +234,11 @@ def test_a_policy_of_ones_own_is_loaded_now_and_later(fresh, tmp_path):
     again = outside("up", "-o", "json")
     assert again.code == 0, again.err
     assert again.json["policy"] == "mine"
+    outside("submit", "--name", "a", "--", "true")
+    assert outside("wait", "a").code == 0
+    report = outside("report", "-o", "json")
+    assert report.code == 0, report.err
+    assert report.json["replayed"][0]["policy"] == "mine"
 
 
 def test_a_policy_of_ones_own_that_raises_is_named_with_its_line(fresh, tmp_path):

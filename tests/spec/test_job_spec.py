@@ -89,9 +89,9 @@ def test_every_default_passes_its_own_check(name):
 
 def test_what_may_be_changed_can_be_written_as_text():
     texts = {"name": "a", "grace": "90s", "retries": "0", "time": "8h", "priority": "low", "tenant": "b"}
-    texts |= {"comment": "c", "resumable": "no"}
+    texts |= {"comment": "c", "resumable": "no", "notify": "https://example.org/"}
     values = {BY_KEY[key].name: BY_KEY[key].kind.parse(text, NOW) for key, text in texts.items()}
-    assert list(values.values()) == ["a", 90, 0, 28800, "low", "b", "c", False]
+    assert list(values.values()) == ["a", 90, 0, 28800, "low", "b", "c", False, "https://example.org/"]
     assert set(values) == set(CHANGEABLE)
 
 

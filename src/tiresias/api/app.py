@@ -12,7 +12,20 @@ from typing import Any
 from fastapi import FastAPI
 
 from tiresias import __version__
-from tiresias.api import errors, events, jobs, logs, metrics, nodes, policy, storage, system, tokens, usage
+from tiresias.api import (
+    errors,
+    events,
+    jobs,
+    logs,
+    metrics,
+    nodes,
+    notices,
+    policy,
+    storage,
+    system,
+    tokens,
+    usage,
+)
 from tiresias.api.answers import ErrorReport
 from tiresias.api.audit import Audited
 from tiresias.api.bounds import Bounded
@@ -21,7 +34,7 @@ from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
 
-MODULES = (metrics, jobs, logs, events, nodes, policy, usage, storage, tokens, system)
+MODULES = (metrics, jobs, logs, events, nodes, policy, usage, storage, notices, tokens, system)
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorReport, "description": text}
     for code, text in {

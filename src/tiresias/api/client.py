@@ -285,9 +285,26 @@ class Client:
         rows: list[Value] = self._value("GET", "/api/v1/slowdowns")["rows"]
         return rows
 
+    def profiles(self) -> Value:
+        """The profiles of models that jobs brought along, by name."""
+        return self._value("GET", "/api/v1/profiles")
+
     def history(self) -> Iterator[Value]:
         """One row per ended job, for a trace."""
         yield from self._pages("/api/v1/history", "rows", {"limit": 250})  # more would block the manager
+
+    def notify(self) -> Value:
+        """What this user is told about jobs, and where; with the secret that signs notices."""
+        return self._value("GET", "/api/v1/notify")
+
+    def set_notify(self, url: str, on: Sequence[str] = ()) -> Value:
+        """Set it for jobs that say nothing else; an empty URL: nothing is told."""
+        return self._value("PUT", "/api/v1/notify", {"url": url, "on": list(on)})
+
+    def test_notify(self) -> Value:
+        """Have a notice sent that is about nothing."""
+        value: Value = self._once("POST", "/api/v1/notify/test").value()
+        return value
 
     def prune(
         self,

@@ -28,6 +28,7 @@ from tiresias.live.submission import Submission
 from tiresias.spec import kinds
 from tiresias.spec.job import BY_NAME, CHANGEABLE, OPTIONAL, JobSpec
 from tiresias.spec.kinds import MOST_JOBS, Kind, Schema, Text, Whole, check_name, check_text
+from tiresias.spec.notices import LONGEST_URL
 
 PYTHON_TYPES: dict[type[Kind], Any] = {
     kinds.Choice: str,
@@ -181,6 +182,11 @@ class TokenBody(Body):
     name: Name
     user: Word
     role: Literal["user", "admin"] = "user"
+
+
+class NotifyBody(Body):
+    url: Annotated[str, Field(max_length=LONGEST_URL)] = ""
+    on: Annotated[list[Word], Field(max_length=8)] = Field(default_factory=list)
 
 
 class PruneBody(Body):

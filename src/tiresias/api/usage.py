@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
@@ -29,6 +29,12 @@ async def usage(
 async def slowdowns(caller: AnyCaller, shared: Shared) -> Response:
     """How fast models ran in which shapes: predicted, measured, and the value that the placer uses."""
     return answer(Slowdowns(shared.manager.queries.slowdowns()))
+
+
+@router.get("/profiles", response_model=dict[str, Any])
+async def profiles(caller: AnyCaller, shared: Shared) -> Response:
+    """The profiles of models that jobs brought along."""
+    return answer(shared.manager.queries.profiles())
 
 
 @router.get("/history", response_model=History)

@@ -58,6 +58,7 @@ VERBS = {
     "backup": Verb(CLUSTER, "live.backup:backup"),
     "restore": Verb(CLUSTER, "live.backup:restore"),
     "install-service": Verb(CLUSTER, "live.install_service:install_service"),
+    "notify": Verb(CLUSTER, "live.notify:app"),
     "prune": Verb(CLUSTER, "live.prune:prune"),
     "policy": Verb(CLUSTER, "live.policy:app"),
     "limits": Verb(CLUSTER, "live.limits:app"),

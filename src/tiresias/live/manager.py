@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,8 @@ from tiresias.live.journal import Input, Journal, Part
 from tiresias.live.machine import Machine
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.models import Models
+from tiresias.live.notice_target import Network
+from tiresias.live.notices import Notices
 from tiresias.live.placer_feedback import GIVEN, PlacerFeedback, learned_options
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.queries import Queries
@@ -67,6 +69,7 @@ class Manager:
         journal: Journal,
         *,
         settings: Settings | None = None,
+        notify_allow: Sequence[Network] = (),
     ):
         settings, paths, progress = settings or Settings(), HomePaths(home), ProgressReader()
         self.home, self.executor, self.journal = home, executor, journal
@@ -88,6 +91,7 @@ class Manager:
         self.failures = RepeatedFailures(journal)
         self.unsaved = UnsavedWork(journal)
         self.compaction = Compaction(journal, settings)
+        self.notices = Notices(journal, paths, settings, notify_allow)
         self.parts: tuple[Part, ...] = (
             self.admission,
             self.failures,
@@ -99,6 +103,7 @@ class Manager:
             self.feedback,
             ClockWatch(journal),
             self.host_faults,
+            self.notices,
         )
         self.requests = Requests(
             self,
@@ -111,6 +116,7 @@ class Manager:
             Models(journal.profiles),
             machine,
             settings,
+            self.notices,
         )
         self.queries = Queries(
             journal,
@@ -134,6 +140,7 @@ class Manager:
         *,
         clock: Clock | None = None,
         settings: Settings | None = None,
+        notify_allow: Sequence[Network] = (),
     ) -> Self:
         """Begin a new journal under `chosen`, or go on with the one there is, under what it says."""
         clock = clock or Clock.of_this_machine()
@@ -148,7 +155,7 @@ class Manager:
         )
         journal = Journal(store, fallback.first_controller(loaded), loaded.chosen, clock, loaded.profiles)
         journal.keep_setting(ANCHOR, clock.stored())
-        manager = cls(home, executor, machine, journal, settings=settings)
+        manager = cls(home, executor, machine, journal, settings=settings, notify_allow=notify_allow)
         manager.recover(loaded)
         return manager
 

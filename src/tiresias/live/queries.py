@@ -47,6 +47,7 @@ from tiresias.live.references import References
 from tiresias.live.submission import Caller
 from tiresias.live.why import queue_ahead, why
 from tiresias.live.words import began_anew, work
+from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredFact, StoredJob, StoredRun
 
@@ -457,6 +458,11 @@ class Queries:
             "queues_gpu_s": None if ladder is None else list(ladder),
             "problem": self.plugin_problem() or None,
         }
+
+    def profiles(self) -> dict[str, Any]:
+        """The profiles that jobs brought along, by the names of their models."""
+        known = self._journal.profiles
+        return {name: as_dict(profile) for name in known if (profile := known.find(name)) is not None}
 
     def slowdowns(self) -> list[SlowdownRow]:
         """How fast gangs ran in which shape, what was predicted, and what the placer uses."""

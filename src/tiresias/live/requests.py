@@ -29,6 +29,7 @@ from tiresias.live.journal import Input, Journal
 from tiresias.live.machine import MISSING, Machine
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.models import Models
+from tiresias.live.notices import Notices
 from tiresias.live.placer_feedback import GIVEN, MEASURED, PlacerFeedback
 from tiresias.live.preview import preview
 from tiresias.live.repeated_failures import RepeatedFailures
@@ -80,6 +81,7 @@ class Requests:
     models: Models
     machine: Machine
     settings: Settings
+    notices: Notices
 
     @property
     def _state(self) -> State:
@@ -197,6 +199,7 @@ class Requests:
         asked = submission.of(caller)
         _check(asked)
         self._check_grace(asked)
+        self.notices.check(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
         nodes = self._state.ledger.nodes
@@ -325,6 +328,7 @@ class Requests:
         new = replace(self.journal.managed[id].spec, **changes)
         _check(new, changes)
         new = replace(new, priority=Priority(new.priority))
+        self.notices.check(new)
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
         if "grace_s" in changes:
@@ -445,6 +449,16 @@ class Requests:
         self.admission.set_limits(user, limits)
         self.journal.keep_setting(LIMITS, {who: asdict(what) for who, what in self.admission.limits.items()})
         self._apply()
+
+    def set_notify(self, caller: Caller, url: str, on: Sequence[str]) -> None:
+        """What the caller is told about jobs that say nothing else, and where; an empty URL: nothing."""
+        self._check_ready()
+        self.notices.set_wish(caller.user, url, on)
+
+    def test_notify(self, caller: Caller) -> None:
+        """Send a notice to the caller that is about nothing."""
+        self._check_ready()
+        self.notices.test(caller.user)
 
     def _check_admin(self, caller: Caller, what: str) -> None:
         if not caller.is_admin:

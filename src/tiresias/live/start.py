@@ -35,6 +35,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
+from tiresias.live.notice_target import networks_of
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError
 
@@ -56,6 +57,7 @@ class Options:
     listen: str | None = None
     allow_host: list[str] = field(default_factory=list)  # names that requests may use
     group: str | None = None
+    notify_allow: list[str] = field(default_factory=list)  # networks that notices may be sent to
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
     settings: dict[str, float] = field(default_factory=dict)
 
@@ -104,6 +106,7 @@ def open_manager(
     survey = _survey(options, driver)
     chosen = _chosen(options)
     settings = _settings(options)
+    notify_allow = networks_of(options.notify_allow)
     paths = HomePaths(home)
     make_passage(home)
     if os.geteuid() == 0 and (problem := insecure(home)):
@@ -121,7 +124,9 @@ def open_manager(
         )
         machine = _machine(survey, store)
         machine.watch = None if is_fake else _Watch(driver, executor)
-        return Manager.open(home, store, executor, machine, chosen, settings=settings)
+        return Manager.open(
+            home, store, executor, machine, chosen, settings=settings, notify_allow=notify_allow
+        )
     except PluginRaised as error:  # in a new journal; otherwise another plug-in takes over
         store.close()
         raise Invalid(f"{error}; correct it, or choose another one") from None

@@ -29,6 +29,7 @@ from tiresias.spec.kinds import (
     YesNo,
     check_name,
 )
+from tiresias.spec.notices import LONGEST_URL, check_events
 from tiresias.spec.options import OPTION, Form, Option, about
 
 DEFAULT_GRACE_S = 60.0
@@ -315,6 +316,35 @@ class JobSpec:
             can_change=True,
             in_detail=True,
             label="comment",
+        ),
+    )
+    notify: str = field(
+        default="",
+        metadata=about(
+            Text(most=LONGEST_URL),
+            "URL that is told when the job ends or fails (none: nobody is told).",
+            flag="--notify",
+            metavar="URL",
+            default="that of `tir notify set`",
+            more="[Notices](../howto/get-notices.md) has the forms and how they are signed.",
+            api_help="A URL that is told what becomes of the job; `none`: nobody is told; empty: that of the"
+            " user's defaults.",
+            can_change=True,
+            in_detail=True,
+            label="notices to",
+        ),
+    )
+    notify_on: str = field(
+        default="",
+        metadata=about(
+            Text(rule=check_events),
+            "What is told: a list of ended, failed, preempted, idle.",
+            flag="--notify-on",
+            metavar="EVENTS",
+            default="ended,failed",
+            api_help="What is told: a list of `ended`, `failed`, `preempted`, `idle`; empty: the user's"
+            " defaults.",
+            in_detail=True,
         ),
     )
     model: str = field(

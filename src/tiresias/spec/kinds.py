@@ -194,16 +194,17 @@ class Text(Kind):
 
     least: int = 0
     rule: Callable[[str], str] = check_line
+    most: int = LONGEST_LINE
 
     @property
     def schema(self) -> Schema:
-        return {"type": "string", "minLength": self.least, "maxLength": LONGEST_LINE}
+        return {"type": "string", "minLength": self.least, "maxLength": self.most}
 
     def check(self, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError("give text")
-        if not self.least <= len(value) <= LONGEST_LINE:
-            raise ValueError(f"give {self.least} to {LONGEST_LINE} characters, not {len(value)}")
+        if not self.least <= len(value) <= self.most:
+            raise ValueError(f"give {self.least} to {self.most} characters, not {len(value)}")
         return self.rule(value)
 
 

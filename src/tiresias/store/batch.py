@@ -43,7 +43,7 @@ class Batch:
     - `exits`: the exit record by run; only for runs that exit in this batch.
     - `endings`: by ended job, why and how it ended; kept for ever.
     - `keys`: idempotency keys of submissions.
-    - `settings`: values by name; sets or replaces them.
+    - `settings`: values by name; sets or replaces them, and None deletes one.
     - `chosen`: set when the policy or the placer changes. Such a batch has no steps, and is committed with
       the new Controller before that handles anything.
     """

@@ -240,6 +240,11 @@ class Reader:
             )
         return value  # type: ignore[no-any-return]
 
+    def settings_of(self, prefix: str) -> dict[str, Any]:
+        """All settings whose names begin so."""
+        question = "SELECT key, value FROM settings WHERE substr(key, 1, ?) = ? ORDER BY rowid"
+        return {key: json.loads(value) for key, value in self._all(question, len(prefix), prefix)}
+
     def settings(self) -> dict[str, Any]:
         return {
             key: json.loads(value) for key, value in self._all("SELECT key, value FROM settings ORDER BY key")

@@ -61,6 +61,7 @@ INSERT_KEY = "INSERT INTO submission_keys (key, jobs, digest, at) VALUES (?,?,?,
 INSERT_BASE = "INSERT OR REPLACE INTO bases (seq, at, body) VALUES (?,?,?)"
 INSERT_RESTART = "INSERT INTO restarts (seq, at) VALUES (?,?)"
 INSERT_JOURNAL_ID = "INSERT OR REPLACE INTO journal_ids (first_run_id, id) VALUES (?,?)"
+DELETE_SETTING = "DELETE FROM settings WHERE key = ?"
 REPLACE_SETTING = "INSERT OR REPLACE INTO settings (key, value) VALUES (?,?)"
 
 
@@ -111,8 +112,10 @@ def _write_extras(connection: Connection, batch: Batch, state: State) -> None:
         bodies = [(id, dump(body)) for id, body in batch.managed.items()]
         connection.executemany(REPLACE_MANAGED, bodies)
     if batch.settings:
-        rows = [(key, dump(value)) for key, value in batch.settings.items()]
+        rows = [(key, dump(value)) for key, value in batch.settings.items() if value is not None]
         connection.executemany(REPLACE_SETTING, rows)
+        gone = [(key,) for key, value in batch.settings.items() if value is None]
+        connection.executemany(DELETE_SETTING, gone)
     for key, what in batch.keys.items():
         known = connection.execute(FIND_KEY, (key,)).fetchone()
         if known is not None:

@@ -34,6 +34,7 @@ class Settings:
     listen: str | None = None
     allow_host: list[str] = field(default_factory=list)
     group: str | None = None
+    notify_allow: list[str] = field(default_factory=list)
     plugins: list[str] = field(default_factory=list)
     settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
 
@@ -49,8 +50,8 @@ class Settings:
             return " ".join(f"{option} {key}={text}" for key, text in value.items())
         if name == "plugins":
             return " ".join(f"(with --plugin {each})" for each in value) or "(without plugins)"
-        if name == "allow_host":
-            return " ".join(f"--allow-host {each}" for each in value or [NONE])
+        if name in ("allow_host", "notify_allow"):
+            return " ".join(f"--{name.replace('_', '-')} {each}" for each in value or [NONE])
         if name == "settings":
             return f"(settings of {FILE}: {value})"
         return f"--{name.replace('_', '-')} {'all' if name == 'gpus' and value is None else value or NONE}"
@@ -71,6 +72,7 @@ class Given:
     group: str | None = None
     plugins: Sequence[str] = ()
     allow_host: Sequence[str] = ()
+    notify_allow: Sequence[str] = ()
 
     @property
     def asks_for_policy(self) -> bool:
@@ -91,6 +93,7 @@ class Given:
             placer_set={**kept_there, **self.placer_set},
             listen=_or_none(self.listen, stored.listen),
             allow_host=_names(self.allow_host, stored.allow_host),
+            notify_allow=_names(self.notify_allow, stored.notify_allow),
             group=_or_none(self.group, stored.group),
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )

@@ -12,7 +12,8 @@ from tiresias.cli.console import bars, notify, show
 from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.inputs import require_finite
-from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live import manager_options
+from tiresias.cli.live.connection import connected, home_of, is_remote, print_json
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
@@ -57,6 +58,9 @@ def report(
     names = None if policies is None else names_in(policies, "--policies")
     if preemption_cost is not None:
         require_finite(preemption_cost)
+    home = home_of(None)
+    if not is_remote() and home.is_dir():
+        manager_options.use_plugins(manager_options.read(home))
     with connected() as client:
         print_report(client, ago_s=ago_s, names=names, preemption_cost_s=preemption_cost, output=output)
 
@@ -74,11 +78,16 @@ def print_report(
     import tiresias.policies  # noqa: F401  (both for what they register)
     from tiresias.core.model import Cluster, Node
     from tiresias.core.plugins import placers
+    from tiresias.profiles import known
     from tiresias.sim import past as pasts
 
     used = client.policy()
     in_use, others = choices(used, names)
-    placer = placers.make(used["placer"], {**used["placer_learned"], **used["placer_options"]})
+    profiles = known.Profiles()
+    for name, body in client.profiles().items():
+        profiles.add(known.read(body, name))
+    options = {**used["placer_learned"], **used["placer_options"]}
+    placer = placers.make(used["placer"], options, profiles=profiles)
     since_at = 0.0 if ago_s is None else time.time() - ago_s
     rows = list(_rows(client, since_at))
     past = pasts.past_of(rows, since_at=since_at, preemption_cost_s=preemption_cost_s)

@@ -73,6 +73,8 @@ def run(
             notify(prepared.notes)
         [id] = send(client, prepared, key)["ids"]
         say(f"job {id}")
+        if sys.stdin is not None and sys.stdin.isatty():
+            say("standard input is closed for it: a program that asks for input ends with an error")
         watched = Watched(client, id, say)
         with _interruptible(watched, cancel_on_interrupt), out_of_time(Deadline(patience_s, f"job {id}")):
             watched.follow()

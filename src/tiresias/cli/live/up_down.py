@@ -65,7 +65,15 @@ Group = Annotated[
     str | None,
     Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
 ]
-Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to the terminal.")]
+NotifyAllow = Annotated[
+    list[str] | None,
+    Option(
+        "--notify-allow",
+        metavar="NETWORK",
+        help="Network to which notices may be sent although it is private; may be repeated (none: none).",
+    ),
+]
+Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to stderr.")]
 
 
 def up(
@@ -78,6 +86,7 @@ def up(
     placer_set: PlacerSet = None,
     listen: Listen = None,
     allow_host: AllowHost = None,
+    notify_allow: NotifyAllow = None,
     group: Group = None,
     foreground: Foreground = False,
     home: HomeOption = None,
@@ -103,6 +112,7 @@ def up(
         group,
         manager_options.plugins(),
         allow_host or [],
+        notify_allow or [],
     )
     if fake_gpus is not None and gpus is not None:
         raise Stop("--fake-gpus and --gpus cannot be combined; give one of them")

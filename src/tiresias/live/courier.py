@@ -1,0 +1,150 @@
+"""Delivers notices over HTTP, in threads of its own: a target that hangs delays nothing but its own notices.
+
+A notice is delivered when its target has answered with a status from 200 to 299.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from tiresias import __version__
+from tiresias.live.notice_target import Network, Target, refusal
+
+TIMEOUT_S = 10.0  # for the connection, and for each part of the answer
+IDLE_S = 5.0  # a thread without work ends after this time
+MOST_THREADS = 16
+SIGNATURE = "X-Tiresias-Signature"
+
+
+@dataclass(slots=True, frozen=True)
+class Parcel:
+    """A notice as it is sent. `key` identifies it, to the receiver as well."""
+
+    key: str
+    target: Target
+    body: bytes
+    secret: str
+
+
+@dataclass(slots=True, frozen=True)
+class Delivery:
+    """What became of a parcel; `error` is empty if it was delivered."""
+
+    key: str
+    error: str
+    is_gone: bool = False  # the target says that it does not exist any more
+
+
+class Courier:
+    """`send` and `collect` never wait."""
+
+    def __init__(self, allowed: Sequence[Network] = ()):
+        self._allowed = allowed
+        self._parcels: SimpleQueue[Parcel] = SimpleQueue()
+        self._done: SimpleQueue[Delivery] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._under_way = 0
+
+    @property
+    def has_room(self) -> bool:
+        return self._under_way < MOST_THREADS
+
+    def send(self, parcel: Parcel) -> None:
+        self._under_way += 1
+        self._parcels.put(parcel)
+        self._threads = [each for each in self._threads if each.is_alive()]
+        if len(self._threads) < min(self._under_way, MOST_THREADS):
+            thread = Thread(target=self._work, name="notices", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def collect(self) -> list[Delivery]:
+        """What became of parcels since the last call."""
+        found = []
+        while True:
+            try:
+                found.append(self._done.get_nowait())
+            except Empty:
+                self._under_way -= len(found)
+                return found
+
+    def _work(self) -> None:
+        while True:
+            try:
+                parcel = self._parcels.get(timeout=IDLE_S)
+            except Empty:
+                return
+            try:
+                delivery = deliver(parcel, self._allowed)
+            except Exception as error:  # noqa: BLE001  (the thread must go on, whatever a target sends)
+                delivery = Delivery(parcel.key, f"{type(error).__name__}: {error}")
+            self._done.put(delivery)
+
+
+def signature(secret: str, at: int, body: bytes) -> str:
+    """The value of the header by which a receiver knows that the notice is from the manager, and when."""
+    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"
+
+
+def deliver(parcel: Parcel, allowed: Sequence[Network]) -> Delivery:
+    """Send one notice, and wait for the answer."""
+    target = parcel.target
+    connection = _Connection(target, allowed)
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": f"tiresias/{__version__}",
+        "X-Tiresias-Notice": parcel.key,
+        SIGNATURE: signature(parcel.secret, int(time.time()), parcel.body),
+    }
+    try:
+        connection.request("POST", target.path, parcel.body, headers)
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return Delivery(parcel.key, f"{target.name}: {error or type(error).__name__}")
+    finally:
+        connection.close()
+    if 200 <= status < 300:
+        return Delivery(parcel.key, "")
+    hint = " (redirects are not followed)" if 300 <= status < 400 else ""
+    return Delivery(parcel.key, f"{target.name} answered {status}{hint}", is_gone=status == 410)
+
+
+class _Connection(http.client.HTTPConnection):
+    """Connects to an address that was checked; the name is used for TLS and `Host` only."""
+
+    def __init__(self, target: Target, allowed: Sequence[Network]):
+        super().__init__(target.host, target.port, timeout=TIMEOUT_S)
+        self._target, self._allowed = target, allowed
+
+    def connect(self) -> None:
+        found = socket.getaddrinfo(self._target.host, self._target.port, type=socket.SOCK_STREAM)
+        error: OSError | None = None
+        for family, kind, protocol, _, place in found:
+            problem = refusal(ipaddress.ip_address(str(place[0]).partition("%")[0]), self._allowed)
+            if problem:
+                error = error or PermissionError(problem)
+                continue
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(TIMEOUT_S)
+                sock.connect(place)
+                if self._target.is_tls:
+                    context = ssl.create_default_context()
+                    sock = context.wrap_socket(sock, server_hostname=self._target.host)
+                self.sock = sock
+                return
+            except OSError as problem_here:
+                sock.close()
+                error = problem_here
+        raise error or OSError(f"{self._target.host} has no address")
