@@ -66,7 +66,6 @@ class _OfManager(Collector):
         yield from _of_status(status)
         yield from _of_slots(self._manager.queries.nodes())
         yield from _of_tallies(self._manager.tallies)
-        yield _lost_work(self._manager.unsaved.lost_gpu_s)
 
 
 def _of_status(status: ManagerStatus) -> Iterator[GaugeMetricFamily]:
@@ -115,17 +114,6 @@ def _of_slots(nodes: list[NodeInfo]) -> Iterator[GaugeMetricFamily]:
         for state in sorted(set(states)):
             slots.add_metric([node.name, state], states.count(state))
     yield slots
-
-
-def _lost_work(by_user: Mapping[str, float]) -> CounterMetricFamily:
-    lost = CounterMetricFamily(
-        "tiresias_lost_work_gpu_seconds",
-        "GPU-seconds of work that preempted jobs lost because they do not save.",
-        labels=["user"],
-    )
-    for user, gpu_s in sorted(by_user.items()):
-        lost.add_metric([user], gpu_s)
-    return lost
 
 
 @router.get("/metrics", response_class=Response)

@@ -36,7 +36,6 @@ class UnsavedWork:
     def __init__(self, journal: Journal):
         self._journal = journal
         self._losses: dict[str, Loss] = {}  # the latest last
-        self.lost_gpu_s: dict[str, float] = {}  # by user, since the manager was started
         for record in reversed(journal.store.ended(limit=LOOKED_BACK)[0]):
             ending: Mapping[str, Any] = record.ending or {}
             marks = [ending.get("fingerprint", ""), _named(record.job.user, record.job.name)]
@@ -67,9 +66,6 @@ class UnsavedWork:
                 else:
                     lost_s = self._journal.managed[fact.job_id].lost_s
                     self._remember(marks, Loss(fact.job_id, lost_s, fact.gpus))
-                    user = self._journal.managed[fact.job_id].spec.user
-                    lost_gpu_s = self.lost_gpu_s.get(user, 0.0) + fact.lost_s * fact.gpus
-                    self.lost_gpu_s[user] = lost_gpu_s
         return []
 
     def due(self, at: float) -> list[Input]:
