@@ -7,7 +7,7 @@ it to everybody, for a bounded number of users; that of all further ones is adde
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
