@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo demo-sim test lint types layers unit test-torch bench soak clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks bench soak clean
 
 install: .venv/installed
 
@@ -42,6 +42,19 @@ test-torch: install
 	$(BIN)/pip install -q '$(TORCH)'
 	$(BIN)/pytest -n 2 -rs tests/examples/test_train_torch.py tests/observe/test_observe_torch.py tests/profiles/test_read_function.py
 
+# Frameworks for training, in an environment of their own that has nothing of ours. PyTorch comes first, so that
+# the others do not bring another one.
+FRAMEWORKS := .venv-frameworks
+
+$(FRAMEWORKS)/installed: Makefile
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/pip install -q '$(TORCH)'
+	$(FRAMEWORKS)/bin/pip install -q transformers accelerate lightning torchdata mlflow-skinny tensorboard
+	touch $@
+
+test-frameworks: install $(FRAMEWORKS)/installed
+	TIRESIAS_FRAMEWORKS=$(abspath $(FRAMEWORKS)/bin/python) $(BIN)/pytest -n 2 --dist worksteal -rs tests/frameworks
+
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
 	TIRESIAS_FAULT_SEEDS=100000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
@@ -54,4 +67,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(FRAMEWORKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis

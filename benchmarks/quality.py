@@ -7,7 +7,7 @@ from statistics import fmean
 from benchmarks.common import data
 from tiresias.sim import Result, simulate, traces
 
-PAPER = {"queues": "3250", "order": "first-start"}
+PAPER = {"queues": "3200", "order": "first-start"}
 
 
 def philly() -> None:
@@ -23,7 +23,7 @@ def philly() -> None:
         show(f"{policy} (defaults)", simulate(trace, "64x8", policy), oracle)
     for order in ("first-start", "running-first", "last-preempted-first"):
         options = PAPER | {"order": order}
-        show(f"tiresias-l 3250 {order}", simulate(trace, "64x8", "tiresias-l", options=options), oracle)
+        show(f"tiresias-l 3200 {order}", simulate(trace, "64x8", "tiresias-l", options=options), oracle)
     for policy in ("srtf", "las", "sjf", "fifo-skip", "fifo"):
         show(policy, simulate(trace, "64x8", policy), oracle)
 

@@ -18,7 +18,8 @@ from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster, Demand, Job, JobId
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import State
-from tiresias.store import Batch, Chosen, Store, SubmissionKey, tables
+from tiresias.store import Batch, Chosen, Store, SubmissionKey, changes, tables
+from tiresias.store.checksums import Row, with_crc
 
 SUBMISSION = {
     "command": ["python", "train.py"],
@@ -26,13 +27,6 @@ SUBMISSION = {
     "env": {f"V{i}": "x" * 40 for i in range(60)},
 }
 CHOSEN = Chosen("tiresias-l", {}, "packed")
-PLAIN_STATEMENTS = {  # as they would be without checksums
-    "INSERT_FACT": "INSERT INTO facts (seq, step, decided, at, kind, version, job, body)"
-    " VALUES (?,?,?,?,?,?,?,?)",
-    "REPLACE_SUBMISSION": "INSERT OR REPLACE INTO submissions (job, body) VALUES (?,?)",
-    "REPLACE_MANAGED": "INSERT OR REPLACE INTO managed (job, body) VALUES (?,?)",
-}
-STATEMENTS = {name: getattr(tables, name) for name in PLAIN_STATEMENTS}
 
 
 def store() -> None:
@@ -76,14 +70,14 @@ def checksums() -> None:
         for number in range(300):
             order = (True, False) if number % 2 else (False, True)
             for has in order:
-                _use_statements(STATEMENTS if has else PLAIN_STATEMENTS)
+                _use(with_crc if has else _without_crc)
                 began, cpu_began = time.perf_counter(), time.process_time()
                 _submit(*journals[has], range(1 + 20 * number, 21 + 20 * number))
                 seconds[has].append(time.perf_counter() - began)
                 cpu[has] += time.process_time() - cpu_began
         for number in range(6001, 6601):
             for has in (True, False) if number % 2 else (False, True):
-                _use_statements(STATEMENTS if has else PLAIN_STATEMENTS)
+                _use(with_crc if has else _without_crc)
                 began = time.perf_counter()
                 _submit(*journals[has], range(number, number + 1))
                 singles[has].append(time.perf_counter() - began)
@@ -97,9 +91,14 @@ def checksums() -> None:
     )
 
 
-def _use_statements(statements: dict[str, str]) -> None:
-    for name, sql in statements.items():
-        setattr(tables, name, sql)
+def _without_crc(table: str, row: Row) -> Row:
+    return (*row, 0)
+
+
+def _use(function: Callable[[str, Row], Row]) -> None:
+    """Let commits use this function for the checksums of rows."""
+    setattr(tables, "with_crc", function)  # noqa: B010  (the name is imported there)
+    setattr(changes, "with_crc", function)  # noqa: B010
 
 
 def _begun(path: Path, *, has_checksums: bool) -> tuple[Store, Controller]:

@@ -59,7 +59,7 @@ def test_everything_that_is_asked_for_reaches_the_submission():
 
 def test_an_array_is_a_job_for_each_index():
     command, array = ["t", "--seed={i}", "{i}{i}"], {"indices": [0, 7], "limit": 1}
-    made = submissions(JobBody.model_validate({**JOB, "command": command, "array": array}), "array-1")
+    made = list(submissions(JobBody.model_validate({**JOB, "command": command, "array": array}), "array-1"))
     assert [each.command for each in made] == [("t", "--seed=0", "00"), ("t", "--seed=7", "77")]
     arrays = [(each.array, each.array_index, each.array_limit) for each in made]
     assert arrays == [("array-1", 0, 1), ("array-1", 7, 1)]

@@ -170,3 +170,21 @@ def test_cpus_that_are_not_there_are_an_error_in_words(tiresias, two_jobs, words
     done = tiresias("compare", two_jobs, "--cluster", "1x4", "--policies", "fifo,srsf", *words)
     assert done.code == 2
     assert message in " ".join(done.err.split())
+
+
+def test_a_policy_that_raises_does_not_lose_the_others(tiresias, tmp_path, two_jobs):
+    (tmp_path / "mine.py").write_text(
+        "from tiresias.core.plugins import Policy, policies\n"
+        "@policies.register\n"
+        "class Mine(Policy):\n"
+        '    """Raises."""\n'
+        '    name = "mine"\n'
+        "    def rank(self, job, memory, at):\n"
+        "        return (1 / 0,)\n"
+    )
+    asked = ("--plugin", "mine.py", "compare", two_jobs, *ON, "--policies", "fifo,mine,srsf", "--json")
+    outcome = tiresias(*asked)
+    assert outcome.code == 1
+    assert [each["policy"] for each in outcome.json] == ["fifo", "srsf"]
+    assert "mine: the policy 'mine' raised ZeroDivisionError" in outcome.err
+    assert "line 7" in outcome.err

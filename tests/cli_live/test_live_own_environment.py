@@ -73,3 +73,30 @@ job.finished(step=done, total_steps=400)
     tir("wait", "early")
     summary = client.job(id)["summary"]
     assert (summary["phase"], summary["runs"]) == ("SUCCEEDED", 2)
+
+
+HAS_HOOK = "import os, sys; print(os.environ.get('TIRESIAS_AUTO'), '_tiresias_hook' in sys.modules)"
+
+
+def hook_in(program, python: str, *options: str) -> str:
+    id = program("submit", *options, "--", python, "-c", HAS_HOOK).id
+    program("wait", str(id))
+    return program("logs", str(id)).out
+
+
+def test_a_job_may_ask_for_the_hook(tir, users_python):
+    assert hook_in(tir, users_python) == "None False\n"
+    assert hook_in(tir, users_python, "--auto") == "1 True\n"
+
+
+def test_a_lab_may_give_the_hook_to_every_job_and_remembers_it(fresh, users_python):
+    fresh("up", "--fake-gpus", "1", "--auto")
+    assert hook_in(fresh, users_python) == "1 True\n"
+    assert hook_in(fresh, users_python, "--env", "TIRESIAS_AUTO=0") == "None False\n"
+    assert "--auto and --no-auto cannot be combined" in fresh("up", "--auto", "--no-auto").err
+    fresh("down")
+    fresh("up")
+    assert hook_in(fresh, users_python) == "1 True\n"
+    fresh("down")
+    fresh("up", "--no-auto")
+    assert hook_in(fresh, users_python) == "None False\n"

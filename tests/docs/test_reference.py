@@ -97,7 +97,7 @@ def test_the_parameters_of_simulate_are_documented_with_their_defaults():
 
 
 def test_every_attribute_of_a_result_is_documented():
-    public = {"summary", "rho"} | {each.name for each in fields(Result)}
+    public = {"summary", "rho", "plot"} | {each.name for each in fields(Result)}
     assert set(first_cells(sections(API, 2)["Result"])) == public
 
 
@@ -126,3 +126,18 @@ def test_everything_that_a_policy_sees_of_a_job_is_documented():
     section = sections(API, 2)["Jobs as a policy sees them"]
     methods = {name for name in vars(JobState) if name.endswith("_at") and callable(getattr(JobState, name))}
     assert set(first_cells(section)) == set(JobState.__slots__) | {"gpu_run"} | methods
+
+
+def test_every_fact_that_a_policy_can_learn_from_is_listed_with_its_fields():
+    import dataclasses
+    import typing
+
+    from tiresias.core import facts
+
+    text = sections(ROOT / "docs/reference/python-api.md", 2)["Facts for learn"]
+    listed = {row[0].strip("`"): row[1] for row in tables(text)}
+    known = {
+        kind.__name__: ", ".join(f"`{each.name}`" for each in dataclasses.fields(kind))
+        for kind in typing.get_args(facts.Fact)
+    }
+    assert listed == known

@@ -146,6 +146,29 @@ def test_a_clock_that_is_set_across_a_restart_is_charged_to_no_run(
         assert "30.0 days" in lab.manager.queries.status().clock_problem
 
 
+def test_a_run_that_has_not_begun_when_its_manager_was_killed_is_not_charged_for_the_downtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        monkeypatch.setattr(lab.manager.dispatcher, "carry_out", lambda: None)  # killed after the commit
+        job = lab.submit("sleep 600", time_limit_s=DAY_S)
+        lab.manager.flush()
+        assert lab.of(job).runs == 1
+        lab.close()
+        real = Clock.__init__
+
+        def init(self: Clock, *args: object, **kwargs: object) -> None:
+            real(self, *args, **kwargs)  # type: ignore[arg-type]
+            wall, steady = self._wall, self._steady
+            self._wall, self._steady = (lambda: wall() + MONTH_S), (lambda: steady() + MONTH_S)
+
+        monkeypatch.setattr(Clock, "__init__", init)
+        lab.manager = open_manager(lab.home, lab.options)
+        lab.until_running(job)
+        assert lab.of(job).runs == 2, "another run, granted now"
+        assert lab.of(job).service_gpu_s < DAY_S
+
+
 def test_without_runs_a_start_takes_the_time_from_the_wall_clock_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

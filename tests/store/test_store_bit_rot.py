@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import random
 import shutil
 import sqlite3
@@ -9,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from store_worlds import a_controller, a_store, hand
 
 from tiresias.core import facts as f
 from tiresias.core.model import Demand, Job, JobId
 from tiresias.store import Batch, Reader, Store, StoreError, SubmissionKey
 from tiresias.store.backup import backup, prepare
-from tiresias.store.checksums import MEANS
+from tiresias.store.checksums import MEANS, in_bytes
 
 FLIPS = 400
 
@@ -127,3 +130,45 @@ def test_every_column_of_every_table_is_in_its_checksum(tmp_path: Path) -> None:
                 [(sql,)] = store._all("SELECT sql FROM sqlite_master WHERE name = ?", f"{table}_{end}")
                 assert f"row_crc('{table}', {', '.join(f'NEW.{name}' for name in columns)})" in sql
                 assert end == "inserted" or f"UPDATE OF {', '.join(columns)} ON" in sql
+
+
+values = st.one_of(
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(), st.binary()
+)
+
+
+@given(st.lists(values, max_size=20))
+def test_the_bytes_of_a_checksum_are_those_that_marshal_writes(row: list[Any]) -> None:
+    assert marshal.dumps(tuple(row), 2) == in_bytes(tuple(row))
+
+
+def test_rows_that_bring_their_checksum_along_have_the_values_that_sqlite_returns(tmp_path: Path) -> None:
+    """Integers and negative zeros in columns of floats come back as other values than were stored."""
+    controller = a_controller()
+    with a_store(tmp_path / "journal.db", controller) as store:
+        batch = Batch()
+        submitted = f.JobSubmitted(0, Job(JobId(1), Demand(1), 0, user="ann"))
+        batch.add(*hand(controller, submitted, f.JobSubmitted(0, Job(JobId(2), Demand(1), -0.0))))
+        run = next(iter(controller.state.runs.values()))
+        batch.add(*hand(controller, f.RunStarted(1, run.id, 1)))
+        store.commit(controller, batch)
+        batch = Batch()
+        batch.add(*hand(controller, f.JobCancelled(2, run.job_id)))
+        batch.add(*hand(controller, f.RunExited(3, run.id, f.ExitCause.FINISHED, -0.0)))
+        store.commit(controller, batch)
+        assert store.damage() == []
+        rows = store._all("SELECT typeof(started_at), typeof(revoked_at), typeof(progress_s) FROM runs")
+        assert set(rows[:1]) == {("real", "real", "real")}
+        assert [row[0] for row in store._all("SELECT revoked_at FROM runs WHERE id = ?", run.id)] == [2.0]
+
+
+def test_an_update_without_a_checksum_gets_one_and_damage_stays_visible(tmp_path: Path) -> None:
+    controller = a_controller()
+    with a_store(tmp_path / "journal.db", controller) as store:
+        batch = Batch()
+        batch.add(*hand(controller, f.JobSubmitted(1.0, Job(JobId(1), Demand(1), 1.0))))
+        store.commit(controller, batch)
+        store._write.execute("UPDATE jobs SET runs = 7")
+        assert store.damage() == []
+        store._write.execute("UPDATE jobs SET runs = 8, crc = crc + 1")
+        assert store.damage() != []

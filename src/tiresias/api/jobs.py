@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 from asyncio import to_thread
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -25,6 +26,7 @@ from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 MIB = 1024 * 1024
+SLICE = 200  # jobs that are expanded in one turn of the event loop
 LARGEST_SUBMISSION_BYTES = 64 * MIB  # of all jobs of one request together
 Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
 Several = Annotated[
@@ -40,7 +42,7 @@ Key = Annotated[
 ]
 
 
-def _submissions(body: JobBody) -> list[Submission]:
+def _submissions(body: JobBody) -> Iterator[Submission]:
     return submissions(body, f"{body.name or 'array'}-{secrets.token_hex(4)}")
 
 
@@ -49,7 +51,11 @@ async def submit(body: SubmitBody, caller: Submitter, shared: Shared, key: Key =
     """Submit one job or several, all or none. When the answer arrives, the jobs are on disk."""
     bodies = [body] if isinstance(body, JobBody) else body.jobs
     _check_size(bodies)
-    wanted = [each for one in bodies for each in _submissions(one)]
+    wanted: list[Submission] = []
+    for each in (each for one in bodies for each in _submissions(one)):
+        wanted.append(each)
+        if len(wanted) % SLICE == 0:  # others are served while a large array is expanded
+            await asyncio.sleep(0)
     digest = hashlib.sha256(body.model_dump_json(exclude_defaults=True).encode()).hexdigest()
     ids = shared.manager.requests.submit(caller, wanted, key=key or None, digest=digest)
     await shared.service.committed()
@@ -76,7 +82,7 @@ async def dry_run(body: JobBody, caller: AnyCaller, shared: Shared) -> Response:
     """What would happen to this job if it were submitted now; for an array, to its first job."""
     if body.array is not None:
         body.array.indices = body.array.indices[:1]
-    return answer(shared.manager.requests.dry_run(caller, _submissions(body)[0]))
+    return answer(shared.manager.requests.dry_run(caller, next(_submissions(body))))
 
 
 @router.get("/jobs", response_model=Jobs)

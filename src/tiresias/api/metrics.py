@@ -1,6 +1,7 @@
 """Metrics for Prometheus. Gauges are read from the manager when they are requested.
 
-No label has the name of a user or a job: their number has no bound, and not everybody may know them.
+No label has the name of a job: their number has no bound. GPU time is stated by user, as `tir usage` states
+it to everybody, for a bounded number of users; that of all further ones is added up.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiresias import __version__
 from tiresias.api.callers import AnyCaller
+from tiresias.core.model import INFINITY
 from tiresias.live.answers import ManagerStatus, NodeInfo
 from tiresias.live.manager import Manager
+from tiresias.live.tallies import WAITS_S, Tallies
 
 router = APIRouter()
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,10 +61,11 @@ class _OfManager(Collector):
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         status = self._manager.queries.status()
         yield from _of_status(status)
         yield from _of_slots(self._manager.queries.nodes())
+        yield from _of_tallies(self._manager.tallies)
 
 
 def _of_status(status: ManagerStatus) -> Iterator[GaugeMetricFamily]:
@@ -71,6 +80,31 @@ def _of_status(status: ManagerStatus) -> Iterator[GaugeMetricFamily]:
     for phase, number in sorted(status.jobs.items()):
         jobs.add_metric([phase], number)
     yield jobs
+
+
+def _of_tallies(tallies: Tallies) -> Iterator[Metric]:
+    waits = HistogramMetricFamily(
+        "tiresias_wait_seconds", "Time from the submission of a job to its first run.", labels=[]
+    )
+    total, buckets = 0, []
+    for most_s, number in zip((*WAITS_S, INFINITY), tallies.waits, strict=True):
+        total += number
+        buckets.append(("+Inf" if most_s == INFINITY else f"{most_s}", total))
+    waits.add_metric([], buckets, tallies.waited_s)
+    yield waits
+    yield CounterMetricFamily(
+        "tiresias_preemptions", "Runs that were stopped for other jobs.", tallies.preemptions
+    )
+    gpu_s = CounterMetricFamily("tiresias_gpu_seconds", "GPU-seconds of service.", labels=["user"])
+    for user, seconds in sorted(tallies.gpu_s().items()):
+        gpu_s.add_metric([user], seconds)
+    yield gpu_s
+    lost = CounterMetricFamily(
+        "tiresias_lost_gpu_seconds", "GPU-seconds of work that was not saved and is lost.", labels=["user"]
+    )
+    for user, seconds in sorted(tallies.lost_gpu_s().items()):
+        lost.add_metric([user], seconds)
+    yield lost
 
 
 def _of_slots(nodes: list[NodeInfo]) -> Iterator[GaugeMetricFamily]:

@@ -7,6 +7,7 @@ checks types only; which values are refused, the kinds of the specification say,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -210,14 +211,14 @@ def expanded_bytes(body: JobBody) -> int:
     return one * len(body.array.indices)
 
 
-def submissions(body: JobBody, array: str) -> list[Submission]:
+def submissions(body: JobBody, array: str) -> Iterator[Submission]:
     """One submission, or one for each index of an array; `array` is the name that these will share."""
     if body.array is None:
-        return [_submission(body)]
-    return [
-        _submission(_at_index(body, index), array=array, array_index=index, array_limit=body.array.limit)
-        for index in body.array.indices
-    ]
+        yield _submission(body)
+        return
+    for index in body.array.indices:
+        values = {"array": array, "array_index": index, "array_limit": body.array.limit}
+        yield _submission(_at_index(body, index), **values)
 
 
 def _at_index(body: JobBody, index: int) -> JobBody:

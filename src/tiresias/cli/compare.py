@@ -106,6 +106,8 @@ def compare(
         notify([f"wrote {count(len(compared.results), 'directory', 'directories')} and plots to {out}"])
     if compared.unfinished:
         raise typer.Exit(130)
+    if compared.failed:
+        raise typer.Exit(1)
 
 
 def _policies(names: str | None, placers: str | None) -> list[str]:
@@ -135,6 +137,7 @@ def _print(compared: Comparison, cluster: str, trace: str, gpus: int, as_json: b
         notify(sorted({note for result in results for note in result.notes}))
     if compared.unfinished:
         notify([f"interrupted; not finished: {', '.join(compared.unfinished)}"])
+    notify([f"{name}: {message}" for name, message in compared.failed.items()])
     summaries = [result.summary() for result in results]
     if as_json:
         typer.echo(report.to_json(summaries))

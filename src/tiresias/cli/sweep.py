@@ -105,6 +105,9 @@ def _print(swept: Sweep, out: Path) -> None:
         show(sweep_frontier(points))
     ran = len(swept.rows) - swept.reused
     notify([f"{count(ran, 'cell')} simulated, {swept.reused:,} taken from {out}", *_caveats(points)])
+    notify([f"{name}: {message}" for name, message in swept.failed.items()])
+    if swept.failed and not swept.unfinished:
+        raise typer.Exit(1)
     if swept.unfinished:
         notify([f"interrupted: {count(swept.unfinished, 'cell')} left; repeat the command to continue"])
         raise typer.Exit(130)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiresias.executors.kernel import KERNEL, exists
+from tiresias.executors.kernel import KERNEL
 
 if TYPE_CHECKING:
     from tiresias.executors.kernel import Kernel
@@ -18,20 +17,16 @@ PASSAGE = 0o711  # others may pass through, and list nothing
 
 def make_passage(path: Path, kernel: Kernel = KERNEL) -> None:
     """Make the directory and its missing parents, each open to pass through whatever the umask is."""
-    for each in reversed(list(_missing(str(path), kernel))):
-        try:
-            kernel.mkdir(each, PASSAGE)
-        except FileExistsError:  # another process has just made it
-            continue
-        kernel.chmod(each, PASSAGE)
-    make(path, kernel=kernel)
-
-
-def _missing(path: str, kernel: Kernel) -> Iterator[str]:
-    """The directory and those above it, from below, up to the first that is there."""
-    while not exists(path, kernel):
-        yield path
-        path = os.path.dirname(path) or "."
+    try:
+        kernel.mkdir(str(path), PASSAGE)
+    except FileNotFoundError:
+        make_passage(path.parent, kernel)
+        make_passage(path, kernel)
+    except FileExistsError:
+        if not stat.S_ISDIR(kernel.stat(str(path)).st_mode):  # something else is in the way
+            raise
+    else:
+        kernel.chmod(str(path), PASSAGE)
 
 
 def make(path: Path, mode: int = 0o777, kernel: Kernel = KERNEL) -> None:

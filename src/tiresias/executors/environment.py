@@ -28,6 +28,15 @@ def visible_devices(slots: tuple[Slot, ...]) -> str:
     return ",".join(slot.uuid for slot in slots if slot.uuid)
 
 
+WANDB = ("WANDB_RUN_ID", "WANDB_RESUME")
+
+
+def tracker(spec: RunSpec, worker: int) -> dict[str, str]:
+    """Weights & Biases continues the curve of the job's earlier runs."""
+    run_id = f"tiresias-{spec.job_key or spec.job_id}" + (f"-{worker}" if worker else "")
+    return {"WANDB_RUN_ID": run_id, "WANDB_RESUME": "allow"}
+
+
 def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
     """The complete environment of a worker's program."""
     env = {k: v for k, v in spec.env.items() if not k.startswith("SLURM_") and k not in STALE}
@@ -64,7 +73,7 @@ def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) 
         is_auto = spec.auto and spec.env.get(AUTO) != "0"
         env["PYTHONPATH"] = sdk.python_path(env.get("PYTHONPATH", ""), spec.sdk, with_hook=is_auto)
         if is_auto:
-            env[AUTO] = "1"
+            env |= {AUTO: "1"} | tracker(spec, worker) | {k: v for k, v in spec.env.items() if k in WANDB}
     if spec.array_index is not None:
         env["TIRESIAS_ARRAY_INDEX"] = str(spec.array_index)
     if spec.preflight:

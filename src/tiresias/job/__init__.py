@@ -26,12 +26,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from . import accelerate, dcp, hf, lightning
+
     checkpoint_dir: Path
+
+FRAMEWORKS = ("accelerate", "dcp", "hf", "lightning")  # modules that are imported when they are first used
 
 __all__ = [
     "PREEMPTED",
+    "accelerate",
     "checkpoint_dir",
+    "dcp",
     "finished",
+    "hf",
+    "lightning",
     "preempted",
     "report",
     "request_stop",
@@ -66,4 +74,8 @@ def shield(_worker_id: int = 0) -> None:
 def __getattr__(name: str) -> object:
     if name == "checkpoint_dir":
         return _job.checkpoint_dir
+    if name in FRAMEWORKS:
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

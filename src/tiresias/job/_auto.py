@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from ._auto_log import say
+from ._say import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,45 @@ def shield_loader_workers(module: Any) -> None:
     module._worker_loop = shielded
 
 
+def patch_hugging_face(module: Any) -> None:
+    import transformers
+
+    from ._versions import is_known
+
+    if is_known("transformers", transformers.__version__):
+        from .hf import wrap
+
+        wrap(module.Trainer, for_all=True)
+
+
+def patch_lightning(module: Any) -> None:
+    package = module.__name__.partition(".")[0]
+    from ._versions import is_known
+
+    if is_known(package, sys.modules[package].__version__):
+        from .lightning import wrap
+
+        wrap(module.Trainer, for_all=True)
+
+
+def patch_mlflow(module: Any) -> None:
+    from ._trackers import patch_mlflow
+
+    patch_mlflow(module)
+
+
+def patch_tensorboard(module: Any) -> None:
+    from ._trackers import patch_tensorboard
+
+    patch_tensorboard(module)
+
+
 PATCHES: dict[str, Patch] = {
+    "lightning.pytorch.trainer.trainer": patch_lightning,
+    "pytorch_lightning.trainer.trainer": patch_lightning,
+    "mlflow.tracking.client": patch_mlflow,
+    "torch.utils.tensorboard.writer": patch_tensorboard,
+    "transformers.trainer": patch_hugging_face,
     "torch.utils.data._utils.worker": shield_loader_workers,
     "torchdata.stateful_dataloader.worker": shield_loader_workers,
 }

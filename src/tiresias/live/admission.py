@@ -216,6 +216,8 @@ class Admission:
 
     def due(self, at: float) -> list[Input]:
         """What must be deferred or cleared now, and then what must fail. In the end, nothing."""
+        if not (self._begins or self._reached or self._marked or self._doomed):
+            return []
         self._compare_begins(at)
         if facts := self._deferrals(at):
             return [Input(facts)]

@@ -24,9 +24,12 @@ NOTICED_S = 10.0  # smaller steps of the wall clock are not reported
 DAY_S = 86_400.0
 
 
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def elapsed_s() -> float:
     """Seconds since the machine was booted, suspended time included where the system counts it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return time.clock_gettime(SINCE_BOOT)
 
 
 @dataclass(slots=True, frozen=True)

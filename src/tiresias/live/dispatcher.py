@@ -92,6 +92,7 @@ class Dispatcher:
             launcher=submission.launcher,
             identity=submission.identity,
             journal=self._journal.store.journal_id_of(run.id),
+            auto=submission.auto or self._settings.auto,
             log_bytes=int(self._settings.most_log_bytes),
             reserve_bytes=int(self._settings.reserve_bytes),
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",

@@ -55,7 +55,7 @@ class HostFaults:
         return facts
 
     def on(self, taken: Taken) -> list[Input]:
-        if any(isinstance(fact, f.RunStarted) for fact in taken.facts):
+        if self._times and any(isinstance(fact, f.RunStarted) for fact in taken.facts):
             self._times = 0
         return []
 

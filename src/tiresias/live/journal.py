@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,6 +37,7 @@ from tiresias.store import Batch, Chosen, Store, StoredJob, StoreError, Submissi
 log = logging.getLogger("tiresias")
 
 NOTHING: Mapping[Any, Any] = {}
+LATE_S = 1.0  # what happened so long before it is seen has happened while the manager was down
 
 
 @dataclass(slots=True, frozen=True)
@@ -114,6 +115,7 @@ class Journal:
         self.timer_at = INFINITY  # when the Controller wants to be woken
         self.problem = ""  # why nothing can be made durable at present; empty if nothing is wrong
         self.commands: deque[Command] = deque()  # decided, and not yet carried out
+        self.given_up: set[RunId] = set()  # granted to a manager before, not begun, and not to begin any more
         self._after_commit: deque[Callable[[], None]] = deque()
         self._batch = Batch()
         self._step = Step()
@@ -259,16 +261,21 @@ class Journal:
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
         """After a restart: carry out what was decided and not done, and stop runs that have not begun.
 
-        A run that was granted before the machine was booted is not started any more. If it has not begun, it
-        would be charged for the time between; if it has, the loss of power may have removed what shows it.
+        A run that was granted well before this, and has not begun, is not started any more: it would be
+        charged for the time between. Neither is one that was granted before the machine was booted: if it has
+        begun, the loss of power may have removed what shows it.
         """
-        commands = [each for each in commands if not (isinstance(each, StartRun) and self._is_stale(each))]
+        late = {id for id in absent if self.now() - self.state.runs[id].granted_at > LATE_S}
+        commands = [each for each in commands if not self._is_stale(each, late)]
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
+        self.given_up = {id for id in absent if id not in commanded}
         self.commands += commands
-        self.commands += [StopRun(id) for id in absent if id not in commanded]
+        self.commands += [StopRun(id) for id in absent if id in self.given_up]
 
-    def _is_stale(self, command: StartRun) -> bool:
-        return self.clock.last_before_boot(command.run_id) is not None
+    def _is_stale(self, command: Command, late: Container[RunId]) -> bool:
+        if not isinstance(command, StartRun):
+            return False
+        return command.run_id in late or self.clock.last_before_boot(command.run_id) is not None
 
     # --- reading what is not yet committed -------------------------------------------------------------
 

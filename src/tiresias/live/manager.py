@@ -51,6 +51,7 @@ from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.requests import Requests
 from tiresias.live.runs import Runs
 from tiresias.live.settings import Settings
+from tiresias.live.tallies import Tallies
 from tiresias.live.unsaved_work import UnsavedWork
 from tiresias.profiles.known import Profiles
 from tiresias.store import Chosen, Loaded, Store, StoreError
@@ -91,6 +92,7 @@ class Manager:
         self.failures = RepeatedFailures(journal)
         self.unsaved = UnsavedWork(journal)
         self.compaction = Compaction(journal, settings)
+        self.tallies = Tallies(journal)
         self.notices = Notices(journal, paths, settings, notify_allow)
         self.parts: tuple[Part, ...] = (
             self.admission,
@@ -104,6 +106,7 @@ class Manager:
             ClockWatch(journal),
             self.host_faults,
             self.notices,
+            self.tallies,
         )
         self.requests = Requests(
             self,

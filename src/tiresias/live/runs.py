@@ -17,7 +17,7 @@ from tiresias.live.admission import BACKOFF
 from tiresias.live.clock import Clock
 from tiresias.live.dispatcher import Dispatcher
 from tiresias.live.home_paths import HomePaths
-from tiresias.live.journal import Exit, Input, Journal, Taken
+from tiresias.live.journal import LATE_S, Exit, Input, Journal, Taken
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.outcome import decide, exit_record
 from tiresias.live.progress_reader import ProgressReader
@@ -25,7 +25,6 @@ from tiresias.live.saving import Judgement, judge
 from tiresias.live.settings import Settings
 from tiresias.live.words import killed, not_stopped
 
-LATE_S = 1.0  # a run that ended so long before its exit is reported ended while the manager was down
 KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of the job
 
 
@@ -77,7 +76,8 @@ class Runs:
         reports = self._progress.first_and_last(run.id, folder, wall)
         reported = self._progress.saved(run.id)
         progress = self._progress.close(run.id, folder, wall) or managed.progress
-        ended_at = ended_before(run, gone, at, self._journal.clock)
+        is_given_up = run.id in self._journal.given_up
+        ended_at = ended_before(run, gone, at, self._journal.clock, is_given_up=is_given_up)
         over_at = at if ended_at is None else ended_at
         # Of a run that started and ended while the manager was down, the start is seen only after the end.
         since = run.started_at if run.started_at <= over_at else run.granted_at
@@ -173,6 +173,8 @@ class Runs:
         job = self._job(run)
         if job.phase is Phase.STOPPING or self._journal.clock.last_before_boot(run.id) is not None:
             return INFINITY  # it stops already, or ended with the last boot, which is about to be reported
+        if run.id in self._journal.given_up:
+            return INFINITY  # it has not used any time
         return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
@@ -201,14 +203,18 @@ def _told(sentence: str, how: str, of_its_work: str) -> str:
     return " ".join(filter(None, (sentence, killed(how), of_its_work)))
 
 
-def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:
+def ended_before(
+    run: Run, gone: RunGone, at: float, clock: Clock, *, is_given_up: bool = False
+) -> float | None:
     """When the run ended, if that is known and was well before `at`: the manager was down meanwhile.
 
     It is known by the time that had elapsed since the boot, and for exit records of earlier versions by the
     wall clock, though not before the last instant at which the run is known to have worked. A run of which
     nothing is known but that the machine was booted after its grant ended at the last instant that was stored
-    before the boot.
+    before the boot. A run that was given up before it had begun ended with its grant.
     """
+    if is_given_up and not gone.exits and not gone.boot_id:
+        return run.granted_at if at - run.granted_at > LATE_S else None
     ended_at: float | None = None if gone.lost else clock.instant_of(gone.boot_id, gone.ended_elapsed_s)
     if ended_at is None:
         ended_at = clock.last_before_boot(run.id)

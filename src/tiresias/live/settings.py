@@ -20,6 +20,7 @@ class Settings:
     judge_after_s: float = 30.0  # a job whose run lasted so long and saved nothing does not save
     refuse_unresumable: int = 0  # 1: jobs that are known not to save are refused
     most_grace_s: float = 3600.0  # of any job: how long a run that must stop may take to save
+    auto: bool = False  # every job has --auto; an option of `tir up` and not one of `settings`
     gpu_check_s: float = 10.0
     measure_s: float = 30.0  # a speed is measured over at least this time
     correct_every_s: float = 600.0  # the least time between two corrections of the placer

@@ -59,6 +59,7 @@ class Options:
     group: str | None = None
     notify_allow: list[str] = field(default_factory=list)  # networks that notices may be sent to
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
+    auto: bool = False  # every job has --auto
     settings: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -169,13 +170,13 @@ def _chosen(options: Options) -> Chosen:
 
 
 def _settings(options: Options) -> Settings:
-    known = {each.name for each in fields(Settings)}
+    known = {each.name for each in fields(Settings)} - {"auto"}
     if odd := sorted(options.settings.keys() - known):
         raise Invalid(f"options.json: no setting {odd[0]!r} (known: {', '.join(sorted(known))})")
     for name, value in options.settings.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
             raise Invalid(f"options.json: the setting {name} is {value!r}; give a number from 0 on")
-    return Settings(**options.settings)  # type: ignore[arg-type]
+    return Settings(**options.settings, auto=options.auto)  # type: ignore[arg-type]
 
 
 def _machine(survey: Survey, store: Store) -> Machine:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields
+from operator import attrgetter
 from typing import Any, Self
 
 from tiresias.core.model import Demand, Job, JobId, Priority
@@ -72,26 +73,50 @@ class Submission(JobSpec):
 
     def to_json(self) -> dict[str, Any]:
         """The values by name. `dataclasses.asdict` would copy the environment word by word."""
-        body = {name: getattr(self, name) for name in NAMES}
+        body = dict(zip(NAMES, _values(self), strict=True))
         if self.identity is not None:
             body["identity"] = asdict(self.identity)
         return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        values = {key: value for key, value in body.items() if key in NAMES}
+        values = dict(body) if body.keys() == NAMES.keys() else _with_defaults(body)
         values["command"] = tuple(values["command"])
         for name in ("after", "after_any", "after_not_ok"):
-            values[name] = tuple(JobId(id) for id in values.get(name, ()))
-        values["priority"] = Priority(values.get("priority", Priority.NORMAL))
+            values[name] = tuple(values[name])
+        values["priority"] = PRIORITIES[values["priority"]]
         if (who := values.get("identity")) is not None:
             limits = tuple((int(which), int(soft), int(hard)) for which, soft, hard in who.get("limits", ()))
             values["identity"] = Identity(**{**who, "groups": tuple(who["groups"]), "limits": limits})
-        return cls(**values)
+        new = object.__new__(cls)
+        for name, assign in ASSIGN.items():
+            assign(new, values[name])
+        return new
 
     def of(self, caller: Caller) -> Self:
         """The same submission, owned by the caller; only root can start workers under another account."""
-        return replace(self, user=caller.user, identity=caller.identity if os.geteuid() == 0 else None)
+        return self.but(user=caller.user, identity=caller.identity if os.geteuid() == 0 else None)
+
+    def but(self, **changes: Any) -> Self:
+        """`dataclasses.replace`, in a quarter of the time: each job that is submitted needs it twice."""
+        new = object.__new__(type(self))
+        for assign, value in zip(ASSIGN.values(), _values(self), strict=True):
+            assign(new, value)
+        for name, value in changes.items():
+            ASSIGN[name](new, value)
+        return new
 
 
 NAMES = {each.name: None for each in fields(Submission)}  # in order
+PRIORITIES = {each.value: each for each in Priority}
+ASSIGN = {name: getattr(Submission, name).__set__ for name in NAMES}  # to the slots of a value that is new
+_values = attrgetter(*NAMES)
+_DEFAULTS = {each.name: each.default for each in fields(Submission) if each.default is not MISSING}
+_MADE = {
+    each.name: each.default_factory for each in fields(Submission) if each.default_factory is not MISSING
+}
+
+
+def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a submission that names only some options, or was stored before some existed."""
+    return {**_DEFAULTS, **{name: make() for name, make in _MADE.items()}, **body}

@@ -13,22 +13,25 @@ import itertools
 import json
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import polars as pl
 
 import tiresias
 from tiresias.core.model import Cluster
+from tiresias.core.plugin_failures import failure_of
 from tiresias.core.plugins import OptionError, policies
-from tiresias.sim import Result, simulate, traces
+from tiresias.sim import Result, notebook, simulate, traces
 from tiresias.sim.clusters import Machines
 from tiresias.sim.cpus import require_cpus
 from tiresias.sim.errors import InputError
@@ -81,6 +84,17 @@ class Comparison:
 
     results: list[Result] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)  # labels of those that an interrupt left out
+    failed: dict[str, str] = field(default_factory=dict)  # labels of those that raised, and what
+
+    def plot(self) -> Any:
+        """The distributions of JCT as a Matplotlib figure, which a notebook shows."""
+        from tiresias.sim.plots import jct_cdf
+
+        return jct_cdf(self.results)[0]
+
+    def _repr_html_(self) -> str:
+        """The table that a notebook shows."""
+        return notebook.table(self.results, self.failed)
 
 
 @dataclass(slots=True)
@@ -90,6 +104,7 @@ class Sweep:
     rows: list[SweepRow]
     reused: int  # how many were in the file already
     unfinished: int  # how many an interrupt left out
+    failed: dict[str, str] = field(default_factory=dict)  # cells whose plug-in raised, and what
 
 
 def compare(
@@ -125,8 +140,12 @@ def compare(
     for cell in cells:
         check(cell)
     finished: dict[int, Result] = {}
+    raised: dict[int, str] = {}
+    run = run_cells(
+        cells, {None: replayed}, whole, workers=workers, progress=progress, on_raised=raised.__setitem__
+    )
     try:
-        with closing(run_cells(cells, {None: replayed}, whole, workers=workers, progress=progress)) as done:
+        with closing(run) as done:
             for number, result in done:
                 finished[number] = result
     except KeyboardInterrupt:
@@ -136,8 +155,12 @@ def compare(
         [
             label(cell.policy, cell.placer, len(placers) > 1)
             for number, cell in enumerate(cells)
-            if number not in finished
+            if number not in finished and number not in raised
         ],
+        {
+            label(cells[number].policy, cells[number].placer, len(placers) > 1): raised[number]
+            for number in sorted(raised)
+        },
     )
 
 
@@ -204,14 +227,19 @@ def sweep(
         reused = len(rows)
         todo = [name for name in keyed if name not in rows]
         left = [keyed[name] for name in todo]
+        raised: dict[int, str] = {}
+        cells_run = run_cells(
+            left, replayed, figures, workers=workers, progress=progress, on_raised=raised.__setitem__
+        )
         try:
-            with closing(run_cells(left, replayed, figures, workers=workers, progress=progress)) as run:
+            with closing(cells_run) as run:
                 for number, measured in run:
                     file.append(finished(todo[number], measured))
         except KeyboardInterrupt:
             pass
     ordered = [rows[name] for name in keyed if name in rows]
-    return Sweep(ordered, reused, len(keyed) - len(ordered))
+    failed = {str(left[number]): raised[number] for number in sorted(raised)}
+    return Sweep(ordered, reused, len(keyed) - len(ordered) - len(raised), failed)
 
 
 def _row(name: str, cell: Cell, trace: str, measured: dict[str, Figure]) -> SweepRow:
@@ -295,12 +323,19 @@ def run_cells(
     *,
     workers: int | None = None,
     progress: Progress | None = None,
+    on_raised: Callable[[int, str], None] | None = None,
 ) -> Generator[tuple[int, T], None, None]:
-    """Simulate the cells in up to `workers` processes; yield (number, what `keep` returns) as they finish."""
-    waiting = deque(range(len(cells)))
+    """Simulate the cells in up to `workers` processes; yield (number, what `keep` returns) as they finish.
+
+    `on_raised` is told the number of a cell whose plug-in raised, and what; without it that ends everything.
+    A policy that was defined in a notebook or at a prompt is simulated in this process, after the others:
+    worker processes cannot import it.
+    """
+    here = [number for number, cell in enumerate(cells) if _is_only_here(cell.policy)]
+    waiting = deque(number for number in range(len(cells)) if number not in here)
     crew: list[_Worker] = []
     try:
-        for _ in range(min(workers or usable_cores(), len(cells))):
+        for _ in range(min(workers or usable_cores(), len(waiting))):
             crew.append(_started(keep))
         for worker in crew:
             worker.take(waiting.popleft(), cells, replayed)
@@ -309,15 +344,34 @@ def run_cells(
                 number, (kind, *what) = worker.receive(cells)
                 if kind == "progress" and progress is not None:
                     progress(number, *what)
-                elif kind == "failed":
+                elif kind == "failed" or (kind == "raised" and on_raised is None):
                     raise InputError(what[0])
-                elif kind == "done":
+                elif kind in ("done", "raised"):
                     worker.number = None
                     if waiting:
                         worker.take(waiting.popleft(), cells, replayed)
-                    yield number, what[0]
+                    if kind == "done":
+                        yield number, what[0]
+                    elif on_raised is not None:
+                        on_raised(number, what[0])
     finally:
         _end(crew)
+    for number in here:
+        tell = None if progress is None else partial(progress, number)
+        kind, answer = _answer(cells[number], replayed[cells[number].seed], keep, tell)
+        if kind == "failed" or (kind == "raised" and on_raised is None):
+            raise InputError(str(answer))
+        if kind == "done":
+            yield number, cast(T, answer)
+        elif on_raised is not None:
+            on_raised(number, str(answer))
+
+
+def _is_only_here(policy: str) -> bool:
+    """Whether a policy was defined in a notebook or at a prompt: in a main module without a file."""
+    if policies.get(policy).__module__ != "__main__":
+        return False
+    return getattr(sys.modules["__main__"], "__file__", None) is None
 
 
 def usable_cores() -> int:
@@ -418,13 +472,26 @@ def _simulated(
     cell: Cell, replayed: Replayed | None, keep: Callable[[Result], object], pipe: Connection
 ) -> tuple[str, object]:
     assert replayed is not None, cell
+    return _answer(
+        cell, replayed, keep, lambda done, total, at: pipe.send(("progress", done, total, at))
+    )
+
+
+def _answer(
+    cell: Cell,
+    replayed: Replayed,
+    keep: Callable[[Result], object],
+    progress: Callable[[int, int, float], None] | None,
+) -> tuple[str, object]:
+    """("done", what is kept), or ("failed" or "raised", a sentence for the user)."""
     try:
-        result = simulate_cell(
-            cell, replayed, lambda done, total, at: pipe.send(("progress", done, total, at))
-        )
+        return "done", keep(simulate_cell(cell, replayed, progress))
     except (InputError, OptionError) as error:
         return "failed", str(error)
-    return "done", keep(result)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        raise  # nobody waits for the answer any more
+    except Exception as error:  # noqa: BLE001  (code of a plug-in may raise anything)
+        return "raised", str(failure_of(error, "policy", cell.policy))
 
 
 def simulate_cell(

@@ -54,6 +54,12 @@ Values = NDArray[np.float64]
 
 def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
     """Draw the distribution of JCT, one curve for each result of one trace, and write it to `path`."""
+    figure, axes = jct_cdf(results)
+    finish(figure, [axes], path)
+
+
+def jct_cdf(results: Sequence[Result]) -> tuple[Figure, Axes]:
+    """The distribution of JCT, one curve for each result of one trace."""
     figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     longest = shortest = 0.0
@@ -84,7 +90,7 @@ def draw_jct_cdf(results: Sequence[Result], path: Path) -> None:
         figure.legend(loc="outside upper right", ncols=min(len(results), 4), frameon=False, fontsize="small")
     if results:
         axes.set_title(title_of(results[0]), loc="left", fontsize="medium")
-    finish(figure, [axes], path)
+    return figure, axes
 
 
 def draw_timeline(result: Result, path: Path) -> None:

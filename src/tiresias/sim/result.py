@@ -164,7 +164,7 @@ JOB_COLUMNS = [
 ]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Result:
     """What was measured of one policy on one trace on one cluster; the reference is results.md."""
 
@@ -192,6 +192,27 @@ class Result:
     on_cpus: OnCPUs | None = None  # None: no node offers CPUs
     contention: Contention | None = None  # what the jobs competed with; None: fairness is not measured
     shares: Shares | None = None  # of the tenants
+
+    def __repr__(self) -> str:
+        """One line: what was simulated, and the average JCT."""
+        jct_s: Any = self.jobs["jct_s"].mean()
+        jct = "nothing finished" if jct_s is None else f"average JCT {jct_s:,.0f} s"
+        return (
+            f"<Result: {self.policy} on {self.cluster.gpus} GPUs, {self.placer}, {self.trace_name}: "
+            f"{self.jobs.height:,} jobs, {jct}>"
+        )
+
+    def plot(self) -> Any:
+        """The distribution of JCT as a Matplotlib figure, which a notebook shows."""
+        from tiresias.sim.plots import jct_cdf
+
+        return jct_cdf([self])[0]
+
+    def _repr_html_(self) -> str:
+        """The table that a notebook shows."""
+        from tiresias.sim.notebook import table
+
+        return table([self])
 
     def summary(self) -> dict[str, Any]:
         """The figures of `--json`, in its order; None where nothing finished."""

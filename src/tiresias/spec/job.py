@@ -217,6 +217,17 @@ class JobSpec:
             in_detail=True,
         ),
     )
+    auto: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Save and resume trainings of Hugging Face and Lightning by themselves.",
+            flag="--auto",
+            more="See [Resume without changes](../explanation/resume-without-changes.md). `TIRESIAS_AUTO=0`"
+            " in the environment turns it off where `tir up --auto` has turned it on for all jobs.",
+            in_detail=True,
+        ),
+    )
     resumable: bool | None = field(
         default=None,
         metadata=about(

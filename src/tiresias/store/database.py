@@ -155,7 +155,7 @@ def _statements(sql: str) -> Iterator[str]:
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line
-        if sqlite3.complete_statement(statement):
+        if line.rstrip().endswith(";") and sqlite3.complete_statement(statement):
             yield statement
             statement = ""
     if statement.strip():

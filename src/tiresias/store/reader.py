@@ -19,6 +19,7 @@ from tiresias.core.model import JobId, RunId
 from tiresias.store import checksums, mark
 from tiresias.store import stored as s
 from tiresias.store.batch import Chosen, SubmissionKey
+from tiresias.store.codec import load
 from tiresias.store.database import connect_reader, migrations
 from tiresias.store.errors import StoreError, explaining
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
@@ -198,7 +199,7 @@ class Reader:
     def managed_jobs(self) -> dict[JobId, Any]:
         """What `Batch.managed` stored of all active jobs."""
         rows = self._all("SELECT managed.job, body FROM managed JOIN jobs ON jobs.id = managed.job")
-        return {JobId(id): json.loads(body) for id, body in rows}
+        return {JobId(id): load(body) for id, body in rows}
 
     # --- keys, tokens, settings ------------------------------------------------------------------------
 
@@ -304,7 +305,7 @@ class Reader:
 
     def _json(self, sql: str, *values: Any) -> Any:
         row = self._one(sql, *values)
-        return None if row is None else json.loads(row[0])
+        return None if row is None else load(row[0])
 
 
 class Submissions(Mapping[JobId, Any]):

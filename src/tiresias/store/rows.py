@@ -10,18 +10,23 @@ from typing import Any
 from tiresias.core.model import INFINITY, Cluster, JobId, Phase, RunId
 from tiresias.core.state import JobState, Run, State
 from tiresias.store import codec
+from tiresias.store.checksums import Row as Row
+from tiresias.store.checksums import real
 from tiresias.store.errors import StoreError
-
-Row = tuple[Any, ...]
 
 JOB_COLUMNS = (
     "id, job, phase, cancelled, runs, preemptions, first_started_at, last_preempted_at, waiting_since,"
     " executed_s, service_gpu_s, progress_s, on_hold, deferred, deferred_until"
 )
 RUN_COLUMNS = "id, job, allocation, granted_at, started_at, progress_s, progress_at, speed"
+ALL_RUN_COLUMNS = (  # also those that only runs have which exited; in the order of the table
+    "id, job, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, progress_at,"
+    " speed, cause, exit"
+)
 NODE_COLUMNS = "position, node, in_service, out_slots"
 JOB_DEFAULTS: Row = (0, "", None)  # of the last columns, which rows in bases of earlier versions lack
 NODE_DEFAULTS: Row = ("[]",)
+PHASES = {phase.value: phase for phase in Phase}
 
 
 @dataclass(slots=True)
@@ -40,20 +45,21 @@ class Rows:
     """
 
 
-def job_row(job: JobState) -> Row:
+def job_row(job: JobState, text: str) -> Row:
+    """A row of JOB_COLUMNS; `text` is the job as `codec.encode_job` writes it."""
     return (
         job.id,
-        codec.encode_job(job.job),
+        text,
         job.phase.value,
         int(job.cancelled),
         job.runs,
         job.preemptions,
         instant(job.first_started_at),
         instant(job.last_preempted_at),
-        job.waiting_since,
-        job.executed_s,
-        job.service_gpu_s,
-        job.progress_s,
+        real(job.waiting_since),
+        real(job.executed_s),
+        real(job.service_gpu_s),
+        real(job.progress_s),
         int(job.on_hold),
         job.deferred,
         instant(job.deferred_until),
@@ -62,7 +68,7 @@ def job_row(job: JobState) -> Row:
 
 def instant(at: float) -> float | None:
     """The instant, or None (NULL) for an infinity, which the core uses for "not yet" and "never"."""
-    return None if at in (INFINITY, -INFINITY) else at
+    return None if at in (INFINITY, -INFINITY) else real(at)
 
 
 def rebuild(rows: Rows, memory: Any) -> State:
@@ -90,7 +96,7 @@ def _job(row: Row) -> JobState:
     job = JobState(codec.decode_job(row[1]))
     if job.id != row[0]:
         raise StoreError(f"the row of job {row[0]} contains job {job.id}: the journal is damaged")
-    job.phase = Phase(row[2])
+    job.phase = PHASES[row[2]]
     job.cancelled = bool(row[3])
     job.runs = row[4]
     job.preemptions = row[5]

@@ -20,12 +20,12 @@ from threading import RLock
 from typing import Any, Self
 
 from tiresias.core.controller import Controller
-from tiresias.core.model import JobId, RunId
+from tiresias.core.model import JobId
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
 from tiresias.store import codec, mark, memories, tables
 from tiresias.store.batch import Batch, Chosen
-from tiresias.store.changes import Changes, Counters, changes_of
+from tiresias.store.changes import Changes, Counters, Known, changes_of
 from tiresias.store.compaction import Compacted, compact
 from tiresias.store.database import connect_writer, transaction
 from tiresias.store.errors import StoreError, damaged, explaining
@@ -33,7 +33,7 @@ from tiresias.store.loading import Loaded, loaded
 from tiresias.store.lock import Lock
 from tiresias.store.mark import Mark, Marked
 from tiresias.store.reader import Reader, hashed, read_rows
-from tiresias.store.rows import instant, refused_in, to_json
+from tiresias.store.rows import ALL_RUN_COLUMNS, instant, refused_in, to_json
 
 
 class Store(Reader):
@@ -48,8 +48,7 @@ class Store(Reader):
         self._memory = ""  # of the policy and the placer, as stored; not known before `begin` or `load`
         self._seen = 0  # what the placer had seen when its memory was stored
         self._is_new = True
-        self._counters = Counters()
-        self._open_runs: dict[RunId, JobId] = {}
+        self._known = Known()
         self._ended_counts: dict[str, int] = {}
         self._journal_ids: dict[int, str] = {}
         try:
@@ -107,7 +106,7 @@ class Store(Reader):
     @property
     def next_job_id(self) -> JobId:
         """One more than the highest id of any job that was submitted."""
-        return JobId(self._counters.next_job_id)
+        return JobId(self._known.counters.next_job_id)
 
     # --- writing ---------------------------------------------------------------------------------------
 
@@ -122,11 +121,11 @@ class Store(Reader):
         with self._transaction("begin the journal"):
             tables.write_nodes(self._write, state)
             tables.write_policy(self._write, chosen, memory)
-            tables.write_meta(self._write, state, self._counters)
+            tables.write_meta(self._write, state, self._known.counters)
             self._write_base({})
         self._memory = memory
         self._is_new = False
-        self._counters.commits = 1
+        self._known.counters.commits = 1
         self._write_mark()
         with explaining(self.path, "begin the journal"):  # the file has its id even if it loses its log
             self._write.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -145,7 +144,7 @@ class Store(Reader):
             )
         state = controller.state
         with self._writing:
-            changes = changes_of(batch, state, self._open_runs, self._counters)
+            changes = changes_of(batch, state, self._known)
             memory = self._new_memory(controller, batch, changes)
             with explaining(self.path, "commit"), transaction(self._write):
                 tables.write(self._write, changes, state, batch)
@@ -153,33 +152,31 @@ class Store(Reader):
                     self._write.execute(tables.UPDATE_MEMORY, (memory,))
                 if batch.chosen is not None:
                     self._write_base(refused_in(state))
-            self._counters = changes.counters
+            changes.remember(batch)
             self._write_mark()
-            self._open_runs.update((id, grant.job_id) for id, grant in changes.granted.items())
-            for id in changes.exited:
-                del self._open_runs[id]
             for job in batch.ended.values():
                 self._ended_counts[job.phase.value] = self._ended_counts.get(job.phase.value, 0) + 1
             if memory is not None:
                 self._memory = memory
-            return self._counters.last_seq
+            return self._known.counters.last_seq
 
     @contextmanager
     def _transaction(self, doing: str) -> Iterator[None]:
         """A transaction that is not a batch, counted as a commit."""
         with self._writing, explaining(self.path, doing):
-            commits = self._counters.commits + 1
+            commits = self._known.counters.commits + 1
             with transaction(self._write):
                 yield
                 self._write.execute(tables.COUNT_COMMIT, (commits,))
             if not self._is_new:
-                self._counters.commits = commits
+                self._known.counters.commits = commits
                 self._write_mark()
 
     def _write_mark(self) -> None:
         if self._mark is not None:
             ids = self._journal_ids
-            self._mark.write(Marked(ids[max(ids)], self._counters.commits, self._counters.last_seq))
+            counters = self._known.counters
+            self._mark.write(Marked(ids[max(ids)], counters.commits, counters.last_seq))
 
     def _new_memory(self, controller: Controller, batch: Batch, changes: Changes) -> str | None:
         """The memories of the policy and the placer as text if they have changed, else None."""
@@ -195,7 +192,7 @@ class Store(Reader):
         """Store the whole present State, from which a replay can start, in the transaction of the caller."""
         rows = read_rows(self._write, self.path)
         rows.refused = dict(refused)
-        self._write.execute(tables.INSERT_BASE, (self._counters.last_seq, rows.at, to_json(rows)))
+        self._write.execute(tables.INSERT_BASE, (self._known.counters.last_seq, rows.at, to_json(rows)))
 
     # --- loading ---------------------------------------------------------------------------------------
 
@@ -207,7 +204,8 @@ class Store(Reader):
         with self._writing:
             found = loaded(self, policy)
             with self._transaction("store the restart"):
-                self._write.execute(tables.INSERT_RESTART, (self._counters.last_seq, instant(found.state.at)))
+                row = (self._known.counters.last_seq, instant(found.state.at))
+                self._write.execute(tables.INSERT_RESTART, row)
             if found.failure is None:
                 self._memory = memories.dump(found.policy, found.state)
             return found
@@ -217,10 +215,10 @@ class Store(Reader):
         meta = self._one("SELECT last_seq, last_step, next_job_id, commits FROM meta")
         if meta is None:
             return
-        self._counters = Counters(*meta)
         self._is_new = False
-        rows = self._all("SELECT id, job FROM runs WHERE exited_at IS NULL")
-        self._open_runs = {RunId(id): JobId(job) for id, job in rows}
+        self._known = Known(Counters(*meta), dict(self._all("SELECT id, submitted_seq FROM jobs")))
+        for row in self._all(f"SELECT {ALL_RUN_COLUMNS} FROM runs WHERE exited_at IS NULL"):
+            self._known.add_run(row)
         self._ended_counts = super().ended_counts()
 
     def ended_counts(self) -> dict[str, int]:
@@ -244,7 +242,7 @@ class Store(Reader):
         the first calls delete nothing. `state` is that of the last commit; a running manager must pass it.
         """
         with self._transaction("compact"):
-            last_seq = self._counters.last_seq
+            last_seq = self._known.counters.last_seq
             refused = {} if state is None else refused_in(state)
             write = partial(self._write_base, refused)
             return compact(self._write, last_seq, before_at, limit, base_every_s, write)

@@ -36,6 +36,7 @@ class Settings:
     group: str | None = None
     notify_allow: list[str] = field(default_factory=list)
     plugins: list[str] = field(default_factory=list)
+    auto: bool = False
     settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
 
     def differences(self, other: Settings) -> list[str]:
@@ -50,6 +51,8 @@ class Settings:
             return " ".join(f"{option} {key}={text}" for key, text in value.items())
         if name == "plugins":
             return " ".join(f"(with --plugin {each})" for each in value) or "(without plugins)"
+        if name == "auto":
+            return "--auto" if value else "--no-auto"
         if name in ("allow_host", "notify_allow"):
             return " ".join(f"--{name.replace('_', '-')} {each}" for each in value or [NONE])
         if name == "settings":
@@ -73,6 +76,7 @@ class Given:
     plugins: Sequence[str] = ()
     allow_host: Sequence[str] = ()
     notify_allow: Sequence[str] = ()
+    auto: bool | None = None
 
     @property
     def asks_for_policy(self) -> bool:
@@ -95,6 +99,7 @@ class Given:
             allow_host=_names(self.allow_host, stored.allow_host),
             notify_allow=_names(self.notify_allow, stored.notify_allow),
             group=_or_none(self.group, stored.group),
+            auto=stored.auto if self.auto is None else self.auto,
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
         if self.fake_gpus is not None:

@@ -65,6 +65,8 @@ Group = Annotated[
     str | None,
     Option("--group", metavar="GROUP", help="Group whose members may use the socket (none: only you)."),
 ]
+Auto = Annotated[bool, Option("--auto", help="Give every job --auto, which saves and resumes trainings.")]
+NoAuto = Annotated[bool, Option("--no-auto", help="Give --auto only to jobs that ask for it (the default).")]
 NotifyAllow = Annotated[
     list[str] | None,
     Option(
@@ -88,6 +90,8 @@ def up(
     allow_host: AllowHost = None,
     notify_allow: NotifyAllow = None,
     group: Group = None,
+    auto: Auto = False,
+    no_auto: NoAuto = False,
     foreground: Foreground = False,
     home: HomeOption = None,
     output: AsOutput = Output.TABLE,
@@ -113,7 +117,10 @@ def up(
         manager_options.plugins(),
         allow_host or [],
         notify_allow or [],
+        True if auto else False if no_auto else None,
     )
+    if auto and no_auto:
+        raise Stop("--auto and --no-auto cannot be combined; give one of them")
     if fake_gpus is not None and gpus is not None:
         raise Stop("--fake-gpus and --gpus cannot be combined; give one of them")
     wanted = given.over(before or Settings())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tiresias.core.model import JobId, Phase, RunId
 from tiresias.core.reasons import ReasonCode
 from tiresias.executors.base import RunSpec
-from tiresias.live.runs import LATE_S
+from tiresias.live.journal import LATE_S
 from tiresias.live.settings import Settings
 from tiresias.testing.faults.promises import Promises, RequestedJob
 from tiresias.testing.faults.trainings import Trouble
@@ -126,9 +126,10 @@ class Witness:
         asked = job.submission
         self._stopped_at.setdefault(run_id, self._world.at)
         was_rebooted = self._boots[run_id] != self._world.boot
-        if not (job.is_stop_asked or spec.preflight or was_rebooted):
+        has_begun = self._world.gang_at(spec.run_dir) is not None
+        if has_begun and not (job.is_stop_asked or spec.preflight or was_rebooted):
             self._check_protection(spec, job)
-        if asked.preemptible or job.is_stop_asked or spec.preflight or was_rebooted:
+        if asked.preemptible or job.is_stop_asked or spec.preflight or was_rebooted or not has_begun:
             return
         limit_s = asked.time_limit_s
         _must(limit_s is not None, "a job that may not be preempted is stopped", run_id, spec.job_id)
