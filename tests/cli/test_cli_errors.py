@@ -25,8 +25,8 @@ WRONG = {
         ["'fifteen'", "64x8"],
     ),
     "a policy misspelt": (
-        ["simulate", TESTBED, *ON, "--policy", "tiresias"],
-        ["no policy 'tiresias'", "did you mean 'tiresias-", "srsf"],
+        ["simulate", TESTBED, *ON, "--policy", "tiresias-k"],
+        ["no policy 'tiresias-k'", "did you mean 'tiresias-", "srsf"],
     ),
     "a placer misspelt": (
         ["simulate", TESTBED, *ON, "--placer", "pack"],

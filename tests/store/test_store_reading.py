@@ -146,10 +146,10 @@ def test_usage_is_summed_by_user_and_by_tenant(scene: Scene) -> None:
         scene.submit(id, gpus=gpus, at=0.0, user=user)
     for id, at in ((1, 5.0), (2, 10.0), (3, 100.0)):
         scene.finish(id, at)
-    bob = ("bob", 1, 20.0, 0.0, 1, 0)
-    assert scene.store.usage("user", 0.0, 50.0) == [("ann", 2, 105.0, 0.0, 1, 0), bob]
-    assert scene.store.usage("user", 10.0, 50.0) == [("ann", 1, 100.0, 0.0, 0, 0), bob]
-    assert scene.store.usage("tenant", 0.0, 50.0) == [("lab", 3, 125.0, 0.0, 2, 0)]
+    bob = ("bob", 1, 20.0, 0.0, 1, 0, 0.0)
+    assert scene.store.usage("user", 0.0, 50.0) == [("ann", 2, 105.0, 0.0, 1, 0, 0.0), bob]
+    assert scene.store.usage("user", 10.0, 50.0) == [("ann", 1, 100.0, 0.0, 0, 0, 0.0), bob]
+    assert scene.store.usage("tenant", 0.0, 50.0) == [("lab", 3, 125.0, 0.0, 2, 0, 0.0)]
 
 
 def test_commands_that_may_not_have_been_carried_out_are_loaded(tmp_path: Path) -> None:
