@@ -43,13 +43,14 @@ test-torch: install
 	$(BIN)/pytest -n 2 -rs tests/examples/test_train_torch.py tests/observe/test_observe_torch.py tests/profiles/test_read_function.py
 
 # Frameworks for training, in an environment of their own that has nothing of ours. PyTorch comes first, so that
-# the others do not bring another one.
+# the others do not bring another one. KNOWN are the versions that `--auto` patches: it leaves others alone.
 FRAMEWORKS := .venv-frameworks
+KNOWN := 'transformers==5.23.*' 'lightning==2.6.*' 'mlflow-skinny==3.17.*'
 
 $(FRAMEWORKS)/installed: Makefile
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/pip install -q '$(TORCH)'
-	$(FRAMEWORKS)/bin/pip install -q transformers accelerate lightning torchdata mlflow-skinny tensorboard
+	$(FRAMEWORKS)/bin/pip install -q $(KNOWN) accelerate torchdata tensorboard
 	touch $@
 
 test-frameworks: install $(FRAMEWORKS)/installed
