@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from live_cli import Program
 
-from tiresias.cli.live.report import choices, sentences, unit_of
+from tiresias.cli.live.report import _lost, choices, lost_by_user, sentences, unit_of
 from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.sim.past import Fidelity, Figures, Replay, Replayed
 
@@ -120,3 +120,16 @@ def test_the_report_says_when_preemption_did_not_pay():
 )
 def test_times_are_in_a_unit_of_which_there_are_some(averages, unit):
     assert unit_of(averages)[1] == unit
+
+
+def test_lost_work_is_added_up_by_user_the_most_first():
+    rows = [
+        {"user": "ann", "lost_gpu_s": 3600.0},
+        {"user": "ben", "lost_gpu_s": 36000.0},
+        {"user": "cal", "lost_gpu_s": 0.0},
+        {"user": "ann", "lost_gpu_s": 7200.0},
+    ]
+    assert list(lost_by_user(rows).items()) == [("ben", 36000.0), ("ann", 10800.0)]
+    [sentence] = _lost(lost_by_user(rows))
+    assert sentence == "Stopped jobs lost 13.0 GPU-hours of work that they had not saved: ben 10.0, ann 3.00."
+    assert _lost({}) == []

@@ -173,3 +173,12 @@ def test_a_port_in_use_or_taken_is_not_chosen():
         second = free_port(set(), seed=5)
         assert second != first
         assert free_port({second}, seed=5) not in (first, second)
+
+
+def test_weights_and_biases_continues_one_curve_with_the_hook_unless_the_user_has_decided():
+    assert "WANDB_RUN_ID" not in env_of(sdk=SDK)
+    auto = env_of(sdk=SDK, auto=True)
+    assert (auto["WANDB_RUN_ID"], auto["WANDB_RESUME"]) == ("tiresias-3-18c", "allow")
+    assert env_of(1, sdk=SDK, auto=True, workers=2)["WANDB_RUN_ID"] == "tiresias-3-18c-1"
+    mine = env_of(sdk=SDK, auto=True, env={"WANDB_RUN_ID": "", "WANDB_RESUME": "never"})
+    assert (mine["WANDB_RUN_ID"], mine["WANDB_RESUME"]) == ("", "never")

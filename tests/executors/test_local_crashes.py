@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,6 +181,18 @@ def test_a_run_that_is_adopted_twice_is_watched_once_and_its_end_is_reported_onc
     assert bench.executor.adopt([spec]).gone == [R1]
     bench.collect()
     assert [type(report) for report in bench.updates].count(RunGone) == 1
+
+
+def test_a_supervisor_ends_with_its_run_although_the_directory_of_the_run_was_removed(bench):
+    spec = bench.shell(FOREVER)
+    bench.up()
+    supervisor = supervisor_of(spec)
+    shutil.rmtree(spec.run_dir)
+    for pid in processes_of(bench.top):
+        if pid != supervisor:
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_alive(supervisor), "the supervisor has ended")
+    bench.specs.clear()
 
 
 # --- the supervisor is killed ---------------------------------------------------------------------------

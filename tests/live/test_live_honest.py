@@ -127,6 +127,8 @@ def test_a_cancelled_job_that_does_not_stop_is_said_to_have_been_killed(tmp_path
         assert job.reason_text == "cancelled; did not stop within 1 s; killed"
         text = lab.manager.queries.why(ADMIN, id).text
         assert text == "It was cancelled. It did not stop within 1 s and was killed."
+        [event] = [e for e in lab.manager.queries.story(ADMIN, id) if e.kind == "RunExited"]
+        assert event.text.endswith("; it did not stop in its grace period and was killed")
 
 
 def test_who_submits_the_same_script_again_is_warned_also_after_a_restart(tmp_path: Path) -> None:

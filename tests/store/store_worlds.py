@@ -36,6 +36,8 @@ Handled = tuple[list[Fact], Step]
 """Facts that were handled in one step, and the step."""
 
 POLICIES: list[tuple[str, dict[str, Any]]] = [
+    ("tiresias", {}),
+    ("tiresias", {"max_slowdown": "2"}),
     ("fifo", {}),
     ("las", {"quantum_s": "16"}),
     ("tiresias-l", {"queues": "64,512", "promote_knob": "2"}),

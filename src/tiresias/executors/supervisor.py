@@ -71,6 +71,10 @@ class Supervisor:
         self.marks: list[bytes] = plan["marks"]
         self.cgroup = Cgroup(plan["cgroup"]) if plan["cgroup"] else None
         self.workers: list[Worker] = []
+        try:
+            self._directory = os.open(self.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            self._directory = -1
         self.logs = LogCap(self.run_dir, plan["log_bytes"], plan["reserve_bytes"])
         self.deadline: float | None = None  # when processes that are still alive get SIGKILL (monotonic)
         self.stopped = self.lost = self.killed = self.is_up = False
@@ -424,8 +428,15 @@ class Supervisor:
             try:
                 return run_files.write_exit(self.run_dir, record)
             except OSError as error:  # the slots are not free before the exit record is safe
+                if self._is_removed():
+                    _log("the directory of the run was removed, so nobody will ask how it ended")
+                    return
                 _log(f"cannot write the exit record, trying again: {error}")
                 time.sleep(1)
+
+    def _is_removed(self) -> bool:
+        """Whether the directory of the run has been deleted, and not only cannot be reached at present."""
+        return self._directory >= 0 and os.fstat(self._directory).st_nlink == 0
 
 
 def _send_group(leader: int, number: int) -> None:

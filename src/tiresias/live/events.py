@@ -10,10 +10,16 @@ from tiresias.live.words import began_anew
 from tiresias.store import StoredFact
 
 
-def event_of(stored: StoredFact, run: int | None = None) -> EventInfo:
-    """The event; `run` is the number of the fact's run among those of its job, as in `tir show`."""
+def event_of(stored: StoredFact, run: int | None = None, *, was_killed: bool = False) -> EventInfo:
+    """The event; `run` is the number of the fact's run among those of its job, as in `tir show`.
+
+    `was_killed` says that the run did not stop in its grace period.
+    """
     fact = stored.fact
-    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, _text(fact, run), run)
+    text = _text(fact, run)
+    if was_killed and isinstance(fact, f.RunExited):
+        text += "; it did not stop in its grace period and was killed"
+    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, text, run)
 
 
 def _text(fact: f.Fact, run: int | None) -> str:

@@ -506,7 +506,12 @@ class Queries:
         """The facts as events, with runs by the numbers that `show` gives them."""
         ids = {id for each in stored if (id := getattr(each.fact, "run_id", None)) is not None}
         numbers = self._journal.store.run_numbers(ids)
-        return [event_of(each, numbers.get(getattr(each.fact, "run_id", NO_RUN))) for each in stored]
+        killed = self._journal.store.killed_runs(ids)
+        runs = [getattr(each.fact, "run_id", NO_RUN) for each in stored]
+        return [
+            event_of(each, numbers.get(run), was_killed=run in killed)
+            for each, run in zip(stored, runs, strict=True)
+        ]
 
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000

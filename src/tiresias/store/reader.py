@@ -132,6 +132,15 @@ class Reader:
         )
         return [row[0] for row in rows]
 
+    def killed_runs(self, ids: Iterable[RunId]) -> set[RunId]:
+        """Those of these runs that were killed because they did not stop in their grace period."""
+        rows = self._all(
+            "SELECT id FROM runs WHERE id IN (SELECT value FROM json_each(?))"
+            " AND json_extract(exit, '$.killed')",
+            json.dumps(list(ids)),
+        )
+        return {RunId(id) for (id,) in rows}
+
     def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:
         """The number that each of these runs has among the runs of its job."""
         rows = self._all(

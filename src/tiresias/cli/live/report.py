@@ -14,6 +14,7 @@ from tiresias.cli.errors import Stop
 from tiresias.cli.inputs import require_finite
 from tiresias.cli.live import manager_options
 from tiresias.cli.live.connection import connected, home_of, is_remote, print_json
+from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.preemption import pays
@@ -88,7 +89,8 @@ def print_report(
     options = {**used["placer_learned"], **used["placer_options"]}
     placer = placers.make(used["placer"], options, profiles=profiles)
     since_at = 0.0 if ago_s is None else time.time() - ago_s
-    past = pasts.past_of(_rows(client, since_at), since_at=since_at, preemption_cost_s=preemption_cost_s)
+    rows = list(_rows(client, since_at))
+    past = pasts.past_of(rows, since_at=since_at, preemption_cost_s=preemption_cost_s)
     if past is None:
         raise Stop("nothing to replay: no job has run and ended in that time; see tir ls", errors.NOT_FOUND)
     nodes = client.nodes()
@@ -100,11 +102,11 @@ def print_report(
         replays = pasts.replay(past, cluster, in_use, others, placer=placer, progress=watch)
     active = sum(1 for _ in client.jobs())
     if output is Output.JSON:
-        print_json(as_json(past, replays, cluster.gpus, active))
+        print_json(as_json(past, replays, cluster.gpus, active) | {"lost_gpu_s": lost_by_user(rows)})
         return
     show(_head(past, replays, cluster.gpus))
     show(table(replays))
-    show("\n" + "\n".join(sentences(replays)))
+    show("\n" + "\n".join([*sentences(replays), *_lost(lost_by_user(rows))]))
     notify(_left_out(past, replays, active, nodes))
 
 
@@ -114,6 +116,23 @@ def _rows(client: Client, since_at: float) -> Iterator[Mapping[str, Any]]:
         if row["finished_at"] < since_at:
             return
         yield row
+
+
+def lost_by_user(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """GPU-seconds of work that the jobs of each user lost because they had not saved it, the most first."""
+    lost: dict[str, float] = {}
+    for row in rows:
+        if row.get("lost_gpu_s"):
+            lost[row["user"]] = lost.get(row["user"], 0.0) + row["lost_gpu_s"]
+    return dict(sorted(lost.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _lost(by_user: Mapping[str, float]) -> list[str]:
+    if not by_user:
+        return []
+    whose = ", ".join(f"{plain(user)} {significant(gpu_s / 3600)}" for user, gpu_s in by_user.items())
+    total = significant(sum(by_user.values()) / 3600)
+    return [f"Stopped jobs lost {total} GPU-hours of work that they had not saved: {whose}."]
 
 
 def choices(used: Mapping[str, Any], names: Sequence[str] | None) -> tuple[Choice, list[Choice]]:
