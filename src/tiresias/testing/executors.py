@@ -27,6 +27,7 @@ import pytest
 
 from tiresias.core.model import JobId, RunId
 from tiresias.executors.base import Executor, RunGone, RunSpec, RunUp, RunUpdate, Slot
+from tiresias.executors.exits import TAIL_LINES
 
 T = TypeVar("T")
 WITHIN_S = 20.0  # far more than anything takes: a busy machine must not fail a test
@@ -211,7 +212,7 @@ class ExecutorContract(ABC):
         bench.shell("i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; echo the end >&2; exit 1")
         tail = bench.gone().tail.splitlines()
         assert tail[-2:] == ["line 2999", "the end"]
-        assert len(tail) <= 40
+        assert len(tail) <= TAIL_LINES
 
     def test_descriptor_is_readable_only_when_there_is_an_update(self, bench: Bench) -> None:
         bench.shell(f"while [ ! -e {bench.top}/go ]; do sleep 0.01; done")
