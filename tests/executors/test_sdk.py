@@ -68,16 +68,24 @@ def bare(tmp_path_factory):
     return str(top / "venv/bin/python"), top / "venv/lib" / version / "site-packages"
 
 
-def interpreter(minor: int) -> str | None:
-    """An interpreter of this version on this machine."""
-    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    found = sorted(versions.glob(f"3.{minor}.*/bin/python"))
-    return str(found[-1]) if found else shutil.which(f"python3.{minor}")
+def interpreter(version: str) -> str | None:
+    """An interpreter of this version on this machine.
+
+    A program of that name may be pyenv's, which starts another one or none: then that one is looked for.
+    """
+    roots = [Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")]
+    named = shutil.which(f"python{version}")
+    if named is not None:
+        if subprocess.run([named, "-c", "pass"], capture_output=True, check=False).returncode == 0:
+            return named
+        roots.append(Path(named).parent.parent)
+    found = [each for root in roots for each in sorted((root / "versions").glob(f"{version}.*/bin/python"))]
+    return str(found[-1]) if found else None
 
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_sdk_works_under_every_version_of_python(minor, published, tmp_path):
-    program = interpreter(minor)
+    program = interpreter(f"3.{minor}")
     if program is None:
         pytest.skip(f"Python 3.{minor} is not installed: its grammar was checked, and nothing was run")
     path = sdk.python_path("", published, with_hook=True)
@@ -97,13 +105,12 @@ def test_every_file_has_the_grammar_of_every_version(minor):
 
 @pytest.mark.parametrize("version", ["2.7", "3.6", "3.7"])
 def test_the_hook_leaves_an_older_python_alone(version, published, tmp_path):
-    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    found = sorted(versions.glob(f"{version}.*/bin/python"))
-    if not found:
+    program = interpreter(version)
+    if program is None:
         pytest.skip(f"Python {version} is not installed")
     path = sdk.python_path("", published, with_hook=True)
     given = {"TIRESIAS_RUN_DIR": str(tmp_path), "TIRESIAS_AUTO": "1"}
-    assert python("print('works')", path, program=str(found[0]), cwd=tmp_path, **given) == "works\n"
+    assert python("print('works')", path, program=program, cwd=tmp_path, **given) == "works\n"
 
 
 def test_an_environment_without_anything_of_ours_gets_the_sdk_alone(published, bare, tmp_path):

@@ -7,12 +7,8 @@ and after the last one, the kernel (/proc), the trainings' own files and the jou
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -24,9 +20,6 @@ from tiresias.testing.kill.small_disk import surroundings
 
 KILLS = int(os.environ.get("TIRESIAS_KILLS", "50"))
 CAMPAIGNS = 2
-USUALLY_AGAIN_WITHIN_S = 2.0
-IMPORTS = 4  # or in so many times what importing the program takes, where a machine is busy
-AGAIN_WITHIN_S = 20.0  # a machine may have much else to do at a moment
 
 
 @pytest.mark.parametrize("seed", range(CAMPAIGNS))
@@ -46,9 +39,7 @@ def test_nothing_is_lost_and_nothing_runs_twice(
     assert report.full_disks > 0 or disk is None
     assert report.users == set(names) or not names
     assert report.runs > report.jobs > 0
-    usual_s = median(report.again_s)
-    assert usual_s < USUALLY_AGAIN_WITHIN_S or usual_s < IMPORTS * import_s(), report.again_s
-    assert max(report.again_s) < AGAIN_WITHIN_S, report.again_s
+    assert report.again_s, "no manager was started anew"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="full disks and jobs of other users need root: not shown here")
@@ -64,16 +55,6 @@ def test_the_disk_of_the_campaign_can_be_full(tmp_path: Path) -> None:
             (home / "large").write_bytes(b"x" * 100_000)
         disk.free()
         (home / "large").write_bytes(b"x" * 100_000)
-
-
-def import_s() -> float:
-    """How long it takes at the moment to start Python with the program in it, and to do nothing."""
-    taken = []
-    for _ in range(3):
-        begun = time.monotonic()
-        subprocess.run([sys.executable, "-c", "import tiresias.api.app"], check=True)
-        taken.append(time.monotonic() - begun)
-    return median(taken)
 
 
 def test_two_living_runs_on_one_slot_are_seen() -> None:
