@@ -40,3 +40,4 @@ if distributed.get_rank() == 0:
     torch.save(model.state_dict(), "final.pt")
     job.finished()
 distributed.destroy_process_group()
+pace.leave()

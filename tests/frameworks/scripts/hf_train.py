@@ -43,3 +43,5 @@ trainer.train()
 trainer.save_model("final")
 if trainer.is_world_process_zero():
     print("trained", trainer.state.global_step)
+if torch.distributed.is_initialized():
+    pace.leave()

@@ -68,3 +68,5 @@ trainer.fit(model, loader, checks)
 if trainer.is_global_zero:
     torch.save(model.state_dict(), "final.pt")
     print("trained", trainer.global_step)
+if torch.distributed.is_initialized():
+    pace.leave()
