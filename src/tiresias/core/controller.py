@@ -57,13 +57,15 @@ from tiresias.core.kinetic_target import KineticTarget
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
 from tiresias.core.plugin_failures import PluginFailure, blame
-from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.plugins import Allocator, OptionError, Placer, Policy
 from tiresias.core.protection import protected_runs
-from tiresias.core.reasons import Reason, blocked_head, code_of, explain
+from tiresias.core.reasons import Reason, ReasonCode, blocked_head, code_of, explain
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
-from tiresias.core.view import View
+from tiresias.core.view import AllotView, View
+from tiresias.core.wish import Wish, WishChange, WishError, check, difference
+from tiresias.core.wish_target import WishTarget
 
 STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
@@ -119,11 +121,16 @@ class Controller:
             placer.remember(state.placing)
         else:
             state.placing = None
+        if state.wish is not None and state.wish.by != policy.name:
+            state.wish = None  # of another allocator, or of none
+        self.refused_wish = self.first_refused_wish = ""  # the problem in the last wish; empty: it was applied
+        self.refused_wishes = 0
         self._drifts = policy.drifts
         self._teaches = placer.learns
+        self._names_slots = isinstance(policy, Allocator) and policy.names_slots
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
-        self.target: Target[JobEntry] | KineticTarget | SortedTarget = self._new_target()
+        self.target: Target[JobEntry] | KineticTarget | SortedTarget | WishTarget = self._new_target()
         self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []
@@ -149,7 +156,15 @@ class Controller:
         entry = self.entries.get(job_id)
         if entry is None:
             return None
-        return explain(entry, self.pinned(), self.target, self.state, self.placer, strict=self.policy.strict)
+        reason = explain(
+            entry, self.pinned(), self.target, self.state, self.placer, strict=self.policy.strict
+        )
+        if reason.code == ReasonCode.NOT_ALLOTTED and isinstance(self.target, WishTarget):
+            assert isinstance(self.policy, Allocator)
+            view = AllotView(self.state, self.target, self.entries)
+            more = self.policy.reason(entry.job, view, self.state.memory)
+            reason.text += f"; {more}" if more else ""
+        return reason
 
     def reason_codes(self, job_ids: Iterable[JobId]) -> list[str]:
         """Why these active jobs are where they are: the codes alone, of many jobs at once."""
@@ -197,6 +212,8 @@ class Controller:
                 self._rebuild(at)
             if self._passing:
                 self._decide_passing(at, step)
+            if self.policy.allots:
+                self._allot(at, step)
             before, self._fragmented = self._fragmented, []
             self._plan(at, step)
             if self._fragmented != before:
@@ -216,7 +233,7 @@ class Controller:
         self.failure = failure
         if failure.kind == "policy":
             self.policy = AsSubmitted()
-            self._drifts = False
+            self._drifts = self._names_slots = False
             self._how = self._ways()
         self._passing.clear()
         self._fragmented.clear()
@@ -370,7 +387,11 @@ class Controller:
         ledger = self.state.ledger
         if any(slots & ~ledger.offered[node] for node, slots in run.allocation):
             return INFINITY  # its slots would not all serve others
-        return run.granted_at + self.policy.min_run_s
+        until = run.granted_at + self.policy.min_run_s
+        wish = self.state.wish
+        if wish is not None and (allotment := wish.jobs.get(job.id)) is not None and allotment.until:
+            return max(until, allotment.until)
+        return until
 
     def _protect(self, job: JobState, at: float) -> None:
         """Find out anew which runs are protected, after a fact about a job that is known to save or not to.
@@ -420,7 +441,9 @@ class Controller:
         if at != INFINITY:
             heappush(self._wakes, (at, entry.id))
 
-    def _new_target(self) -> Target[JobEntry] | KineticTarget | SortedTarget:
+    def _new_target(self) -> Target[JobEntry] | KineticTarget | SortedTarget | WishTarget:
+        if self.policy.allots:
+            return WishTarget(self.state)
         if self.policy.strict:
             return SortedTarget(self.state, self.policy.drift if self._drifts else None, strict=True)
         if self._drifts:
@@ -433,7 +456,7 @@ class Controller:
         ledger, policy = self.state.ledger, self.policy
         policy.gpus = ledger.gpus
         self._drained = ledger.gpus < sum(node.gpus for node in ledger.nodes)
-        self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained
+        self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained or policy.allots
         self._ready.clear()
         self.target = self._new_target()
         self.entries.clear()
@@ -444,6 +467,84 @@ class Controller:
         for job in self.state.jobs.values():
             self._sync(job, at)
         self.target.fill()
+
+    # --- the wish --------------------------------------------------------------------------------------
+
+    def _allot(self, at: float, step: Step) -> None:
+        """Ask the allocator for its wish, if it must be asked now, and let the target follow it."""
+        state, target, allocator = self.state, self.target, self.policy
+        assert isinstance(target, WishTarget)
+        assert isinstance(allocator, Allocator)
+        if not self._is_asked(target, allocator, at):
+            return
+        answer = allocator.allot(AllotView(state, target, self.entries), state.memory, at)
+        if not isinstance(answer, Wish | WishChange):
+            raise OptionError(f"{allocator.name} wishes {answer!r}; return a Wish or a WishChange")
+        target.changed = {}
+        try:
+            given, withdrawn = difference(answer, state, self.entries)
+            check(given, withdrawn, state, target, self.entries, names_slots=allocator.names_slots)
+        except WishError as error:
+            self._refuse_wish(str(error), at, step)
+            return
+        self.refused_wish = ""
+        again_at = max(answer.again_at, at + 2 * BLINK_S)
+        wish = state.wish
+        if not given and not withdrawn and wish is not None and wish.again_at == again_at:
+            return
+        self._decide(
+            f.WishChanged(at, allocator.name, given, withdrawn, None if again_at == INFINITY else again_at),
+            step,
+        )
+        target.follow(given, withdrawn)
+        for allotment in given:
+            entry = self.entries[allotment.job_id]
+            if allotment.until is not None and entry.job.run is not None:
+                self._sync(entry.job, at)
+            elif allotment.slots is not None:
+                self._relocate(entry, allotment.slots, at, step)
+
+    def _is_asked(self, target: WishTarget, allocator: Allocator, at: float) -> bool:
+        wish = self.state.wish
+        if wish is None or wish.again_at <= at + BLINK_S:
+            return True
+        if allocator.rounds:
+            return target.used > target.capacity
+        return target.changed is None or bool(target.changed)
+
+    def _refuse_wish(self, problem: str, at: float, step: Step) -> None:
+        """Nothing of the wish is applied, and the allocator is shown everything when it is asked again."""
+        assert isinstance(self.target, WishTarget)
+        self.target.changed = None
+        self.refused_wishes += 1
+        self.first_refused_wish = self.first_refused_wish or problem
+        if problem != self.refused_wish:
+            self.refused_wish = problem
+            self._decide(f.WishRefused(at, self.policy.name, problem), step)
+
+    def _decide(self, decision: f.WishChanged | f.WishRefused, step: Step) -> None:
+        """Apply a decision that concerns no job."""
+        EVOLVE[type(decision)](self.state, decision)
+        step.facts.append(decision)
+
+    def _relocate(self, entry: JobEntry, slots: Allocation, at: float, step: Step) -> None:
+        """Stop the run of a job that shall run on other slots than it holds."""
+        job, run = entry.job, entry.job.gpu_run
+        if run is not None and job.phase is not STOPPING and sorted(run.allocation) != sorted(slots):
+            self._ready[entry.id] = entry
+            self._stop(job, at, step)
+
+    def _start_named(self, at: float, step: Step) -> None:
+        """Start jobs on the slots that the wish names for them, as these are free."""
+        state, ready = self.state, self._ready
+        assert state.wish is not None
+        free, wanted = state.ledger.free_slots, state.wish.jobs
+        for entry in sorted([entry for entry in ready.values() if entry.job.run is None], key=BY_KEY):
+            slots = wanted[entry.id].slots
+            assert slots is not None, ("a wish without slots", entry.id)
+            if all(free[node] & mask == mask for node, mask in slots):
+                del ready[entry.id]
+                self._grant(entry.job, slots, at, step)
 
     # --- the plan --------------------------------------------------------------------------------------
 
@@ -462,7 +563,10 @@ class Controller:
                 self._revoke(at, step)
             self._fragmented.clear()
             if self._ready and self.state.ledger.free:
-                self._start(at, step)
+                if self._names_slots:
+                    self._start_named(at, step)
+                else:
+                    self._start(at, step)
                 if self._refused:
                     self._migrate(at, step)
             if self.target.flips or self._passing:
@@ -633,6 +737,9 @@ class Controller:
                 break
             heappop(wakes)
         next_at = wakes[0][0] if wakes and wakes[0][0] < self._retry_at else self._retry_at
+        wish = self.state.wish
+        if wish is not None and at < wish.again_at < next_at:
+            next_at = wish.again_at
         if next_at != self._timer_at:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))

@@ -19,6 +19,19 @@ Allocation = tuple[tuple[int, int], ...]
 """The slots a run holds: (node position in the cluster, bit mask of slot indices), one pair per node."""
 
 
+@dataclass(slots=True)
+class Allotment:
+    """What an allocator wants one job to hold: so many GPUs, on these slots if it names them.
+
+    With `until` the run has a lease: no plan stops it before that instant.
+    """
+
+    job_id: JobId
+    gpus: int
+    slots: Allocation | None = None
+    until: float | None = None
+
+
 class ExitCause(StrEnum):
     FINISHED = "finished"  # the job's work is done
     PREEMPTED = "preempted"  # stopped by a StopRun, or it asked to be run again
@@ -223,6 +236,37 @@ class NodeRegrouped:
 
 
 @dataclass(slots=True)
+class SharesSet:
+    """The weights of tenants are now these; a tenant that is not named has a weight of 1."""
+
+    at: float
+    shares: dict[str, float]
+
+
+@dataclass(slots=True)
+class WishChanged:
+    """Decision: the wish of the allocator `by` is the one before, but for these jobs.
+
+    It is asked again at `again_at`; None: when something has happened.
+    """
+
+    at: float
+    by: str
+    given: tuple[Allotment, ...]
+    withdrawn: tuple[JobId, ...]
+    again_at: float | None = None
+
+
+@dataclass(slots=True)
+class WishRefused:
+    """Decision: nothing of a wish of the allocator `by` is applied, because of this problem in it."""
+
+    at: float
+    by: str
+    problem: str
+
+
+@dataclass(slots=True)
 class TimerFired:
     at: float
 
@@ -252,5 +296,8 @@ Fact = (
     | SlotDrained
     | SlotRestored
     | NodeRegrouped
+    | SharesSet
+    | WishChanged
+    | WishRefused
     | TimerFired
 )

@@ -6,11 +6,13 @@ from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.ledger import Ledger
 from tiresias.core.lifecycle import ENDED, HELD, HOLDING
-from tiresias.core.model import Phase, Pool, RunId
+from tiresias.core.model import JobId, Phase, Pool, RunId
 from tiresias.core.overflow import overflow
+from tiresias.core.plugins import Allocator
 from tiresias.core.protection import protected_runs
 from tiresias.core.state import State, is_schedulable
 from tiresias.core.target import Target, plain_target
+from tiresias.core.wish_target import WishTarget
 
 
 def check(state: State) -> None:
@@ -85,7 +87,10 @@ def check_plan(controller: Controller) -> None:
     assert target.capacity == state.ledger.capacity - sum(entry.gpus for entry in pinned)
     expected = {id for id, entry in entries.items() if not entry.pinned and is_schedulable(entry.job)}
     assert {entry.id for entry in ranked} == expected, "a job lost from the ranking"
-    chosen = plain_target(ranked, target.capacity, strict=controller.policy.strict)
+    if isinstance(target, WishTarget):
+        chosen = _wished(controller, ranked)
+    else:
+        chosen = plain_target(ranked, target.capacity, strict=controller.policy.strict)
     assert {entry.id for entry in ranked if entry.admitted} == chosen, ("not the plain target", chosen)
     assert target.used == sum(entry.gpus for entry in ranked if entry.admitted), target.used
     assert target.refused == len(ranked) - len(chosen), target.refused
@@ -97,10 +102,25 @@ def check_plan(controller: Controller) -> None:
         if job.phase in (Phase.STARTING, Phase.RUNNING) and job.gpu_run is not None:
             assert entry.admitted, ("runs, but is not in the target", job.id)
     assert state.refused_since.keys() <= chosen, ("refused, but not in the target", state.refused_since)
-    _check_starts(controller, [entry for entry in ranked if entry.admitted and entry.job.gpu_run is None])
+    ready = [entry for entry in ranked if entry.admitted and entry.job.gpu_run is None]
+    if isinstance(controller.policy, Allocator) and controller.policy.names_slots:
+        _check_named_starts(state, ready)
+    else:
+        _check_starts(controller, ready)
     if state.cpus is not None and controller.policy.uses_cpus:
         left = [entry.id for entry in overflow(ranked, state.cpus.free)]
         assert not left, ("would fit on CPUs, and was not started there", left)
+
+
+def _wished(controller: Controller, ranked: list[JobEntry]) -> set[JobId]:
+    """The ranked jobs to which the wish gives what they need; it names no other active job but taken ones."""
+    state = controller.state
+    wanted = {} if state.wish is None else state.wish.jobs
+    assert wanted.keys() <= state.jobs.keys(), ("the wish names jobs that have ended", wanted.keys())
+    chosen = {entry.id for entry in ranked if entry.id in wanted and wanted[entry.id].gpus == entry.gpus}
+    given = sum(entry.gpus for entry in ranked if entry.id in chosen)
+    assert given <= controller.target.capacity or controller.refused_wish, ("more than there is", given)
+    return chosen
 
 
 def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
@@ -127,6 +147,15 @@ def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
             if claim:
                 ledger.take(RunId(-1 - number), claim)
     ledger.rollback(mark)
+
+
+def _check_named_starts(state: State, ready: list[JobEntry]) -> None:
+    """No job could start on the slots that the wish names for it."""
+    assert state.wish is not None or not ready
+    for entry in ready:
+        slots = state.wish.jobs[entry.id].slots if state.wish is not None else None
+        free = all(state.ledger.free_slots[node] & mask == mask for node, mask in slots or ())
+        assert not free or entry.job.run is not None, ("its slots are free, and it was not started", entry.id)
 
 
 def _check_chunks(target: Target[JobEntry]) -> None:

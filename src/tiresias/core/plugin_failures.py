@@ -15,7 +15,7 @@ from tiresias.core.plugins import OptionError, Placer, Policy
 PLUGINS = ("tiresias.policies", "tiresias.placers")  # those that come with this program
 BASES = "tiresias.core.plugins"  # methods that plug-ins inherit
 # Where the answers of policies are used: an error of these kinds there comes from an unusable answer.
-USING = ("controller", "entries", "target", "kinetic_target", "sorted_target")
+USING = ("controller", "entries", "target", "kinetic_target", "sorted_target", "wish", "wish_target")
 USERS = tuple(f"tiresias.core.{name}" for name in USING)
 UNUSABLE = (TypeError, ValueError, AttributeError)
 

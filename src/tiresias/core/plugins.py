@@ -1,4 +1,4 @@
-"""Plug-ins: policies rank jobs, placers choose their slots, and speed models say how fast runs go.
+"""Plug-ins: policies rank jobs, allocators share out GPUs, placers choose slots, speed models say how fast.
 
 A policy is one small class. It ranks one job at a time and keeps no state: what it learns is in
 `State.memory`, a value that it makes (`new_memory`) and updates (`learn`). The smallest policy has a name and
@@ -25,6 +25,8 @@ from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import INFINITY, Rank, RunId
 from tiresias.core.state import JobState, State
+from tiresias.core.view import AllotView
+from tiresias.core.wish import Wish, WishChange
 
 PROTECT = 0.25
 """The share of the GPUs that protected runs may hold (protection.py), if the policy has no option for it."""
@@ -54,8 +56,9 @@ class Policy(ABC):
     preempts: ClassVar[bool] = True
     strict: ClassVar[bool] = False  # the first job that does not fit blocks all behind it
     drifts: ClassVar[bool] = False  # the rank, one number, changes while the job holds GPUs (see drift)
-    by_work: ClassVar[bool] = False  # the rank depends on the work done, and so on the speed of the run
-    learns: ClassVar[frozenset[type]] = frozenset()  # the kinds of facts that `learn` wants to see
+    by_work: bool = False  # the rank depends on the work done, and so on the speed of the run
+    learns: frozenset[type] = frozenset()  # the kinds of facts that `learn` wants to see
+    allots: ClassVar[bool] = False  # it is an Allocator
 
     Options: ClassVar[Any] = NoOptions
 
@@ -110,6 +113,32 @@ class Policy(ABC):
         RunStarted or a RunProgressed may change no rank but that of its own job.
         """
         return False
+
+
+class Allocator(Policy):
+    """Says which jobs shall hold GPUs, all of them at once: the wish.
+
+    It has the name, the options and the memory of a policy, and is chosen like one. Its rank only orders the
+    starts of jobs that the wish gives GPUs, and `view.jobs()`. An allocator may cache what it has worked out,
+    but the same State and the same memory must give the same wish: a restarted manager has an empty cache.
+    """
+
+    allots: ClassVar[bool] = True
+    # It is asked only at the instants that it named, and when the wish that stands is too large for what is
+    # in service. Otherwise it is asked whenever something has happened.
+    rounds: ClassVar[bool] = False
+    names_slots: ClassVar[bool] = False  # its wishes name the slots of every job; the placer is not asked
+
+    def rank(self, job: JobState, memory: Any, at: float) -> Rank:
+        return ()
+
+    @abstractmethod
+    def allot(self, view: AllotView, memory: Any, at: float) -> Wish | WishChange:
+        """The whole wish, or how the wish that stands must change; takes nothing itself."""
+
+    def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
+        """Why the wish gives nothing to this job, with figures; empty: there is nothing more to say."""
+        return ""
 
 
 class Placer(ABC):

@@ -42,6 +42,7 @@ class ReasonCode(StrEnum):
     KEPT = "KeptForJobsAhead"
     BLOCKED_HEAD = "BehindBlockedHead"
     HIGHER_RANK = "BehindHigherRank"
+    NOT_ALLOTTED = "NotAllotted"
 
     FINISHED = "Finished"
     STOPPED = "Stopped"
@@ -87,6 +88,7 @@ TEXT: dict[str, str] = {
     ReasonCode.KEPT: "GPUs kept for jobs ahead",
     ReasonCode.BLOCKED_HEAD: "behind a job that waits",
     ReasonCode.HIGHER_RANK: "other jobs are ahead",
+    ReasonCode.NOT_ALLOTTED: "the GPUs go to other jobs",
     ReasonCode.FINISHED: "finished",
     ReasonCode.STOPPED: "stopped",
     ReasonCode.CANCELLED: "cancelled",
@@ -149,7 +151,7 @@ def code_of(entry: JobEntry, state: State, placer: Placer, head: Entry | None = 
         return _code_of_admitted(job, state, placer) if job.gpus <= ledger.free else ReasonCode.VICTIMS
     if head is not None and head is not entry:
         return ReasonCode.BLOCKED_HEAD
-    return ReasonCode.HIGHER_RANK
+    return ReasonCode.HIGHER_RANK if state.wish is None else ReasonCode.NOT_ALLOTTED
 
 
 def _installed(job: JobState, state: State) -> int:
@@ -191,7 +193,9 @@ def explain(
     code = code_of(entry, state, placer, head)
     reason = Reason(code, "")
     evidence = _evidence(reason, entry, state, placer, head)
-    if code in (ReasonCode.BLOCKED_HEAD, ReasonCode.HIGHER_RANK):
+    if code == ReasonCode.NOT_ALLOTTED:
+        evidence = _others(reason, entry, pinned, ranked, state)
+    elif code in (ReasonCode.BLOCKED_HEAD, ReasonCode.HIGHER_RANK):
         passed = ahead if head is None else ahead[: ahead.index(head)]
         winners = [*pinned, *(other for other in passed if other.admitted)]
         reason.ahead_jobs, reason.ahead_gpus = len(winners), sum(other.gpus for other in winners)
@@ -218,13 +222,23 @@ def _evidence(reason: Reason, entry: JobEntry, state: State, placer: Placer, hea
     if code == ReasonCode.BLOCKED_HEAD:
         assert head is not None
         return f"job {head.id} ({gpus_of(head)}) is ahead and does not fit; no job may pass it"
-    if code == ReasonCode.HIGHER_RANK:
+    if code in (ReasonCode.HIGHER_RANK, ReasonCode.NOT_ALLOTTED):
         return ""
     holes = ledger.open_to(job.job.demand)
     free, reason.free_gpus, reason.best_hole = holes.free, holes.free, holes.best_hole()
     if code == ReasonCode.FRAGMENTED:
         return placer.refusal(job, holes, state.at, state.refused_since.get(job.id, state.at))
     return f"{free} free, needs {job.gpus}"
+
+
+def _others(
+    reason: Reason, entry: JobEntry, pinned: Sequence[JobEntry], ranked: Iterable[JobEntry], state: State
+) -> str:
+    """To whom the wish of an allocator gives the GPUs; their order has no meaning."""
+    winners = [*pinned, *(other for other in ranked if other.admitted)]
+    reason.ahead_jobs, reason.ahead_gpus = len(winners), sum(other.gpus for other in winners)
+    jobs = "1 job has" if len(winners) == 1 else f"{len(winners)} jobs have"
+    return f"{jobs} {reason.ahead_gpus} of {state.ledger.gpus} GPUs, it needs {entry.gpus}"
 
 
 def _those_ahead(reason: Reason, entry: JobEntry, state: State) -> str:

@@ -16,6 +16,7 @@ from tiresias.core.facts import Allocation, ExitCause
 from tiresias.core.ledger import Ledger, cpu_ledger, cpu_node
 from tiresias.core.lifecycle import ENDED, HELD, after
 from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, Pool, RunId
+from tiresias.core.wish import Wish
 
 PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
@@ -175,6 +176,8 @@ class State:
         self.memory = memory  # the policy's: a serialisable value
         self.placing: dict[str, Any] | None = None  # the memory of a placer that learns; JSON can hold it
         self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
+        self.wish: Wish | None = None  # of the allocator, if one decides
+        self.shares: dict[str, float] = {}  # weights by tenant
 
     def pool_of(self, allocation: Allocation) -> Pool:
         """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs."""
@@ -379,6 +382,8 @@ def _known_as(job: JobState, *, resumable: bool) -> JobState:
 def _end(state: State, job: JobState, at: float) -> None:
     job.ended_at = at
     del state.jobs[job.id]
+    if state.wish is not None:
+        state.wish.jobs.pop(job.id, None)
 
 
 def _node_added(state: State, fact: f.NodeAdded) -> None:
@@ -409,7 +414,22 @@ def _node_regrouped(state: State, fact: f.NodeRegrouped) -> None:
     state.ledger.regroup(fact.node, fact.sockets)
 
 
-def _nothing(state: State, fact: f.TimerFired) -> None:
+def _shares_set(state: State, fact: f.SharesSet) -> None:
+    state.shares = dict(fact.shares)
+
+
+def _wish_changed(state: State, fact: f.WishChanged) -> None:
+    wish = state.wish
+    if wish is None or wish.by != fact.by:
+        wish = state.wish = Wish(by=fact.by)
+    for id in fact.withdrawn:
+        del wish.jobs[id]
+    for allotment in fact.given:
+        wish.jobs[allotment.job_id] = allotment
+    wish.again_at = INFINITY if fact.again_at is None else fact.again_at
+
+
+def _nothing(state: State, fact: f.TimerFired | f.WishRefused) -> None:
     return None
 
 
@@ -438,6 +458,9 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.SlotDrained: _slot_drained,
     f.SlotRestored: _slot_restored,
     f.NodeRegrouped: _node_regrouped,
+    f.SharesSet: _shares_set,
+    f.WishChanged: _wish_changed,
+    f.WishRefused: _nothing,
     f.TimerFired: _nothing,
 }
 

@@ -36,6 +36,11 @@ def _text(fact: f.Fact, run: int | None) -> str:
         return f"changed: priority {fact.job.priority}"
     if isinstance(fact, f.NodeAdded):
         return f"node {fact.node.name} with {fact.node.gpus} GPUs"
+    if isinstance(fact, f.SharesSet):
+        return "shares " + (", ".join(f"{who}={weight:g}" for who, weight in fact.shares.items()) or "equal")
+    if isinstance(fact, f.WishChanged):
+        gpus = sum(each.gpus for each in fact.given)
+        return f"{fact.by} gives {len(fact.given)} jobs {gpus} GPUs and takes {len(fact.withdrawn)} out"
     words = WORDS[type(fact)]
     return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
 
@@ -59,5 +64,6 @@ WORDS: dict[type, str] = {
     f.SlotDrained: "slot {node}:{index} out of service",
     f.SlotRestored: "slot {node}:{index} back in service",
     f.NodeRegrouped: "the GPUs of node {node} are near each other in groups {sockets}",
+    f.WishRefused: "a wish of {by} was refused: {problem}",
     f.TimerFired: "timer",
 }

@@ -117,13 +117,13 @@ def first_controller(loaded: Loaded) -> Controller:
 
 def controller(state: State, policy: Policy, placer: Placer, *, keeps_memory: bool = True) -> Controller:
     """A Controller that has ranked all jobs; PluginRaised if a plug-in raises, and the State is as before."""
-    memory, refused = state.memory, dict(state.refused_since)
+    memory, refused, wish = state.memory, dict(state.refused_since), state.wish
     if not keeps_memory:
         state.memory = None
     try:
         return Controller(state, policy, placer)
     except Exception as error:
-        state.memory = memory
+        state.memory, state.wish = memory, wish
         state.refused_since.clear()
         state.refused_since.update(refused)
         failure = blame(error, policy, placer)
@@ -140,3 +140,11 @@ def problem(stored: Mapping[str, Any] | None) -> str:
     failure = PluginFailure(**fields)
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stored["at"]))
     return f"{failure}, on {when}; the {stored['kind']} {stored['replaced_by']!r} has decided since then"
+
+
+def refusal(controller: Controller) -> str:
+    """What a person is told about a wish that was refused; empty if the last one was not."""
+    if not controller.refused_wish:
+        return ""
+    name = controller.policy.name
+    return f"a wish of {name!r} was refused: {controller.refused_wish}; the wish before stands"

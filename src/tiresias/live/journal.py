@@ -246,12 +246,13 @@ class Journal:
         If a plug-in raises (PluginRaised), or if the choice cannot be stored (StoreError), the Controller
         before goes on; after a StoreError it has to plan anew.
         """
-        before, memory, placing = self.controller, self.state.memory, self.state.placing
+        before, state = self.controller, self.state
+        memory, placing, wish = state.memory, state.placing, state.wish
         self.controller = controller(self.state, policy, placer, keeps_memory=keeps_memory)
         try:
             self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
         except (StoreError, PluginRaised):
-            self.state.memory, self.state.placing = memory, placing
+            state.memory, state.placing, state.wish = memory, placing, wish
             self.controller = before
             if before.failure is None:
                 self.controller = Controller(self.state, before.policy, before.placer)

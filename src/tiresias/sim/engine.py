@@ -7,7 +7,7 @@ World answers a command are handed over together with the next facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop
 
 from tiresias.core import facts as f
@@ -43,6 +43,7 @@ class Engine:
         journal: Journal | None = None,
         on_instant: Callable[[float], None] | None = None,
         moment: Moment | None = None,
+        first: Sequence[f.Fact] = (),
     ):
         self.controller = controller
         self.world = world
@@ -59,7 +60,8 @@ class Engine:
         self._speed_model = speed_model
         self._journal = journal
         self._step = Step()
-        self._answers: list[f.Fact] = []  # facts of the World that the Controller has not got yet
+        # Facts that the Controller has not got yet: those before the first job, then those of the World.
+        self._answers: list[f.Fact] = list(first)
 
     def run(self, watch: Watch | None = None) -> None:
         """Simulate until nothing is left to happen; `watch` gets the instant now and then."""

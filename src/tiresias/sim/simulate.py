@@ -14,6 +14,7 @@ import polars as pl
 
 import tiresias.placers
 import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
+from tiresias.core import facts as f
 from tiresias.core.controller import Controller
 from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.model import Cluster, Demand, Job, JobId, Priority
@@ -112,6 +113,7 @@ def simulate(
             journal=write,
             on_instant=recorder.watch(controller.state),
             moment=moment,
+            first=_first_facts(chosen_policy, shared, replayed),
         )
         wall_s, interrupted = _run(engine, recorder, len(replayed) - len(rejected.rows), progress)
     result = _result(replayed, machines.cluster, engine, recorder, rejected, wall_s, interrupted=interrupted)
@@ -201,7 +203,10 @@ def _result(
     unfinished = len(trace) - len(rejected.rows) - jobs.height
     notes = []
     if unfinished and not interrupted:
-        notes.append(f"{unfinished} jobs did not finish: the placer {placer.name} refused to place them")
+        notes.append(f"{unfinished} jobs did not finish: {_blame(controller)}")
+    if controller.refused_wishes:
+        first, times = controller.first_refused_wish, controller.refused_wishes
+        notes.append(f"{times} wishes of {policy.name} were refused, and the wish before stood; the first: {first}")
     return Result(
         policy=policy.name,
         placer=placer.name,
@@ -225,6 +230,21 @@ def _result(
         contention=_contention(trace, cluster, rejected),
         simulated_s=engine.at - float(trace.jobs["submitted_at"][0]) if engine.events else 0.0,
     )
+
+
+def _blame(controller: Controller) -> str:
+    """Who kept jobs waiting when nothing was left to happen."""
+    if controller.policy.allots:
+        return f"the allocator {controller.policy.name} gave them nothing"
+    return f"the placer {controller.placer.name} refused to place them"
+
+
+def _first_facts(policy: Policy, shares: Shares, trace: Trace) -> list[f.Fact]:
+    """What an allocator must know before the first job is submitted."""
+    if not policy.allots or not len(trace):
+        return []
+    at = float(trace.jobs["submitted_at"][0])
+    return [f.SharesSet(at, {tenant: float(gpus) for tenant, gpus in shares.gpus.items()})]
 
 
 def _contention(trace: Trace, cluster: Cluster, rejected: Rejections) -> Contention:

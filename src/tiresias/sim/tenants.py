@@ -6,12 +6,12 @@ each tenant's share is its part of the GPU-time that all jobs ask for. Either wa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
+from tiresias.core.shares import problem_in, whole_shares
 from tiresias.sim.errors import InputError
 from tiresias.sim.trace import Trace
 
@@ -47,11 +47,9 @@ def parse(text: str, place: str = "--shares") -> dict[str, float]:
 
 def check(weights: Mapping[str, float], place: str) -> None:
     """Refuse weights that cannot be shares."""
-    for name, weight in weights.items():
-        if not 0 <= weight < math.inf:
-            raise InputError(f"{place} {name}={weight:g} must be a number, 0 or more")
-    if not any(weights.values()):
-        raise InputError(f"{place}: all shares are 0; give at least one tenant more")
+    problem = problem_in(weights)
+    if problem or not weights:
+        raise InputError(f"{place}: {problem or 'no share is given; write for example a=3,b=1'}")
 
 
 def shares_of(trace: Trace, gpus: int, weights: Mapping[str, float] | None, source: str) -> Shares:
@@ -59,22 +57,11 @@ def shares_of(trace: Trace, gpus: int, weights: Mapping[str, float] | None, sour
     by_tenant = trace.jobs.group_by("tenant").agg(work=(pl.col("gpus") * pl.col("duration_s")).sum())
     asked = dict(by_tenant.sort("tenant").iter_rows())
     if weights is None:
-        return Shares(_whole(asked, gpus), FROM_TRACE)
+        return Shares(whole_shares(asked, gpus), FROM_TRACE)
     for name in weights:
         if name not in asked:
             named = [repr(each) for each in asked if each]
             there = f"its tenants are {', '.join(named[:8])}" if named else "its jobs name no tenants"
             more = f" and {len(named) - 8} more" if len(named) > 8 else ""
             raise InputError(f"shares: no job of the trace has the tenant {name!r}; {there}{more}")
-    return Shares(_whole({name: weights.get(name, 0.0) for name in asked}, gpus), source)
-
-
-def _whole(weights: Mapping[str, float], gpus: int) -> dict[str, int]:
-    """All GPUs by weight, in whole numbers: those with the largest remainders get one more, ties by name."""
-    total = math.fsum(weights.values())
-    exact = {name: gpus * weight / total for name, weight in weights.items()} if total else {}
-    found = {name: math.floor(part) for name, part in exact.items()}
-    rest = gpus - sum(found.values())
-    for name in sorted(found, key=lambda each: (found[each] - exact[each], each))[:rest]:
-        found[name] += 1
-    return found
+    return Shares(whole_shares({name: weights.get(name, 0.0) for name in asked}, gpus), source)

@@ -16,6 +16,7 @@ from tiresias.profiles.known import Profiles
 from tiresias.store import memories
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
+from tiresias.store.memories import Remembered
 from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, Submissions, chosen_of
 from tiresias.store.rows import rebuild
@@ -59,13 +60,14 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
             f"{reader.path}: the journal was written under the policy {chosen.policy!r}, not {policy.name!r};"
             " load it under that one, then change the policy"
         )
-    placing = None
+    remembered = Remembered()
     try:
-        memory, placing = (None, None) if failure else memories.read(policy, rows.chosen[4])
+        if not failure:
+            remembered = memories.read(policy, rows.chosen[4])
     except Exception as error:  # noqa: BLE001  (code of a plug-in may raise anything)
-        memory, failure = None, failure_of(error, "policy", policy.name)
-    state = rebuild(rows, memory)
-    state.placing = placing
+        failure = failure_of(error, "policy", policy.name)
+    state = rebuild(rows, remembered.memory)
+    remembered.restore(state)
     return Loaded(
         state,
         policy,

@@ -1,38 +1,87 @@
-"""The memories of the policy and of the placer, as one text.
+"""What planning remembers beside jobs and runs, as one text: memories, the wish, the shares of tenants.
 
-A placer that has learned nothing leaves no trace, so journals without one are as they always were.
+What there is none of leaves no trace, so journals without a placer that learns and without an allocator are as
+they always were.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from tiresias.core.facts import Allotment
+from tiresias.core.model import INFINITY, JobId
 from tiresias.core.plugin_failures import PluginRaised, failure_of
 from tiresias.core.plugins import Policy
 from tiresias.core.state import State
+from tiresias.core.wish import Wish
 
-OF_POLICY, OF_PLACER = "of_policy", "of_placer"
+OF_POLICY, OF_PLACER, OF_WISH, OF_SHARES = "of_policy", "of_placer", "of_wish", "of_shares"
+PARTS = frozenset({OF_PLACER, OF_WISH, OF_SHARES})
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What was stored: the memory of the policy, and what else there was."""
+
+    memory: Any = None
+    placing: dict[str, Any] | None = None
+    wish: Wish | None = None
+    shares: dict[str, float] | None = None
+
+    def restore(self, state: State) -> None:
+        """Give the State all of it."""
+        state.memory, state.placing, state.wish = self.memory, self.placing, self.wish
+        state.shares = dict(self.shares or {})
 
 
 def dump(policy: Policy, state: State) -> str:
-    """Both memories as text. Only Python reads it, so it may contain infinities.
+    """All of it as text. Only Python reads it, so it may contain infinities.
 
     PluginRaised if the policy cannot save its memory, or if JSON cannot hold what it saved.
     """
     try:
         saved = policy.save(state.memory)
+        parts: dict[str, Any] = {}
         if state.placing is not None and state.placing.get("seen"):
-            saved = {OF_POLICY: saved, OF_PLACER: state.placing}
+            parts[OF_PLACER] = state.placing
+        if state.wish is not None:
+            parts[OF_WISH] = _saved_wish(state.wish)
+        if state.shares:
+            parts[OF_SHARES] = state.shares
+        if parts:
+            saved = {OF_POLICY: saved, **parts}
         return json.dumps(saved, separators=(",", ":"))
     except Exception as error:
         raise PluginRaised(failure_of(error, "policy", policy.name)) from error
 
 
-def read(policy: Policy, text: str) -> tuple[Any, dict[str, Any] | None]:
-    """The memory of the policy, and that of the placer if it has learned something."""
+def read(policy: Policy, text: str) -> Remembered:
+    """What `dump` has written."""
     saved = json.loads(text)
-    placing = None
-    if isinstance(saved, dict) and saved.keys() == {OF_POLICY, OF_PLACER}:
-        saved, placing = saved[OF_POLICY], saved[OF_PLACER]
-    return policy.restore(saved), placing
+    found = Remembered()
+    if isinstance(saved, dict) and OF_POLICY in saved and saved.keys() - {OF_POLICY} <= PARTS:
+        found.placing, found.shares = saved.get(OF_PLACER), saved.get(OF_SHARES)
+        if OF_WISH in saved:
+            found.wish = _wish(saved[OF_WISH])
+        saved = saved[OF_POLICY]
+    found.memory = policy.restore(saved)
+    return found
+
+
+def _saved_wish(wish: Wish) -> dict[str, Any]:
+    again_at = None if wish.again_at == INFINITY else wish.again_at
+    return {"by": wish.by, "again_at": again_at, "jobs": [asdict(each) for each in wish.jobs.values()]}
+
+
+def _wish(saved: dict[str, Any]) -> Wish:
+    jobs = [_allotment(each) for each in saved["jobs"]]
+    again_at = INFINITY if saved["again_at"] is None else saved["again_at"]
+    return Wish({each.job_id: each for each in jobs}, again_at, saved["by"])
+
+
+def _allotment(saved: dict[str, Any]) -> Allotment:
+    slots = saved.pop("slots")
+    id = JobId(saved.pop("job_id"))
+    return Allotment(id, slots=None if slots is None else tuple((n, m) for n, m in slots), **saved)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Any
 
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Fact
@@ -20,6 +19,7 @@ from tiresias.profiles.known import Profiles
 from tiresias.store import memories
 from tiresias.store.batch import Chosen
 from tiresias.store.errors import StoreError
+from tiresias.store.memories import Remembered
 from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, chosen_of
 from tiresias.store.rows import Row, from_json, rebuild
@@ -62,24 +62,24 @@ def replay(reader: Reader) -> Replay:
         raise StoreError(f"{reader.path}: nothing has been stored here yet, so there is nothing to replay")
     profiles = profiles_in(reader)
     since, rows = bases[0]
-    policy, _, memory, placing = _made(rows.chosen, profiles)
+    policy, _, remembered = _made(rows.chosen, profiles)
     restarts = {seq for (seq,) in reader._all("SELECT seq FROM restarts WHERE seq >= ?", since)}
     changes: dict[int, Row] = {}
     for (_, before), (seq, after) in pairwise(bases):
         if before.chosen[:4] != after.chosen[:4]:
             changes[seq] = after.chosen
     steps = _steps(reader.all_facts(since), restarts, changes)
-    state = rebuild(rows, memory)
-    state.placing = placing
+    state = rebuild(rows, remembered.memory)
+    remembered.restore(state)
     return Replay(state, policy, chosen_of(rows.chosen), since, steps, profiles)
 
 
-def _made(chosen: Row, profiles: Profiles) -> tuple[Policy, Placer, object, dict[str, Any] | None]:
-    """The policy, the placer and their memories from a row of the table `policy`."""
+def _made(chosen: Row, profiles: Profiles) -> tuple[Policy, Placer, Remembered]:
+    """The policy, the placer and what they remember from a row of the table `policy`."""
     names = chosen_of(chosen)
     policy: Policy = policies.make(names.policy, names.options)
     placer: Placer = placers.make(names.placer, names.placer_options, profiles=profiles)
-    return policy, placer, *memories.read(policy, chosen[4])
+    return policy, placer, memories.read(policy, chosen[4])
 
 
 def _steps(
@@ -111,7 +111,8 @@ def redecide(journal: Replay) -> Difference | None:
     controller = Controller(state, policy, placer)
     for recorded in journal.steps:
         if recorded.change is not None:
-            policy, placer, state.memory, state.placing = _made(recorded.change, journal.profiles)
+            policy, placer, remembered = _made(recorded.change, journal.profiles)
+            remembered.restore(state)
         if recorded.is_restart:
             state.refused_since.clear()  # the restarted manager did not know this either
         if recorded.is_fresh:

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
+from tiresias.core import facts as f
 from tiresias.core.controller import Controller
 from tiresias.core.model import JobId
 from tiresias.core.plugins import Policy
@@ -34,6 +35,9 @@ from tiresias.store.lock import Lock
 from tiresias.store.mark import Mark, Marked
 from tiresias.store.reader import Reader, hashed, read_rows
 from tiresias.store.rows import ALL_RUN_COLUMNS, instant, refused_in, to_json
+
+
+PLANNED = frozenset({f.SharesSet, f.WishChanged})  # they change what is stored with the policy
 
 
 class Store(Reader):
@@ -182,7 +186,8 @@ class Store(Reader):
         """The memories of the policy and the placer as text if they have changed, else None."""
         policy, placing = controller.policy, controller.state.placing
         seen = 0 if placing is None else placing["seen"]
-        if batch.chosen is None and not changes.kinds & policy.learns and seen == self._seen:
+        is_known = not changes.kinds & policy.learns and seen == self._seen
+        if batch.chosen is None and is_known and not changes.kinds & PLANNED and controller.state.wish is None:
             return None
         self._seen = seen
         memory = memories.dump(policy, controller.state)

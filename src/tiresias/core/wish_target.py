@@ -1,0 +1,109 @@
+"""The target of allocators: the jobs to which the wish gives GPUs, and what has changed since it was made.
+
+It has the methods of Target. Nothing is worked out here: a job is admitted if the wish that stands gives it the
+GPUs that it needs. Which jobs were ranked, ranked anew, pinned or dropped since the allocator was last asked is
+collected, so that an allocator need not look at all jobs every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from tiresias.core.entries import JobEntry, Key
+from tiresias.core.facts import Allotment
+from tiresias.core.model import JobId
+from tiresias.core.state import State
+
+BY_KEY = attrgetter("key")
+
+
+class WishTarget:
+    """Has the contract of Target. `changed` is None if anything may have changed."""
+
+    def __init__(self, state: State):
+        self.capacity = state.ledger.capacity
+        self.used = 0  # GPUs of the admitted entries
+        self.refused = 0  # how many ranked entries are not admitted
+        self.flips: dict[JobId, JobEntry] = {}
+        self.changed: dict[JobId, JobEntry] | None = None
+        self._state = state
+        self._entries: dict[JobId, JobEntry] = {}
+
+    def __iter__(self) -> Iterator[JobEntry]:
+        """The ranked entries in order."""
+        return iter(sorted(self._entries.values(), key=BY_KEY))
+
+    def add(self, entry: JobEntry, key: Key) -> None:
+        entry.key = key
+        self._entries[entry.id] = entry
+        self.refused += 1
+        self._note(entry)
+        self.flips[entry.id] = entry
+        if self._is_wanted(entry):
+            self._admit(entry)
+
+    def gather(self) -> None:
+        """Nothing to do: what is admitted does not depend on the order."""
+
+    def fill(self) -> None:
+        """Nothing to do."""
+
+    def drop(self, entry: JobEntry) -> None:
+        del self._entries[entry.id]
+        if entry.admitted:
+            self._refuse(entry)
+        self.refused -= 1
+        self.flips.pop(entry.id, None)
+        entry.key = None
+        self._note(entry)
+
+    def rerank(self, entry: JobEntry, key: Key) -> None:
+        entry.key = key
+        self._note(entry)
+
+    def pin(self, entry: JobEntry) -> None:
+        self.capacity -= entry.gpus
+        self.drop(entry)
+
+    def resize(self, capacity: int) -> None:
+        self.capacity = capacity
+
+    def settle(self, at: float) -> None:
+        """Nothing to do: the wish was made before."""
+
+    def trial(self, entry: JobEntry, key: Key, at: float) -> tuple[bool, list[JobEntry]]:
+        """Whether the GPUs that the wish leaves would be enough; nobody but the allocator knows more."""
+        return entry.gpus <= self.capacity - self.used, []
+
+    def follow(self, given: Iterable[Allotment], withdrawn: Iterable[JobId]) -> None:
+        """The wish that stands has changed so."""
+        for id in withdrawn:
+            entry = self._entries.get(id)
+            if entry is not None and entry.admitted:
+                self._refuse(entry)
+                self.flips[id] = entry
+        for allotment in given:
+            entry = self._entries[allotment.job_id]
+            if not entry.admitted and self._is_wanted(entry):
+                self._admit(entry)
+                self.flips[entry.id] = entry
+
+    def _is_wanted(self, entry: JobEntry) -> bool:
+        wish = self._state.wish
+        allotment = None if wish is None else wish.jobs.get(entry.id)
+        return allotment is not None and allotment.gpus == entry.gpus
+
+    def _admit(self, entry: JobEntry) -> None:
+        entry.admitted = True
+        self.used += entry.gpus
+        self.refused -= 1
+
+    def _refuse(self, entry: JobEntry) -> None:
+        entry.admitted = False
+        self.used -= entry.gpus
+        self.refused += 1
+
+    def _note(self, entry: JobEntry) -> None:
+        if self.changed is not None:
+            self.changed[entry.id] = entry
