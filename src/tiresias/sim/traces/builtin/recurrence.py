@@ -4,10 +4,10 @@ A lot is the jobs of one burst that have the same number of GPUs: a user of the 
 under one name. A share of the jobs is in lots that recur. Such a lot repeats, with chance REPEATS, one of the
 LATELY lots before it that recur and are of its tenant and size: it has the same user and name. So popular
 names become more popular, and names that were not used for long are forgotten. Otherwise it begins a new
-name, with a typical duration drawn from all durations of that size. The jobs that recur keep their durations as a
-whole, but exchange them within a size so that those of one name are similar: about two thirds of them are
-within a factor of 2 of what is typical for the name, except that one in EARLY ends early, after any part of
-it. All other jobs keep their durations, and their names occur in one lot only.
+name, with a typical duration drawn from all durations of that size. The jobs that recur keep their durations
+as a whole, but exchange them within a size so that those of one name are similar: about two thirds of them
+are within a factor of 2 of what is typical for the name, except that one in EARLY ends early, after any part
+of it. All other jobs keep their durations, and their names occur in one lot only.
 
 So the name and the user of a lot that does not recur tell nothing. Sizes, submissions, tenants and the
 durations as a whole are the same for every share. All constants are chosen and not fitted: Philly's reduced
