@@ -44,6 +44,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("tiresias-l", {"queues": "auto", "order": "first-start"}),
     ("tiresias-g", {"queues": "64,512", "learn_after": "1", "min_run_s": "8"}),
     ("srsf", {}),
+    ("two-level", {"within": "tiresias-l", "within_set": "queues=64,512"}),
 ]
 
 

@@ -127,7 +127,7 @@ def _converters(kind: Any) -> tuple[Converter | None, Converter | None]:
         return _unless_none(encode), _unless_none(decode)
     if origin in (tuple, list):
         items = _converters(args[0])
-        if all(arg is ... or _converters(arg) == items for arg in args):
+        if all(arg is ... or arg == args[0] or _converters(arg) == items for arg in args):
             return _each(items[0], list), _each(items[1], origin)
     if kind is dict or (origin is dict and args[0] is str and _converters(args[1]) == (None, None)):
         return None, None

@@ -1,4 +1,4 @@
-"""Tests that every policy and every placer must pass, as classes to inherit from.
+"""Tests that every policy, allocator and placer must pass, as classes to inherit from.
 
     class TestMine(PolicyContract):
         policy = "mine"
@@ -17,15 +17,16 @@ from random import Random
 from typing import Any
 
 from tiresias.core import facts as f
-from tiresias.core.controller import Controller
+from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, Demand, Job, JobId, Node, Phase, RunId
-from tiresias.core.plugins import OptionError, Placer, Policy, placers, policies
+from tiresias.core.plugins import Allocator, OptionError, Placer, Policy, placers, policies
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, State
 from tiresias.sim.trace import Trace
+from tiresias.store import memories
 from tiresias.testing.builders import a_trace, random_trace
 from tiresias.testing.checkers import check_story
 from tiresias.testing.fuzz import EVERYTHING, QUIET, RandomDriver, check_consistent, check_rebuilt
@@ -157,6 +158,59 @@ class PolicyContract:
             else:
                 assert each.name in message, message
                 assert NONSENSE in message, message
+
+
+class AllocatorContract(PolicyContract):
+    """The contract of allocators: that of policies, and what follows from the wish being a fact."""
+
+    def trace(self, seed: int) -> Trace:
+        rows = random_trace(Random(seed), 40, whole=seed % 2 == 0, longest_s=900)
+        return a_trace(rows, tenant=[("a", "b", "b", "c")[nth % 4] for nth in range(40)])
+
+    def restarted(self, controller: Controller) -> Controller:
+        """A Controller for what a manager knows after a restart, with an allocator that remembers nothing."""
+        text = memories.dump(controller.policy, controller.state)
+        state = copy.deepcopy(controller.state)
+        policy = self.make()
+        memories.read(policy, text).restore(state)
+        return Controller(state, policy, placers.make("packed"))
+
+    def test_it_is_an_allocator(self) -> None:
+        assert isinstance(self.make(), Allocator)
+
+    def test_no_wish_of_it_is_refused(self) -> None:
+        for seed in range(4):
+            driven = RandomDriver(self.driven(seed).controller, Random(seed), kinds=EVERYTHING)
+            for _ in range(60):
+                driven.happen()
+                check_consistent(driven)
+                assert not driven.controller.refused_wish, driven.controller.refused_wish
+
+    def test_it_decides_the_same_after_a_restart_in_the_middle(self) -> None:
+        for seed in range(4):
+            driven = RandomDriver(self.driven(seed).controller, Random(seed), kinds=EVERYTHING)
+            given: list[f.Fact] = []
+            handle = driven.handle
+            driven.handle = lambda facts: (given.extend(facts), handle(facts))[1]  # type: ignore[method-assign]
+            for nth in range(60):
+                given.clear()
+                twin = self.restarted(driven.controller)
+                driven.happen()
+                step = Step()
+                twin.handle(given, step)
+                ours, theirs = driven.state, twin.state
+                assert ours.wish == theirs.wish, ("another wish after a restart", seed, nth)
+                runs = [{id: run.allocation for id, run in each.runs.items()} for each in (ours, theirs)]
+                assert runs[0] == runs[1], ("other runs after a restart", seed, nth)
+
+    def test_what_it_has_learned_can_be_saved_and_restored(self) -> None:
+        driven = self.driven(13)
+        for _ in range(80):
+            driven.happen()
+        text = memories.dump(driven.controller.policy, driven.state)
+        policy, state = self.make(), copy.deepcopy(driven.state)
+        memories.read(policy, text).restore(state)
+        assert memories.dump(policy, state) == text
 
 
 class PlacerContract:

@@ -73,7 +73,15 @@ def _fact(values: dict[str, Any]) -> f.Fact:
         values["node"] = Node(**values["node"])
     if "allocation" in values:
         values["allocation"] = tuple((node, slots) for node, slots in values["allocation"])
+    if kind == "WishChanged":
+        values["given"] = tuple(_allotment(each) for each in values["given"])
+        values["withdrawn"] = tuple(values["withdrawn"])
     if "cause" in values:
         values["cause"] = ExitCause(values["cause"])
     fact: f.Fact = KINDS[kind](**values)
     return fact
+
+
+def _allotment(values: dict[str, Any]) -> f.Allotment:
+    slots = values.pop("slots")
+    return f.Allotment(slots=None if slots is None else tuple((n, m) for n, m in slots), **values)
