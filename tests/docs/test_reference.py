@@ -24,10 +24,13 @@ RESULTS = REFERENCE / "results.md"
 API = REFERENCE / "python-api.md"
 
 
+OURS = ("tiresias.policies.", "tiresias.placers.")
+
+
 def ours(registry: plugins.Registry[Any]) -> dict[str, Any]:
     """What the package registers, without what other tests did."""
     found = {name: registry.get(name) for name in registry.names()}
-    return {name: cls for name, cls in found.items() if cls.__module__.startswith("tiresias.")}
+    return {name: cls for name, cls in found.items() if cls.__module__.startswith(OURS)}
 
 
 PLUGINS = {**ours(plugins.policies), **ours(plugins.placers)}

@@ -6,15 +6,9 @@ import pytest
 
 import tiresias.policies  # noqa: F401  (for what it registers)
 from tiresias.core.plugins import policies
-from tiresias.testing.contracts import AllocatorContract, PolicyContract
+from tiresias.testing.contracts import PolicyContract
 
-BUILTIN = [name for name in policies.names() if policies.get(name).__module__.startswith("tiresias.policies.")]
-OURS = [name for name in BUILTIN if not policies.get(name).allots]
-ALLOCATORS = [(name, {}) for name in BUILTIN if policies.get(name).allots]
-ALLOCATOR_VARIANTS = [
-    ("two-level", {"fairness": "0.5", "within": "las", "within_set": "quantum_s=10"}),
-    ("two-level", {"fairness": "0", "within": "srsf", "min_run_s": "30"}),
-]
+OURS = [name for name in policies.names() if policies.get(name).__module__.startswith("tiresias.policies.")]
 VARIANTS = [
     ("las", {"quantum_s": "10"}),
     ("tiresias-l", {"queues": "100,1000", "order": "first-start"}),
@@ -30,16 +24,6 @@ class TestEveryPolicy(PolicyContract):
     @pytest.fixture(
         autouse=True,
         params=[*((name, {}) for name in OURS), *VARIANTS],
-        ids=lambda case: " ".join([case[0], *(f"{key}={value}" for key, value in case[1].items())]),
-    )
-    def which(self, request: pytest.FixtureRequest) -> None:
-        self.policy, self.options = request.param
-
-
-class TestEveryAllocator(AllocatorContract):
-    @pytest.fixture(
-        autouse=True,
-        params=[*ALLOCATORS, *ALLOCATOR_VARIANTS],
         ids=lambda case: " ".join([case[0], *(f"{key}={value}" for key, value in case[1].items())]),
     )
     def which(self, request: pytest.FixtureRequest) -> None:

@@ -26,6 +26,10 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.builds(kind, **{field.name: values(hints[field.name]) for field in fields(kind)})
     if kind == f.Allocation:
         return st.lists(st.tuples(st.integers(0, 300), st.integers(0, 2**70)), max_size=4).map(tuple)
+    if kind == dict[str, float]:
+        return st.dictionaries(st.text(), FLOATS)
+    if kind == tuple[f.Allotment, ...]:
+        return st.lists(values(f.Allotment), max_size=3).map(tuple)
     if kind == float | None:
         return st.none() | FLOATS
     return st.from_type(kind)

@@ -123,7 +123,8 @@ class Controller:
             state.placing = None
         if state.wish is not None and state.wish.by != policy.name:
             state.wish = None  # of another allocator, or of none
-        self.refused_wish = self.first_refused_wish = ""  # the problem in the last wish; empty: it was applied
+        self.refused_wish = ""  # the problem in the last wish; empty: it was applied
+        self.first_refused_wish = ""
         self.refused_wishes = 0
         self._drifts = policy.drifts
         self._teaches = placer.learns
@@ -420,11 +421,20 @@ class Controller:
             if entry.key is not None:
                 self.target.drop(entry)
             self.target.resize(self.target.capacity - entry.gpus)
+            if self.policy.allots:
+                self._note(entry)
         entry.pinned = True
 
     def _unpin(self, entry: JobEntry) -> None:
         entry.pinned = False
         self.target.resize(self.target.capacity + entry.gpus)
+        if self.policy.allots:
+            self._note(entry)
+
+    def _note(self, entry: JobEntry) -> None:
+        """Tell the allocator that the job is taken, or is not any more."""
+        assert isinstance(self.target, WishTarget)
+        self.target.note(entry)
 
     def _unrank(self, entry: JobEntry) -> None:
         if entry.pinned:

@@ -1,11 +1,11 @@
 """Wishes: what an allocator wants all jobs to hold, and the checks that a wish must pass.
 
-An allocator answers with a Wish, which is whole, or with a WishChange: the wish that stands, but for some jobs.
-Either way the Controller works with the difference to the wish that stands, and checks no more than that. A
-wish with a problem is refused as a whole (WishError), and the wish before stands.
+An allocator answers with a Wish, which is whole, or with a WishChange: the wish that stands, but for some
+jobs. Either way the Controller works with the difference to the wish that stands, and checks no more than
+that. A wish with a problem is refused as a whole (WishError), and the wish before stands.
 
-A job whose run may not be stopped (it is pinned, or leased) is taken. Its allotment stays as it is while it is
-taken, whether a wish names it or not.
+A job whose run may not be stopped (it is pinned, or leased) is taken. Its allotment stays as it is while it
+is taken, whether a wish names it or not.
 """
 
 from __future__ import annotations
@@ -150,11 +150,10 @@ def _check_slots(
                 name = ledger.nodes[node].name
                 raise WishError(f"it sells the slot {name}:{index} twice: to job {other} and to job {id}")
             owner[node, index] = id
-        if sum(mask.bit_count() for _, mask in slots) != allotment.gpus:
-            raise WishError(
-                f"it splits the gang of job {id}: it names {sum(mask.bit_count() for _, mask in slots)} slots,"
-                f" and the job needs {allotment.gpus}"
-            )
+        count = sum(mask.bit_count() for _, mask in slots)
+        if count != allotment.gpus:
+            what = f"it names {count} slots, and the job needs {allotment.gpus}"
+            raise WishError(f"it splits the gang of job {id}: {what}")
 
 
 def _slots(allocation: Allocation) -> Iterable[tuple[int, int]]:

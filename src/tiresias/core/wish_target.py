@@ -1,8 +1,8 @@
 """The target of allocators: the jobs to which the wish gives GPUs, and what has changed since it was made.
 
-It has the methods of Target. Nothing is worked out here: a job is admitted if the wish that stands gives it the
-GPUs that it needs. Which jobs were ranked, ranked anew, pinned or dropped since the allocator was last asked is
-collected, so that an allocator need not look at all jobs every time.
+It has the methods of Target. Nothing is worked out here: a job is admitted if the wish that stands gives it
+the GPUs that it needs. Which jobs were ranked, ranked anew, pinned or dropped since the allocator was last
+asked is collected, so that an allocator need not look at all jobs every time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class WishTarget:
         entry.key = key
         self._entries[entry.id] = entry
         self.refused += 1
-        self._note(entry)
+        self.note(entry)
         self.flips[entry.id] = entry
         if self._is_wanted(entry):
             self._admit(entry)
@@ -56,11 +56,11 @@ class WishTarget:
         self.refused -= 1
         self.flips.pop(entry.id, None)
         entry.key = None
-        self._note(entry)
+        self.note(entry)
 
     def rerank(self, entry: JobEntry, key: Key) -> None:
         entry.key = key
-        self._note(entry)
+        self.note(entry)
 
     def pin(self, entry: JobEntry) -> None:
         self.capacity -= entry.gpus
@@ -104,6 +104,7 @@ class WishTarget:
         self.used -= entry.gpus
         self.refused += 1
 
-    def _note(self, entry: JobEntry) -> None:
+    def note(self, entry: JobEntry) -> None:
+        """Something about this entry has changed."""
         if self.changed is not None:
             self.changed[entry.id] = entry

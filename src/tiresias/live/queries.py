@@ -438,8 +438,8 @@ class Queries:
         )
 
     def plugin_problem(self) -> str:
-        """What a policy or a placer raised that is not in use any more because of that, or what was wrong with
-        the last wish of an allocator, which is in use; or empty."""
+        """What a policy or a placer raised that is not in use any more because of that, or what was wrong
+        with the last wish of an allocator, which is in use; or empty."""
         return fallback.problem(self._journal.setting(FAILURE)) or fallback.refusal(self._journal.controller)
 
     def policy(self) -> dict[str, Any]:

@@ -206,7 +206,8 @@ def _result(
         notes.append(f"{unfinished} jobs did not finish: {_blame(controller)}")
     if controller.refused_wishes:
         first, times = controller.first_refused_wish, controller.refused_wishes
-        notes.append(f"{times} wishes of {policy.name} were refused, and the wish before stood; the first: {first}")
+        what = f"{times} wishes of {policy.name} were refused, and the wish before stood"
+        notes.append(f"{what}; the first: {first}")
     return Result(
         policy=policy.name,
         placer=placer.name,

@@ -1,7 +1,7 @@
 """What planning remembers beside jobs and runs, as one text: memories, the wish, the shares of tenants.
 
-What there is none of leaves no trace, so journals without a placer that learns and without an allocator are as
-they always were.
+What there is none of leaves no trace, so journals without a placer that learns and without an allocator are
+as they always were.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ from tiresias.store.mark import Mark, Marked
 from tiresias.store.reader import Reader, hashed, read_rows
 from tiresias.store.rows import ALL_RUN_COLUMNS, instant, refused_in, to_json
 
-
 PLANNED = frozenset({f.SharesSet, f.WishChanged})  # they change what is stored with the policy
 
 
@@ -187,7 +186,8 @@ class Store(Reader):
         policy, placing = controller.policy, controller.state.placing
         seen = 0 if placing is None else placing["seen"]
         is_known = not changes.kinds & policy.learns and seen == self._seen
-        if batch.chosen is None and is_known and not changes.kinds & PLANNED and controller.state.wish is None:
+        is_known = is_known and not changes.kinds & PLANNED and controller.state.wish is None
+        if batch.chosen is None and is_known:
             return None
         self._seen = seen
         memory = memories.dump(policy, controller.state)

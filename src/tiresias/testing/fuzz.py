@@ -56,6 +56,7 @@ class RandomDriver:
         self.timer_at = INFINITY
         self.submitted = self.ended = 0
         self.stopped: set[RunId] = set()  # runs for which there was a StopRun
+        self.given: list[f.Fact] = []  # the facts of the last instant
         self._kinds = sorted(kinds)
         self._step = Step()
 
@@ -82,6 +83,7 @@ class RandomDriver:
 
     def handle(self, facts: list[f.Fact]) -> None:
         step = self._step
+        self.given = facts
         self.controller.handle(facts, step)
         for command in step.commands:
             if isinstance(command, SetTimer):
