@@ -1,8 +1,8 @@
 """Compresses large answers for clients that accept it.
 
 Rules: only answers to GET that are complete at once; streams pass as they are. An answer that contains a new
-secret is one to POST, and is never compressed, because the length of a compressed answer can betray what is in
-it. A large answer is compressed in another thread, which does not hold up the manager.
+secret is one to POST, and is never compressed, because the length of a compressed answer can betray its
+contents. A large answer is compressed in another thread, which does not hold up the manager.
 """
 
 from __future__ import annotations

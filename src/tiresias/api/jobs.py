@@ -97,7 +97,7 @@ async def jobs(
     search: Annotated[
         str, Query(description="part of the name, the user or the tenant, or the id", max_length=200)
     ] = "",
-    sort: Annotated[str, Query(description="order of active jobs; -… for falling", max_length=200)] = IN_ORDER,
+    sort: Annotated[str, Query(description="order of active jobs; - for falling", max_length=200)] = IN_ORDER,
     job: Annotated[list[str] | None, Query(description="only these jobs; may be repeated")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 1000,
     offset: Annotated[int, Query(description="active jobs to leave out", ge=0, le=LARGEST_ID)] = 0,

@@ -493,7 +493,7 @@ class Controller:
             return
         victims.sort(key=BY_KEY, reverse=True)
         waiting, going = sum(entry.gpus for entry in ready.values()), sum(entry.gpus for entry in victims)
-        # What the jobs of the target that hold GPUs leave, without the victims: free, or freed by saving runs.
+        # What the jobs of the target that hold GPUs leave, without the victims: free, or held by saving runs.
         left = self.target.capacity - (self.target.used - waiting) - going
         key = self._key_now if self._drifts else BY_KEY
         reasons = revocations(victims, ready.values(), left, key, self.policy, self.state.memory, at)

@@ -1,4 +1,4 @@
-"""Which active jobs are listed, and in which order: filters, search and sorting of `ls` and of the dashboard."""
+"""Which active jobs are listed, and in which order: filters, search and sorting."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EVERYTHING = Filter()
 def check_sort(sort: str) -> None:
     if sort.removeprefix("-") not in (IN_ORDER, *SORTS):
         known = ", ".join((IN_ORDER, *SORTS))
-        raise Invalid(f"sort: jobs cannot be sorted by {sort[:80]!r}; choose from {known}, with - for falling")
+        raise Invalid(f"sort: jobs cannot be sorted by {sort[:80]!r}; choose from {known}; - is falling")
 
 
 def ordered(jobs: Iterable[JobState], wanted: Filter, sort: str, now: float) -> list[JobState]:
