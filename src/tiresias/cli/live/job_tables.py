@@ -110,7 +110,11 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         *((what, _jobs(job[name])) for name, what in AFTER.items()),
         ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
         ("limits", _limits(job)),
-        *((option.label, plain(job[name])) for name, option in BY_NAME.items() if option.label and job[name]),
+        *(
+            (option.label, plain(option.kind.text(job[name])))
+            for name, option in BY_NAME.items()
+            if option.label and job[name]
+        ),
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]
