@@ -56,6 +56,7 @@ class ReasonCode(StrEnum):
     LOST = "Lost"
     GPU_MEMORY = "OutOfGpuMemory"
     HOST_MEMORY = "OutOfHostMemory"
+    MEMORY_LIMIT = "OverMemoryLimit"
     KILLED = "Killed"
     DISK_FULL = "DiskFull"
     CODE_ERROR = "CodeError"
@@ -101,6 +102,7 @@ TEXT: dict[str, str] = {
     ReasonCode.LOST: "its run was lost",
     ReasonCode.GPU_MEMORY: "out of GPU memory",
     ReasonCode.HOST_MEMORY: "out of host memory",
+    ReasonCode.MEMORY_LIMIT: "over its memory limit",
     ReasonCode.KILLED: "killed",
     ReasonCode.DISK_FULL: "disk full",
     ReasonCode.CODE_ERROR: "error in the code",

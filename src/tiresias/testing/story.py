@@ -76,6 +76,8 @@ def _fact(values: dict[str, Any]) -> f.Fact:
     if kind == "WishChanged":
         values["given"] = tuple(_allotment(each) for each in values["given"])
         values["withdrawn"] = tuple(values["withdrawn"])
+    if values.get("why") is not None:
+        values["why"] = f.Revocation(**{**values["why"], "rule": f.Rule(values["why"]["rule"])})
     if "cause" in values:
         values["cause"] = ExitCause(values["cause"])
     fact: f.Fact = KINDS[kind](**values)
