@@ -8,7 +8,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.model import INFINITY, JobId, Phase, Pool
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run
 from tiresias.executors.base import Executor, RunGone, RunUp
@@ -61,7 +61,7 @@ class Runs:
                     self._dispatcher.forget(report.run_id)  # its exit is stored already
             elif isinstance(report, RunUp):
                 if run.started_at == INFINITY:
-                    yield Input([f.RunStarted(self._journal.now(), run.id)])
+                    yield Input([f.RunStarted(self._journal.now(), run.id, self._speed(run))])
             else:
                 assert run.job_id in managed, ("a run of a job that is not active", run.id)
                 yield self.exited(run, report)
@@ -116,7 +116,7 @@ class Runs:
             facts += self._pause_starts(outcome.sentence, at)  # first: its slots must not go to the next job
         if ended_at is not None:
             facts.append(f.RunEnded(at, run.id, ended_at))
-        saved_s = job.progress_s if judgement.lost_s else job.progress_at(max(over_at, run.progress_at))
+        saved_s = job.progress_s if judgement.lost_s else run.work_at(max(over_at, run.progress_at))
         facts.append(f.RunExited(at, run.id, outcome.exit, saved_s))
         facts += judgement.facts
         if outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled:
@@ -124,8 +124,13 @@ class Runs:
                 facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
             elif reason := self._reason_after_exit(job.id):
                 facts.append(f.JobDeferred(at, job.id, reason))
-        slots = tuple(self._journal.state.ledger.slot_names(run.allocation))
+        slots = tuple(self._journal.state.slot_names(run.allocation))
         return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
+
+    def _speed(self, run: Run) -> float:
+        """Seconds of work per second: on CPUs what the user has said."""
+        job = self._journal.state.jobs[run.job_id]
+        return 1.0 if run.pool is Pool.GPUS else job.job.demand.cpu_speed or 1.0
 
     def _grace_s(self, managed: ManagedJob) -> float:
         return min(managed.spec.grace_s, self._settings.most_grace_s)

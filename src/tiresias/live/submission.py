@@ -53,7 +53,7 @@ class Submission(JobSpec):
 
     @property
     def demand(self) -> Demand:
-        return Demand(self.gpus)
+        return Demand(self.gpus, cpu_speed=self.cpu_speed)
 
     def to_job(self, id: JobId, at: float) -> Job:
         """The part of it that the core schedules."""
