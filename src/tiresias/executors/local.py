@@ -76,11 +76,16 @@ class LocalExecutor:
         cgroups: CgroupParent | None = None,
         sdk: Path | None = None,
         kernel: Kernel = KERNEL,
+        detached: bool = False,
+        lease_s: float = 0.0,
     ):
         """`cgroups`: where the runs get cgroups; None: where this process may make them.
 
         `sdk`: what `sdk.publish` has returned; None: the runs get no SDK. `kernel`: the operating system.
+        `detached`: supervisors are no children of this process, which may end its children when it ends.
+        `lease_s`: supervisors keep a heartbeat and end their workers if they cannot for so long; 0: no lease.
         """
+        self._detached, self._lease_s = detached, lease_s
         self._root, self._kernel = root, kernel
         self._sdk = sdk
         self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
@@ -372,6 +377,9 @@ class LocalExecutor:
                 "port": run.port,
                 "log_bytes": spec.log_bytes,
                 "reserve_bytes": spec.reserve_bytes,
+                "lease_s": self._lease_s,
+                # One that sweeps begins again if it is ended, and must be waited for.
+                "detached": self._detached and not plan["sweeps"],
             }
             | plan,
             self._kernel,
