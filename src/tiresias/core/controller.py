@@ -60,6 +60,7 @@ from tiresias.core.plugin_failures import PluginFailure, blame
 from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.protection import protected_runs
 from tiresias.core.reasons import Reason, blocked_head, code_of, explain
+from tiresias.core.revocations import migration, revocations, to_gpus
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
@@ -488,16 +489,27 @@ class Controller:
                 if goes_on:
                     victims.append(entry)
         flips.clear()
-        if len(victims) > 1:
-            victims.sort(key=BY_KEY)
-        for entry in reversed(victims):
-            self._stop(entry.job, at, step)
+        if not victims:
+            return
+        victims.sort(key=BY_KEY, reverse=True)
+        waiting, going = sum(entry.gpus for entry in ready.values()), sum(entry.gpus for entry in victims)
+        # What the jobs of the target that hold GPUs leave, without the victims: free, or held by saving runs.
+        left = self.target.capacity - (self.target.used - waiting) - going
+        key = self._key_now if self._drifts else BY_KEY
+        reasons = revocations(victims, ready.values(), left, key, self.policy, self.state.memory, at)
+        for entry, why in zip(victims, reasons, strict=True):
+            self._stop(entry.job, at, step, why)
 
-    def _stop(self, job: JobState, at: float, step: Step) -> None:
+    def _key_now(self, entry: JobEntry) -> Key:
+        """The key of an entry whose rank has drifted since it was ranked."""
+        job = entry.job
+        return self.key_of(job, self.policy.rank(job, self.state.memory, self.state.at))
+
+    def _stop(self, job: JobState, at: float, step: Step, why: f.Revocation) -> None:
         run = job.run
         assert run is not None
         run_id = run.id
-        decision = f.RunRevoked(at, run_id)
+        decision = f.RunRevoked(at, run_id, why)
         step.facts.append(decision)
         step.commands.append(StopRun(run_id))  # first, because the policy may raise when it ranks the job
         self._apply(decision, step)
@@ -512,7 +524,8 @@ class Controller:
                 self.migrations += len(movers)
                 for other in movers:
                     self._ready[other.id] = other
-                    self._stop(other.job, at, step)
+                    why = migration(other.job, entry.job, self.policy, self.state.memory, at)
+                    self._stop(other.job, at, step, why)
                 return
 
     def _start(self, at: float, step: Step) -> None:
@@ -568,7 +581,7 @@ class Controller:
             if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
                 self._hide(allocation, kept)
                 if job.phase is not STOPPING:
-                    self._stop(job, at, step)
+                    self._stop(job, at, step, to_gpus(job, self.policy, state.memory, at))
                 continue
             del ready[job.id]
             if since:

@@ -80,6 +80,14 @@ class Policy(ABC):
         """
         return self.rank(job, memory, at), INFINITY
 
+    def queue(self, job: JobState, memory: Any, at: float) -> int | None:
+        """The queue of the job at this instant, 0 for the first; None if the policy has no queues.
+
+        It explains decisions to people and has no influence on them. `at` may be as early as the grant of the
+        present run.
+        """
+        return None
+
     def drift(self, job: JobState) -> float:
         """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0

@@ -12,9 +12,11 @@ from typing import Protocol
 
 from tiresias.core.model import JobId, Node
 from tiresias.executors.base import NodeSource, Slot
+from tiresias.executors.cgroup_parent import Limiting
 from tiresias.executors.gpus import Gpu, Reading
 from tiresias.executors.topology import Topology
 
+NO_LIMITING = Limiting(*["its executor has no cgroups"] * 2)
 MISSING = "not found when the manager started"
 GPUS = "gpus"  # the setting: which slot is which GPU
 
@@ -46,6 +48,7 @@ class Machine:
     nodes: list[Node]
     gpus: dict[str, Gpu] = field(default_factory=dict)
     watch: GpuWatch | None = None  # None: the GPUs are fake, or a source tells of their condition
+    limiting: Limiting = NO_LIMITING  # whether its runs can be limited
     topology: Topology = Topology()  # how the GPUs are connected; the nodes have its groups by slot
     source: NodeSource | None = None  # None: the nodes are those of this machine, and never change
     uuids: dict[str, str] = field(default_factory=dict)
