@@ -42,7 +42,7 @@ So there are at most two decisions per job, and each of them causes a bounded nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
@@ -114,6 +114,7 @@ class Controller:
         self.failure: PluginFailure | None = None  # what the policy or the placer raised
         if state.memory is None:
             state.memory = policy.new_memory()
+        policy.begin(state.memory, state)
         if placer.learns:
             if state.placing is None or state.placing.get("placer") != placer.name:
                 state.placing = placer.new_memory()
@@ -244,7 +245,7 @@ class Controller:
                 step.ended.append(job)
             elif kind is not RunExited and (run := job.run) is not None:
                 step.commands.append(StopRun(run.id))
-        changed: bool | range = self.policy.learn(state.memory, fact, job) if is_learned else False
+        changed: bool | Sequence[int] = self.policy.learn(state.memory, fact, job) if is_learned else False
         if changed is True:
             self._stale = True
         if job is None:
@@ -354,7 +355,7 @@ class Controller:
             soonest = at + 2 * BLINK_S
             self._wake_at(entry, until if until > soonest else soonest)
 
-    def _rerank(self, ids: range, at: float) -> None:
+    def _rerank(self, ids: Sequence[int], at: float) -> None:
         """Rank anew those of these jobs that are ranked."""
         entries = self.entries
         for id in ids:

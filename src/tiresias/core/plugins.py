@@ -15,7 +15,7 @@ a `rank`:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -111,7 +111,14 @@ class Policy(ABC):
         """The driver knows in advance what a preemption costs; called before the first fact."""
         return None
 
-    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool | range:
+    def begin(self, memory: Any, state: State) -> None:
+        """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
+
+        What follows from the State need not be saved; here it can be found again.
+        """
+        return None
+
+    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool | Sequence[int]:
         """Learn from a fact, after it has taken effect.
 
         Returns True if the ranks of all jobs may have changed, or the ids of those whose ranks may have. A
