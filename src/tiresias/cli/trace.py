@@ -82,6 +82,14 @@ def generate(
         str | None,
         typer.Option("--cluster", metavar="NxG", help="Cluster that --load refers to (philly-like)."),
     ] = None,
+    recurring: Annotated[
+        float | None,
+        typer.Option(
+            "--recurring",
+            metavar="SHARE",
+            help="Add users and names; this share of the jobs is of ones that come again (philly-like).",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="Seed; the same seed generates the same jobs.")
     ] = 0,
@@ -91,7 +99,7 @@ def generate(
 
     inputs.require_directory_of(out, "--out")
     gpus = clusters.parse(cluster).gpus if cluster is not None else None
-    trace = traces.generate(name, jobs=jobs, load=load, cluster_gpus=gpus, seed=seed)
+    trace = traces.generate(name, jobs=jobs, load=load, cluster_gpus=gpus, recurring=recurring, seed=seed)
     traces.write(trace, out)
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
 

@@ -1,5 +1,8 @@
 """The contract of executors: the calls that a manager makes, and the updates that it gets back.
 
+The second half is the contract of a source of nodes: what an engine that has many machines tells the manager
+about them.
+
 Rules:
 - Every call is idempotent by `run_id`. The gang of a run is started at most once, ever.
 - An executor keeps no state that the manager could lose with it. After a restart the manager names the runs
@@ -8,6 +11,17 @@ Rules:
   way in which a run ends, and it comes only when no process of the run is alive any more.
 - An error that concerns one run (no such program, no such directory) is the exit of that run and never an
   exception.
+
+A run over several nodes:
+- It has one part per node (`RunSpec.parts`): the slots of the run there, and the workers that hold them. A
+  worker never straddles nodes, and workers are numbered node by node, so that ranks follow nodes.
+- It is up when every part is up, and gone when all parts are gone; the failure of one part ends all of them.
+- An executor of one node is given the same specification with `node` set, and starts that part alone. Its
+  own files (claim, up, stop, exit) are in `RunSpec.part_dir`; logs and progress reports of all parts are in
+  the directory of the run.
+- The one exception to "none of its processes is alive": a run of which a part is on a silent node is gone
+  when the heartbeat of that part has stood still for its lease and grace. `RunGone.unknown_on` then names
+  the silent nodes, and their slots are not used again before the source says that they are clear.
 """
 
 from __future__ import annotations
@@ -18,15 +32,20 @@ from pathlib import Path
 from typing import Protocol
 
 from tiresias.core.model import JobId, RunId
+from tiresias.executors.gpus import Gpu
 
 
 @dataclass(slots=True, frozen=True)
 class Slot:
-    """One schedulable GPU. `uuid` is empty for a fake one."""
+    """One schedulable GPU. `uuid` is empty for a fake one, and for a slot of CPUs.
+
+    `machine` is set where it is not the node: GPUs that a machine got later are a node of their own.
+    """
 
     node: str
     index: int
     uuid: str = ""
+    machine: str = ""
 
     def __str__(self) -> str:
         return f"{self.node}:{self.index}"
@@ -43,6 +62,46 @@ class Identity:
     home: str
     umask: int | None = None  # None: not known, DEFAULT_UMASK applies
     limits: tuple[tuple[int, int, int], ...] = ()  # resource, soft and hard limit; others are the manager's
+
+
+@dataclass(slots=True, frozen=True)
+class RunPart:
+    """What one node does for a run: it holds these slots and starts these workers.
+
+    `rank` counts the nodes of the run from 0. The workers are `first_worker` and those that follow it.
+    """
+
+    node: str
+    rank: int
+    slots: tuple[Slot, ...]
+    first_worker: int
+    workers: int
+
+    def slots_of(self, worker: int) -> tuple[Slot, ...]:
+        """Those of one worker: adjacent ones, shared out evenly; the first workers get what is left over."""
+        nth = worker - self.first_worker
+        size, rest = divmod(len(self.slots), self.workers)
+        start = nth * size + min(nth, rest)
+        return self.slots[start : start + size + (nth < rest)]
+
+
+def parts_of(slots: tuple[Slot, ...], workers: int) -> tuple[RunPart, ...]:
+    """The parts of a run with so many workers, in the order in which the nodes come among the slots.
+
+    Each node has at least one worker, so there may be more than were asked for. The others go, one by one,
+    to the node whose workers have the most slots each.
+    """
+    nodes: dict[str, list[Slot]] = {}
+    for slot in slots:
+        nodes.setdefault(slot.machine or slot.node, []).append(slot)
+    counts = dict.fromkeys(nodes, 1)
+    for _ in range(workers - len(nodes) if nodes else 0):
+        counts[max(nodes, key=lambda name: len(nodes[name]) / counts[name])] += 1  # the first of equal ones
+    parts, first = [], 0
+    for rank, (node, some) in enumerate(nodes.items()):
+        parts.append(RunPart(node, rank, tuple(some), first, counts[node]))
+        first += counts[node]
+    return tuple(parts)
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,6 +136,25 @@ class RunSpec:
     log_bytes: int = 0  # that the logs of all runs of the job may take together; 0: no cap
     reserve_bytes: int = 0  # that logs leave free on the disk
     sdk: Path | None = None  # what the executor puts on the Python path; see executors/sdk.py
+    node: str = ""  # only the part of this node is started; empty: all parts, on this machine
+    master_addr: str = ""  # an address of the first node that the others can reach; empty: the loopback one
+    master_port: int = 0  # free on the first node; 0: the executor chooses one that is free on its machine
+
+    @property
+    def parts(self) -> tuple[RunPart, ...]:
+        """What each node does, the first node first; empty for a run without slots."""
+        return parts_of(self.slots, self.workers)
+
+    @property
+    def part(self) -> RunPart | None:
+        """What the node does that `node` names; None for a run that is started as a whole."""
+        return next((part for part in self.parts if part.node == self.node), None) if self.node else None
+
+    @property
+    def part_dir(self) -> Path:
+        """The directory in which the executor keeps its own files about what it has started."""
+        part = self.part
+        return self.run_dir if part is None else self.run_dir / f"node-{part.rank}"
 
     @property
     def job_dir(self) -> Path:
@@ -134,6 +212,8 @@ class RunGone:
     files_saved: int | None = None
     last_saved_at: float = 0.0  # when the last of them was written, by the clock of their file system
     busy_gpus: tuple[str, ...] = ()  # uuids of GPUs that the driver still shows in use seconds after the end
+    # Silent nodes on which the run was given up: its processes there may be alive (see the module).
+    unknown_on: tuple[str, ...] = ()
 
     @property
     def status(self) -> int:
@@ -187,3 +267,89 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Release descriptors and threads. Runs continue."""
+
+
+# --- nodes that come and go ----------------------------------------------------------------------------
+
+SILENT_AFTER_S = 5.0
+"""A source calls a node silent when it has not answered for so long; nothing new is started there."""
+
+
+@dataclass(slots=True, frozen=True)
+class FoundNode:
+    """A node as it describes itself. `name` is its own for ever, whatever id the engine gives it.
+
+    GPUs are in the order of their indices; a GPU with a reason in `unhealthy` is not used. `gpu_type` is
+    what users ask for with `--gpu-type`, and empty where the GPUs differ. A node without GPUs offers its
+    cores to jobs that may run on CPUs. 0 cores or bytes mean that the number is not known.
+    """
+
+    name: str
+    gpus: tuple[Gpu, ...] = ()
+    gpu_type: str = ""
+    cpus: int = 0
+    memory_bytes: int = 0
+    rack: str = ""
+    address: str = ""  # at which the other nodes can reach it: the MASTER_ADDR of gangs that begin there
+    sockets: tuple[tuple[int, ...], ...] = ()  # groups of GPU indices that are near each other
+
+
+@dataclass(slots=True, frozen=True)
+class NodeJoined:
+    """The node answers and may be used: no process of a run that was given up there is alive.
+
+    A source tells this of every node once in its own life, and again when a node has another description.
+    """
+
+    node: FoundNode
+
+
+@dataclass(slots=True, frozen=True)
+class NodeSilent:
+    """The node has not answered for SILENT_AFTER_S. Its runs may go on; nothing new is started there."""
+
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class NodeReturned:
+    """A silent node answers again as it was, and no process of a run that was given up there is alive."""
+
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class NodeUnusable:
+    """The node answers and must not be used, until it is told to have joined. `reason` is a clause for users.
+
+    Examples: it does not see the shared folder, it has another version, another node has the same name.
+    """
+
+    name: str
+    reason: str
+
+
+@dataclass(slots=True, frozen=True)
+class GpusTroubled:
+    """The GPUs of a node that must not be used at present: by index, why. Replaces what was told before."""
+
+    name: str
+    reasons: Mapping[int, str]
+
+
+NodeUpdate = NodeJoined | NodeSilent | NodeReturned | NodeUnusable | GpusTroubled
+"""What `NodeSource.node_updates` returns."""
+
+
+class NodeSource(Protocol):
+    """Tells of nodes. It is used by the thread of the executor, and is often the executor itself.
+
+    It keeps nothing that the manager could lose with it: a new source tells again of every node. Of a node
+    that the manager knows and that a new source has not reached after SILENT_AFTER_S, it tells NodeSilent.
+    """
+
+    def expect(self, names: Iterable[str]) -> None:
+        """The nodes that the manager knows already, called once before the first `node_updates`."""
+
+    def node_updates(self) -> list[NodeUpdate]:
+        """The updates since the last call, without waiting; `Executor.fileno` announces them as well."""

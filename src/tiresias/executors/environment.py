@@ -7,7 +7,7 @@ left out, because training frameworks that find one call `scontrol`.
 from __future__ import annotations
 
 from tiresias.executors import sdk
-from tiresias.executors.base import RunSpec, Slot
+from tiresias.executors.base import RunPart, RunSpec, Slot
 
 # Variables that a submitter who is inside another job or under torchrun would pass on by accident.
 RANKS = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"})
@@ -16,11 +16,15 @@ STALE = RANKS | {"TIRESIAS_ARRAY_INDEX", "TIRESIAS_PREFLIGHT", AUTO}
 SHUTDOWN_MARGIN_S = 5  # torchrun kills its workers so many seconds before the supervisor would
 
 
+def part_of(spec: RunSpec, worker: int) -> RunPart:
+    """The part of the run to which a worker belongs; one without slots for a run that has none."""
+    parts = spec.parts or (RunPart("", 0, (), 0, spec.workers),)
+    return next(part for part in reversed(parts) if part.first_worker <= worker)
+
+
 def worker_slots(spec: RunSpec, worker: int) -> tuple[Slot, ...]:
-    """The slots of one worker: adjacent ones, shared out evenly; the first workers get what is left over."""
-    size, rest = divmod(len(spec.slots), spec.workers)
-    start = worker * size + min(worker, rest)
-    return spec.slots[start : start + size + (worker < rest)]
+    """The slots of one worker, all of one node."""
+    return part_of(spec, worker).slots_of(worker)
 
 
 def visible_devices(slots: tuple[Slot, ...]) -> str:
@@ -40,9 +44,8 @@ def tracker(spec: RunSpec, worker: int) -> dict[str, str]:
 def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
     """The complete environment of a worker's program."""
     env = {k: v for k, v in spec.env.items() if not k.startswith("SLURM_") and k not in STALE}
-    slots = worker_slots(spec, worker)
-    nodes = list(dict.fromkeys(slot.node for slot in spec.slots))
-    node = slots[0].node if slots else (nodes[0] if nodes else "")
+    parts, part = spec.parts, part_of(spec, worker)
+    slots = part.slots_of(worker)
     devices = visible_devices(slots)
     env |= {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -58,10 +61,10 @@ def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) 
         "TIRESIAS_CHECKPOINT_DIR": spec.checkpoint_dir,
         "TIRESIAS_GRACE_SECONDS": f"{spec.grace_s:g}",
         "TIRESIAS_SLOTS": ",".join(map(str, slots)),
-        "TIRESIAS_NUM_NODES": str(max(1, len(nodes))),
-        "TIRESIAS_NODE_RANK": str(nodes.index(node) if nodes else 0),
-        "TIRESIAS_NODE_LIST": ",".join(nodes),
-        "TIRESIAS_GPUS_PER_NODE": str(sum(slot.node == node for slot in spec.slots)),
+        "TIRESIAS_NUM_NODES": str(max(1, len(parts))),
+        "TIRESIAS_NODE_RANK": str(part.rank),
+        "TIRESIAS_NODE_LIST": ",".join(each.node for each in parts),
+        "TIRESIAS_GPUS_PER_NODE": str(len(part.slots)),
         "TIRESIAS_WORKER": str(worker),
         "TIRESIAS_WORKERS": str(spec.workers),
         "MASTER_ADDR": master_addr,

@@ -21,12 +21,14 @@ TAIL_LINES = 500
 def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) -> RunGone:
     """The end of a run as its exit record states it. A damaged record counts as a lost run."""
     if "run_id" not in record:
-        return RunGone(spec.run_id, lost=True, error=f"the exit record in {spec.run_dir} is damaged")
+        return RunGone(spec.run_id, lost=True, error=f"the exit record in {spec.part_dir} is damaged")
     exits = tuple(_worker_exit(each) for each in record.get("exits", ()))
     failed = record.get("first_failed")
     error = record.get("error", "")
     if not error and failed is not None:
         error = exits[failed].error
+    part = spec.part
+    first_worker = 0 if part is None else part.first_worker
     return RunGone(
         spec.run_id,
         exits=exits,
@@ -34,7 +36,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) 
         lost=record.get("lost", False),
         error=error,
         first_failed=failed,
-        tail=tail(spec.log(failed or 0), kernel=kernel),
+        tail=tail(spec.log(first_worker + (failed or 0)), kernel=kernel),
         oom_kills=record.get("oom_kills", 0),
         own_oom_kills=record.get("own_oom_kills"),
         killed=record.get("killed", False),

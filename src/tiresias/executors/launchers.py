@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 from tiresias.core.plugins import Registry
 from tiresias.executors.base import RunSpec
-from tiresias.executors.environment import environment, visible_devices, worker_slots
+from tiresias.executors.environment import environment, part_of, visible_devices
 
 
 class Launcher(Protocol):
@@ -27,12 +27,15 @@ launchers: Registry[type[Launcher]] = Registry("launcher")
 
 @launchers.register
 class Plain:
-    """`--workers` processes, each with its share of the GPUs. Programs such as torchrun start the rest."""
+    """`--workers` processes, each with its share of the GPUs. Programs such as torchrun start the rest.
+
+    A process never straddles nodes: a gang on more nodes than it has workers has one worker per node.
+    """
 
     name: ClassVar[str] = "plain"
 
     def workers(self, spec: RunSpec) -> int:
-        return spec.workers
+        return sum(part.workers for part in spec.parts) or spec.workers
 
     def environment(self, spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
         return environment(spec, worker, master_addr, master_port)
@@ -56,17 +59,14 @@ class PerGpu(Plain):
 
     def environment(self, spec: RunSpec, worker: int, master_addr: str, master_port: int) -> dict[str, str]:
         env = super().environment(spec, worker, master_addr, master_port)
-        local = spec.slots
-        rank = worker
-        if own := worker_slots(spec, worker):
-            local = tuple(slot for slot in spec.slots if slot.node == own[0].node)
-            rank = local.index(own[0])
+        part = part_of(spec, worker)
+        local = part.slots
         devices = visible_devices(local)
         return env | {
             "CUDA_VISIBLE_DEVICES": devices,
             "NVIDIA_VISIBLE_DEVICES": devices or "void",
             "RANK": str(worker),
-            "LOCAL_RANK": str(rank),
+            "LOCAL_RANK": str(worker - part.first_worker),
             "WORLD_SIZE": str(spec.workers),
             "LOCAL_WORLD_SIZE": str(max(1, len(local))),
         }

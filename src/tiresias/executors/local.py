@@ -58,10 +58,10 @@ class _Run:
     why: Mapping[str, Any] = field(default_factory=dict)  # in its exit record, if it has not begun
     gone: RunGone | None = None
     release_by: float = 0.0  # monotonic: after this the end is reported though a GPU looks used
+    dir: str = ""  # in which the files of the supervisor are
 
-    @property
-    def dir(self) -> str:
-        return str(self.spec.run_dir)
+    def __post_init__(self) -> None:
+        self.dir = str(self.spec.part_dir)
 
 
 class LocalExecutor:
@@ -76,11 +76,16 @@ class LocalExecutor:
         cgroups: CgroupParent | None = None,
         sdk: Path | None = None,
         kernel: Kernel = KERNEL,
+        detached: bool = False,
+        lease_s: float = 0.0,
     ):
         """`cgroups`: where the runs get cgroups; None: where this process may make them.
 
         `sdk`: what `sdk.publish` has returned; None: the runs get no SDK. `kernel`: the operating system.
+        `detached`: supervisors are no children of this process, which may end its children when it ends.
+        `lease_s`: supervisors keep a heartbeat and end their workers if they cannot for so long; 0: no lease.
         """
+        self._detached, self._lease_s = detached, lease_s
         self._root, self._kernel = root, kernel
         self._sdk = sdk
         self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
@@ -297,20 +302,25 @@ class LocalExecutor:
             launcher = launchers.get(run.spec.launcher)()
             spec = run.spec = replace(run.spec, workers=launcher.workers(run.spec), sdk=self._sdk)
             self._prepare(spec)
-            taken = {each.port for each in self._runs.values()}
-            run.port = self._kernel.free_port(taken, crc32(run.dir.encode()))
+            run.port = spec.master_port or self.free_port(spec)
+            address = spec.master_addr or MASTER_ADDR
             workers = [
                 {
                     "argv": list(launcher.command(spec, index)),
-                    "env": self._marks.added(spec, launcher.environment(spec, index, MASTER_ADDR, run.port)),
+                    "env": self._marks.added(spec, launcher.environment(spec, index, address, run.port)),
                     "log": str(spec.log(index)),
                 }
-                for index in range(spec.workers)
+                for index in _workers(spec)
             ]
             run.cgroup = self._cgroups.choose(self._root.absolute(), run.spec.run_id)
             self._spawn(run, {"workers": workers, "sweeps": False})
         except (OSError, ValueError) as error:
             self._void(run, error=str(error))
+
+    def free_port(self, spec: RunSpec) -> int:
+        """A port of this machine at which the workers of the run can meet; OSError if none is free."""
+        taken = {each.port for each in self._runs.values()}
+        return self._kernel.free_port(taken, crc32(str(spec.part_dir).encode()))
 
     def _prepare(self, spec: RunSpec) -> None:
         if not spec.command:
@@ -367,6 +377,9 @@ class LocalExecutor:
                 "port": run.port,
                 "log_bytes": spec.log_bytes,
                 "reserve_bytes": spec.reserve_bytes,
+                "lease_s": self._lease_s,
+                # One that sweeps begins again if it is ended, and must be waited for.
+                "detached": self._detached and not plan["sweeps"],
             }
             | plan,
             self._kernel,
@@ -476,7 +489,8 @@ class LocalExecutor:
     def _settle(self, run: _Run) -> None:
         """Report the end as soon as the driver shows no process on the GPUs of the run."""
         assert run.gone is not None
-        uuids = [slot.uuid for slot in run.spec.slots if slot.uuid]
+        part = run.spec.part
+        uuids = [slot.uuid for slot in (run.spec.slots if part is None else part.slots) if slot.uuid]
         busy = self._gpus.in_use(uuids) if self._gpus is not None and uuids else ()
         if busy and self._kernel.monotonic() < run.release_by:
             self._settling[run.spec.run_id] = run
@@ -502,9 +516,15 @@ class LocalExecutor:
 
     def _make_run_dir(self, spec: RunSpec) -> None:
         """Make the directory of a run, with the file that says whose it is."""
-        make_passage(spec.run_dir, self._kernel)
+        make_passage(spec.part_dir, self._kernel)
         run_id = int(spec.run_id)
-        run_files.own(str(spec.run_dir), journal=spec.journal, run_id=run_id, kernel=self._kernel)
+        run_files.own(str(spec.part_dir), journal=spec.journal, run_id=run_id, kernel=self._kernel)
+
+
+def _workers(spec: RunSpec) -> range:
+    """The numbers of the workers that are started on this machine."""
+    part = spec.part
+    return range(spec.workers) if part is None else range(part.first_worker, part.first_worker + part.workers)
 
 
 def _uid(spec: RunSpec) -> int:

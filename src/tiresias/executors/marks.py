@@ -50,7 +50,7 @@ class Marks:
     def _is_older_than_the_key(self, spec: RunSpec) -> bool:
         """Whether the run was started by version 0.1.0, which knew no key."""
         try:
-            claimed = self._kernel.lstat(str(spec.run_dir / run_files.CLAIM)).st_mtime_ns
+            claimed = self._kernel.lstat(str(spec.part_dir / run_files.CLAIM)).st_mtime_ns
             return claimed < self._kernel.lstat(self._path).st_mtime_ns
         except OSError:
             return False

@@ -9,6 +9,10 @@ If a supervisor is killed, the executor starts another one to `sweep`: it finds 
 the mark in their environment and by the sessions of living workers, ends them, and writes an exit record that
 says that the run was lost. While a supervisor lives, marks and sessions count for nothing, because a process
 that only copied the environment of the run could carry them.
+
+A supervisor with a lease keeps a heartbeat (`heartbeat.py`), and ends its workers when it could not for the
+time of the lease. Whatever then happens to them must not depend on the folder, which may not answer: a thread
+that never touches it sends the signals.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts 
 if TYPE_CHECKING:
     import signal
     from typing import Any
+
+    from tiresias.executors.heartbeat import Heart
 else:
     import _signal as signal
 
@@ -84,6 +90,8 @@ class Supervisor:
         self.sessions: dict[int, int] = {}  # the workers of a killed supervisor: pid -> start
         self.oom_kills = procfs.oom_kills()
         self.files: checkpoint_files.Files | None = None  # in the checkpoint directory before the run
+        self.heart = self._heart()
+        self.is_fenced = False  # the workers were ended because the lease was over
         self.poll = select.poll()
         self.wakeup = self._listen()
 
@@ -98,6 +106,13 @@ class Supervisor:
         self.poll.register(reader, select.POLLIN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return reader
+
+    def _heart(self) -> Heart | None:
+        if not self.plan["lease_s"] or self.plan["sweeps"]:
+            return None
+        from tiresias.executors.heartbeat import Heart  # here, because most supervisors have no lease
+
+        return Heart(self.run_dir, self.plan["lease_s"], self._check_stop, self._lease_is_over)
 
     # --- the whole run ---------------------------------------------------------------------------------
 
@@ -116,6 +131,7 @@ class Supervisor:
         )
         if not claimed:
             return
+        self._tell_parent()
         if run_files.exists(self.run_dir, run_files.STOP):
             self.stopped = True
         else:
@@ -143,6 +159,12 @@ class Supervisor:
         except OSError as error:
             self.error = f"cannot reserve space for the exit record in {self.run_dir}: {error.strerror}"
             return
+        try:
+            if self.heart is not None:
+                self.heart.start()
+        except OSError as error:
+            self.error = f"cannot write a heartbeat in {self.run_dir}: {error.strerror}"
+            return
         self._make_cgroup()
         self.files = checkpoint_files.look(self.plan["checkpoint_dir"])
         for each in self.plan["workers"]:
@@ -156,7 +178,15 @@ class Supervisor:
             else:
                 self._ended(worker, None)
                 break
+        if self.heart is not None:  # not before: a process with one thread is forked
+            self.heart.go_on()
         self.logs.watch([each["log"] for each in self.plan["workers"]])
+
+    def _tell_parent(self) -> None:
+        """Let the parent of a detached supervisor end: the claim says which process this is."""
+        if self.plan["parent"] >= 0:
+            os.write(self.plan["parent"], b"c")
+            os.close(self.plan["parent"])
 
     def _make_cgroup(self) -> None:
         """Make the cgroup and note it before a worker is started, so that a sweep knows where to look."""
@@ -399,6 +429,32 @@ class Supervisor:
                 self.killed = True
                 _send_group(worker.pid, signal.SIGKILL)
 
+    # --- the lease -------------------------------------------------------------------------------------
+
+    def _check_stop(self) -> None:
+        """After a beat, in its thread: a stop may come through the folder alone."""
+        if not self.stopped and run_files.exists(self.run_dir, run_files.STOP):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _lease_is_over(self) -> None:
+        """End the workers without touching the folder. Runs in a thread: the others may be blocked there."""
+        if all(worker.ended for worker in self.workers):
+            return  # what is left is to write how they ended
+        self.is_fenced = True
+        self.error = f"the shared folder could not be written for {self.plan['lease_s']:g} s"
+        self._end_by(self.plan["grace_s"])
+        for worker in self.workers:
+            if not worker.ended and worker.pid and not worker.was_signalled:
+                worker.was_signalled = True
+                _send_group(worker.pid, signal.SIGTERM)
+                _send_group(worker.pid, signal.SIGCONT)
+        os.kill(os.getpid(), signal.SIGCHLD)  # the main thread must know the deadline
+        while True:
+            time.sleep(LOOK_AGAIN_S)
+            if self._is_late():
+                for process in self._leftovers():
+                    procfs.send(process, signal.SIGKILL)
+
     def _write_exit(self) -> None:
         own_oom_kills = None
         if self.cgroup is not None:
@@ -411,7 +467,7 @@ class Supervisor:
             "run_id": self.plan["run_id"],
             "exits": [worker.exit() for worker in self.workers],
             "stopped": self.stopped,
-            "lost": self.lost,
+            "lost": self.lost or self.is_fenced,
             "error": self.error,
             "first_failed": self.first_failed,
             "killed": self.killed,
@@ -471,12 +527,34 @@ def _log(text: str) -> None:
         pass
 
 
+def _detach() -> int:
+    """Go on in a child that leads a session of its own; the parent ends when the child has claimed the run.
+
+    Some programs end their direct children when they end, as workers of Ray do. Returns the descriptor to
+    write to after the claim. If the child ends before, the parent ends in the same way.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        os.setsid()
+        return writer
+    os.close(writer)
+    if os.read(reader, 1):
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(code)
+
+
 def main() -> None:
     """Read the plan from standard input. The exit code is the errno of a failure to claim the run."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     with open(0, "rb") as file:
         plan = marshal.load(file)
     os.open(os.devnull, os.O_RDONLY)  # becomes standard input
+    plan["parent"] = _detach() if plan["detached"] else -1
     _adopt_orphans()
     protect(-500)
     supervisor = Supervisor(plan)
@@ -488,3 +566,5 @@ def main() -> None:
     except OSError as error:
         _log(str(error))
         os._exit(error.errno or 1)  # sys.exit would change the code if the disk of the log is full
+    if supervisor.heart is not None:
+        os._exit(0)  # its threads never end

@@ -82,6 +82,7 @@ def test_size_model_and_time_are_shuffled_by_the_seed():
         ("testbed-480", {}, "2157e86204fbfb3d"),
         ("philly-like", {}, "1eaa91df1b40e693"),
         ("philly-like", {"jobs": 1000, "load": 1.2, "cluster_gpus": 64, "seed": 7}, "30a208ddb1918b4c"),
+        ("philly-like", {"recurring": 0.6}, "79512fb38bd28339"),
     ],
 )
 def test_the_same_seed_gives_the_same_bytes_everywhere(tmp_path, name, options, expected):
@@ -185,6 +186,9 @@ def test_the_notes_say_how_it_was_made():
         ({"load": float("nan")}, "load nan: must be a number"),
         ({"load": float("inf")}, "load inf: must be a number"),
         ({"cluster_gpus": 0}, "cluster_gpus 0: must be from 1"),
+        ({"recurring": -0.1}, "recurring -0.1: must be a share of the jobs from 0 to 1"),
+        ({"recurring": 1.5}, "recurring 1.5: must be a share"),
+        ({"recurring": float("nan")}, "recurring nan: must be a share"),
         ({"seed": -1}, "seed -1: a seed is a whole number from 0 up"),
     ],
 )
@@ -197,3 +201,78 @@ def test_impossible_sizes(options, expected):
 def test_fixed_traces_take_no_options(name):
     with pytest.raises(TraceError, match="is fixed: it takes no jobs, load"):
         generate(name, jobs=5, load=0.5)
+
+
+# Recurrence
+
+
+@pytest.fixture(scope="module")
+def named():
+    """20,000 jobs by share of the jobs that recur."""
+    return {
+        share: generate("philly-like", jobs=20_000, recurring=share, seed=4).jobs for share in (0, 0.6, 1)
+    }
+
+
+def spread(jobs: pl.DataFrame, *by: str) -> float:
+    """The variance of the logarithm of the durations within classes, as a share of that within sizes."""
+    logs = jobs.with_columns(log=pl.col("duration_s").log())
+    within = logs.select((pl.col("log") - pl.col("log").mean().over("gpus", *by)).pow(2).sum()).item()
+    return within / logs.select((pl.col("log") - pl.col("log").mean().over("gpus")).pow(2).sum()).item()
+
+
+def test_without_recurrence_nobody_has_a_name():
+    jobs = generate("philly-like", jobs=500).jobs
+    assert set(jobs["user"]) | set(jobs["name"]) == {""}
+
+
+@pytest.mark.parametrize("share", [0, 0.6, 1])
+def test_recurrence_changes_no_submission_no_size_and_no_duration_as_a_whole(named, share):
+    plain, jobs = generate("philly-like", jobs=20_000, seed=4).jobs, named[share]
+    for column in ("id", "submitted_at", "gpus", "tenant"):
+        assert jobs[column].equals(plain[column]), column
+    assert jobs["duration_s"].equals(plain["duration_s"]) == (share == 0)
+    kept = [frame.select("gpus", "duration_s").sort("gpus", "duration_s") for frame in (plain, jobs)]
+    assert kept[0].equals(kept[1])
+
+
+def test_without_a_share_each_name_is_used_for_one_burst_and_tells_nothing(named):
+    jobs = named[0].filter(pl.col("gpus") == 1)
+    lots = jobs.group_by("name").agg(span=pl.col("submitted_at").max() - pl.col("submitted_at").min())
+    assert len(lots) > 3000
+    assert (lots["span"] > 86400).mean() < 0.01
+    assert spread(named[0], "tenant", "user") > 0.95
+
+
+def test_names_that_recur_come_again_on_other_days_and_tell_a_duration(named):
+    jobs = named[1]
+    days = jobs.with_columns(day=(pl.col("submitted_at") / 86400).floor())
+    known = days.with_columns(days=pl.col("day").n_unique().over("tenant", "user", "name", "gpus"))
+    assert (known["days"] >= 3).mean() > 0.7
+    assert spread(jobs, "tenant", "user", "name") < 0.5 < spread(named[0], "tenant", "user", "name")
+
+
+def test_about_the_share_of_the_jobs_has_a_name_that_recurs(named):
+    same = named[0]["duration_s"] == named[0.6]["duration_s"]
+    assert same.mean() == pytest.approx(0.4, abs=0.03)  # the others keep their durations
+
+
+def test_a_name_belongs_to_one_user_one_tenant_and_one_size(named):
+    for share in (0, 0.6, 1):
+        owners = (
+            named[share].group_by("name").agg(pl.struct("tenant", "user", "gpus").n_unique().alias("count"))
+        )
+        assert owners["count"].max() == 1
+
+
+def test_the_notes_say_which_share_recurs():
+    assert (
+        generate("philly-like", jobs=10, recurring=0.25)
+        .notes[0]
+        .endswith("a share of 0.25 of the jobs recurs")
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_a_few_jobs_may_recur_too(jobs):
+    assert len(generate("philly-like", jobs=jobs, cluster_gpus=1, recurring=1)) == jobs

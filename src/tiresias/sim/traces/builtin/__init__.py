@@ -25,11 +25,14 @@ def generate(
     jobs: int | None = None,
     load: float | None = None,
     cluster_gpus: int | None = None,
+    recurring: float | None = None,
     seed: int = 0,
 ) -> Trace:
     """The generated trace of that name, with or without `builtin:`; only philly-like takes options.
 
     `load` is the demanded GPU-seconds / (`cluster_gpus` x seconds from the first to the last submission).
+    With `recurring` the jobs have users and names, and this share of the jobs is of users and names that come
+    again; without it they have none.
     """
     short = name.removeprefix(PREFIX)
     if short not in BUILTINS:
@@ -37,14 +40,14 @@ def generate(
         raise TraceError(f"{name!r}: there is no such builtin trace. Known ones: {known}.")
     if seed < 0:
         raise TraceError(f"seed {seed}: a seed is a whole number from 0 up.")
-    given = {"jobs": jobs, "load": load, "cluster_gpus": cluster_gpus}
+    given = {"jobs": jobs, "load": load, "cluster_gpus": cluster_gpus, "recurring": recurring}
     options = {key: value for key, value in given.items() if value is not None}
     if short != "philly-like" and options:
         names = ", ".join(options)
         raise TraceError(f"{PREFIX}{short} is fixed: it takes no {names}. Use builtin:philly-like.")
     if short == "example":
         return Trace(short, example.jobs(), "builtin")
-    from tiresias.sim.traces.builtin import philly_like, testbed
+    from tiresias.sim.traces.builtin import philly_like, recurrence, testbed
     from tiresias.sim.traces.builtin.draw import Draw
 
     if short == "testbed-480":
@@ -55,4 +58,7 @@ def generate(
         philly_like.CLUSTER_GPUS if cluster_gpus is None else cluster_gpus,
     )
     note = f"generated with seed {seed}: {size.jobs:,} jobs, load {size.load:g} of {size.cluster_gpus:,} GPUs"
-    return Trace(short, philly_like.jobs(size, Draw(seed)), "builtin", notes=[note])
+    if recurring is not None:
+        recurrence.check(recurring)
+        note += f", a share of {recurring:g} of the jobs recurs"
+    return Trace(short, philly_like.jobs(size, Draw(seed), recurring), "builtin", notes=[note])

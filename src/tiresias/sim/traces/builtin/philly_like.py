@@ -3,7 +3,7 @@
 Fitted: the mix of GPU counts, the durations given the GPU count (and so the GPU-time by size), the tenants'
 shares of the jobs, bursts (how many jobs, how close), and how arrivals vary over the day and the week.
 Not fitted: that jobs of a burst or a tenant resemble each other in size and length, users, slow changes over
-months, and the 14 jobs of 12 or 24 GPUs.
+months, and the 14 jobs of 12 or 24 GPUs. Users and names that come again can be added (recurrence.py).
 The mix and the durations are spread evenly over their distributions and not drawn independently, so that
 short traces have the heavy tail in proportion too. A seed changes which job is which and when it arrives.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ import polars as pl
 from tiresias.sim.errors import TraceError
 from tiresias.sim.traces.builtin import philly_stats as stats
 from tiresias.sim.traces.builtin.draw import Draw, Floats, Ints, quantiles, whole
+from tiresias.sim.traces.builtin.recurrence import recur
 from tiresias.sim.traces.draft import complete
 
 JOBS, LOAD, CLUSTER_GPUS = 10_000, 0.9, 512
@@ -44,31 +46,39 @@ class Size:
             raise TraceError(f"cluster_gpus {self.cluster_gpus}: must be from 1 to 1,000,000.")
 
 
-def jobs(size: Size, draw: Draw) -> pl.DataFrame:
-    """The jobs; their load from the first to the last submission is `size.load`."""
+def jobs(size: Size, draw: Draw, recurring: float | None = None) -> pl.DataFrame:
+    """The jobs; their load from the first to the last submission is `size.load`.
+
+    With `recurring`, a share, all jobs have users and names, and this share of the jobs comes again.
+    """
     gpus, durations = _work(size, draw)
     offered_gpu_s = int((gpus * durations).sum())
     span_ms = max(1, round(offered_gpu_s / (size.load * size.cluster_gpus) * 1000))
-    arrivals, tenants, indices = [], [], []
+    arrivals, tenants, indices, numbers = [], [], [], []
+    burst_count = 0
     for kind, members in (("one", gpus == 1), ("more", gpus > 1)):
         bursts = _bursts(draw, kind, int(members.sum()), size.jobs)
         arrivals.append(_arrivals(draw, kind, bursts, span_ms))
         tenants.append(_tenants(draw, kind, bursts))
         indices.append(np.flatnonzero(members))
+        numbers.append(burst_count + np.repeat(np.arange(len(bursts)), bursts))
+        burst_count += len(bursts)
     at_ms = _stretched(np.concatenate(arrivals), span_ms)
     order = np.argsort(at_ms, kind="stable")
     index = np.concatenate(indices)[order]
-    return complete(
-        pl.DataFrame(
-            {
-                "id": pl.int_range(1, size.jobs + 1, eager=True).cast(pl.String),
-                "submitted_at": at_ms[order] / 1000,
-                "gpus": gpus[index],
-                "duration_s": durations[index].astype(np.float64),
-                "tenant": pl.Series(np.concatenate(tenants)[order]).cast(pl.String).str.replace("^", "t"),
-            }
-        )
-    )
+    gpus, durations, of_tenant = gpus[index], durations[index], np.concatenate(tenants)[order]
+    columns: dict[str, Any] = {
+        "id": pl.int_range(1, size.jobs + 1, eager=True).cast(pl.String),
+        "submitted_at": at_ms[order] / 1000,
+        "gpus": gpus,
+        "duration_s": durations.astype(np.float64),
+        "tenant": pl.Series(of_tenant).cast(pl.String).str.replace("^", "t"),
+    }
+    if recurring is not None:
+        bursts = np.concatenate(numbers)[order]
+        durations, users, names = recur(recurring, gpus, durations, of_tenant, bursts, draw)
+        columns |= {"duration_s": durations.astype(np.float64), "user": users, "name": names}
+    return complete(pl.DataFrame(columns))
 
 
 def _work(size: Size, draw: Draw) -> tuple[Ints, Ints]:

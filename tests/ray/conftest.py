@@ -1,0 +1,55 @@
+"""Needs Ray, root and network namespaces: `make test-ray`.
+
+Where TIRESIAS_RAY is set, as `make test-ray` sets it, nothing may be missing that the machine could have: a
+test that is skipped although root, iproute2 and Ray are there fails the whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+import ray_bed
+from ray_bed import Bed
+
+BOXES = 4
+
+
+def _missing() -> str:
+    if not os.environ.get("TIRESIAS_RAY"):
+        return "make test-ray runs it, in an environment with Ray"
+    if find_spec("ray") is None:
+        return "Ray is not installed"
+    return ray_bed.missing()
+
+
+@pytest.fixture(scope="session")
+def bed(tmp_path_factory) -> Iterator[Bed]:
+    """Four boxes, each with a Ray node that has four GPUs which do not exist."""
+    if missing := _missing():
+        pytest.skip(missing)
+    made = Bed(BOXES, tmp_path_factory.mktemp("bed"))
+    try:
+        made.make()
+        made.start_ray()
+        yield made
+    finally:
+        made.remove()
+
+
+def pytest_sessionfinish(session, exitstatus) -> None:
+    """A skip is a failure where nothing is missing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("TIRESIAS_RAY") and reporter and reporter.stats.get("skipped") and not _missing():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config) -> None:
+    """The last line of `make test-ray`."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("TIRESIAS_RAY") and reporter:
+        bad = [name for name in ("failed", "error") if reporter.stats.get(name)]
+        counts = [f"{len(reporter.stats.get(name, ()))} {name}" for name in ("passed", *bad, "skipped")]
+        print(", ".join(counts))
