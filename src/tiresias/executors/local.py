@@ -400,6 +400,7 @@ class LocalExecutor:
         journal, run_id = run.spec.journal, int(run.spec.run_id)
         run.why = why
         record = {"journal": journal, "run_id": run_id, "error": "", "stopped": False, **why}
+        record["never_begun"] = True  # a manager that finds the record later must know it as well
         is_claimed = False
         try:
             self._make_run_dir(run.spec)
