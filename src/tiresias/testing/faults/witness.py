@@ -35,6 +35,14 @@ def _name(spec: RunSpec) -> str:
     return f"preflight of {spec.command[-1]}" if spec.preflight else spec.command[-1]
 
 
+def _may_look_unsaved(gang: Gang) -> bool:
+    """Whether the manager may conclude from the exit of this run that its job does not save."""
+    record = gang.record
+    if record is None or gang.spec.preflight or gang.has_saved:
+        return False
+    return bool(record["stopped"]) and not record["lost"]
+
+
 def _says_saved(gang: Gang) -> bool:
     exits = () if gang.record is None else gang.record["exits"]
     return gang.has_saved or any(each["code"] == SAYS_SAVED for each in exits)
@@ -54,7 +62,6 @@ class Witness:
         self._ended_at: dict[JobId, float] = {}  # when the end of each job was first seen
         self._unbooted: set[RunId] = set()  # runs that were forgotten in the boot in which they began
         self._losers: set[str] = set()  # trainings that have shown that they do not save
-        self._maybe_losers: set[str] = set()  # those, and others of which the manager may think so
         self._boots: dict[RunId, int] = {}  # the boot in which each run was first commanded to start
 
     # --- commands --------------------------------------------------------------------------------------
@@ -148,21 +155,22 @@ class Witness:
         if any(_says_saved(gang) for gang in self._world.gangs if _name(gang.spec) == job.name):
             return  # it has shown both
         open_runs = [each for each in self._specs.values() if each.run_id not in self._forgotten]
-        others = {_name(each) for each in open_runs} & self._maybe_losers - {job.name}
+        # A manager that stored an exit and was killed never forgets the run: the World knows more exits.
+        suspects = {_name(gang.spec) for gang in self._world.gangs if _may_look_unsaved(gang)}
+        others = {_name(each) for each in open_runs} & suspects - {job.name}
         _must(bool(others), "a job that lost its work is preempted again", spec.run_id, spec.job_id)
 
     def _learn(self, gang: Gang) -> None:
-        """The exit of this run is durable: what the manager may know, and must know, about its saving."""
-        record = gang.record
-        if record is None or gang.spec.preflight or gang.has_saved or not record["stopped"] or record["lost"]:
+        """The exit of this run is durable: what the manager must know about its saving."""
+        if not _may_look_unsaved(gang):
             return
-        name = _name(gang.spec)
-        self._maybe_losers.add(name)
+        record = gang.record
+        assert record is not None
         lasted_s = (gang.over_at or gang.began_at) - gang.began_at
         has_shown = lasted_s >= JUDGED_AFTER_S + ROUNDED_S and record["exits"] and not _says_saved(gang)
         is_new = not gang.program.saved and self._boots.get(gang.spec.run_id) == self._world.boot
         if has_shown and is_new:
-            self._losers.add(name)
+            self._losers.add(_name(gang.spec))
 
     def forgets(self, run_id: RunId, is_stored: bool) -> None:
         _must(is_stored, "a run is forgotten before its exit is stored", run_id)
