@@ -38,7 +38,7 @@ def _name(spec: RunSpec) -> str:
 def _may_look_unsaved(gang: Gang) -> bool:
     """Whether the manager may conclude from the exit of this run that its job does not save."""
     record = gang.record
-    if record is None or gang.spec.preflight or gang.has_saved:
+    if record is None or gang.has_saved:
         return False
     return bool(record["stopped"]) and not record["lost"]
 
@@ -162,7 +162,7 @@ class Witness:
 
     def _learn(self, gang: Gang) -> None:
         """The exit of this run is durable: what the manager must know about its saving."""
-        if not _may_look_unsaved(gang):
+        if gang.spec.preflight or not _may_look_unsaved(gang):
             return
         record = gang.record
         assert record is not None
