@@ -71,6 +71,8 @@ class Runs:
         at = self._journal.now()
         job = self._journal.state.jobs[run.job_id]
         managed = self._journal.managed[job.id]
+        if gone.never_begun and managed.is_expired:  # its last time went by before the run was there
+            managed = self._journal.managed.change(job.id, is_expired=False)
         folder = self._paths.reports(job.id, job.runs)
         wall = self._journal.wall()
         reports = self._progress.first_and_last(run.id, folder, wall)
@@ -172,8 +174,8 @@ class Runs:
         job = self._job(run)
         if job.phase is Phase.STOPPING or self._journal.clock.last_before_boot(run.id) is not None:
             return INFINITY  # it stops already, or ended with the last boot, which is about to be reported
-        if run.id in self._journal.given_up:
-            return INFINITY  # it has not used any time
+        if run.started_at == INFINITY and run.id in self._journal.inherited:
+            return INFINITY  # it may never have begun, and then it has not used any time
         return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:

@@ -62,6 +62,7 @@ class Witness:
         self._ended_at: dict[JobId, float] = {}  # when the end of each job was first seen
         self._unbooted: set[RunId] = set()  # runs that were forgotten in the boot in which they began
         self._losers: set[str] = set()  # trainings that have shown that they do not save
+        self._commanded_at: dict[RunId, float] = {}  # when its start was first commanded
         self._boots: dict[RunId, int] = {}  # the boot in which each run was first commanded to start
 
     # --- commands --------------------------------------------------------------------------------------
@@ -80,6 +81,7 @@ class Witness:
         self._check_turn(spec, job)
         self._specs[spec.run_id] = spec
         self._boots[spec.run_id] = self._world.boot
+        self._commanded_at[spec.run_id] = self._world.at
 
     def _check_identity(self, spec: RunSpec) -> None:
         for other in self._specs.values():
@@ -257,16 +259,29 @@ class Witness:
         _must(executed_s <= known_s + ROUNDED_S, "charged for time that never passed", job.id, executed_s)
         if reason == ReasonCode.TIME_LIMIT:
             limit_s = job.submission.time_limit_s or 0.0
-            # The run that was stopped may have been granted and never begun: then there is no gang of it.
-            stopped_at = self._stopped_at.get(gangs[-1].spec.run_id, self._ended_at[job.id])
-            lasted_s = stopped_at - self._known_since[job.name]
-            _must(lasted_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, lasted_s)
+            used_s = self._most_used_s(job, gangs)
+            _must(used_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, used_s)
         # After a boot with a wall clock that is behind, less time may have passed for the manager.
         seen = not any(gang.is_lost for gang in gangs)
         if seen and all(gang.spec.run_id in self._unbooted for gang in gangs):
             true_s = sum(gang.over_at - gang.began_at for gang in gangs if gang.over_at is not None)
             is_charged = executed_s >= true_s - LATE_S * len(gangs) - ROUNDED_S
             _must(is_charged, "not charged for time in which it ran", job.id, executed_s, true_s)
+
+    def _most_used_s(self, job: RequestedJob, gangs: list[Gang]) -> float:
+        """The most time that the runs of a job can have used: from their grants until their ends were known.
+
+        A run that was granted and never begun uses none. The end of a lost run becomes known when what it
+        left behind has been ended. A start may take as long as a manager is away.
+        """
+        assert job.id is not None
+        ended_at = self._ended_at[job.id]
+        used_s = LATE_S * sum(spec.job_id == job.id for spec in self._specs.values())
+        for gang in gangs:
+            since = max(self._known_since[job.name], self._commanded_at[gang.spec.run_id])
+            is_known = gang.over_at is not None and not gang.is_lost
+            used_s += (gang.over_at if is_known and gang.over_at is not None else ended_at) - since
+        return used_s
 
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
         """How many runs failed by one of these troubles, were not stopped, and have an exit record."""
