@@ -10,25 +10,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
+    from ._newest import Newest
+
 LEFT_BEHIND_AFTER_S = 600.0
 
 
-def save(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+def save(
+    path: str | os.PathLike[str], write: Callable[[BinaryIO], object], newest: Newest | None = None
+) -> None:
     """Call `write` with a new binary file, then replace the file at `path` by it.
 
     When this returns, the new file is on disk. A process that is killed before leaves the old file as it was.
-    If `path` is a symbolic link, the file to which it points is replaced.
+    If `path` is a symbolic link, the file to which it points is replaced. A run that is not the newest one of
+    its job (`newest`) replaces nothing.
     """
     target = os.path.realpath(os.fspath(path))
     directory, name = os.path.split(target)
     os.makedirs(directory, exist_ok=True)
-    remove_left_behind(directory, name)
-    part = os.path.join(directory, f".{name}.{os.getpid()}.{time.monotonic_ns()}.part")
+    remove_left_behind(directory, name, newest)
+    run = newest.mark if newest is not None else ""
+    part = os.path.join(directory, f".{name}.{run}{os.getpid()}.{time.monotonic_ns()}.part")
     try:
         with open(part, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        if newest is not None:
+            newest.check(target)
         os.replace(part, target)
     except BaseException:
         remove(part)
@@ -36,8 +44,12 @@ def save(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> N
     sync_directory(directory)
 
 
-def remove_left_behind(directory: str, name: str) -> None:
-    """Remove old temporary files of processes that were killed while they saved this file."""
+def remove_left_behind(directory: str, name: str, newest: Newest | None = None) -> None:
+    """Remove old temporary files of processes that were killed while they saved this file.
+
+    Those of earlier runs of the job are removed whatever their age: a process of such a run that went to
+    sleep just before it would replace the file finds nothing to replace it with when it wakes.
+    """
     oldest = time.time() - LEFT_BEHIND_AFTER_S
     with os.scandir(directory) as entries:
         parts = [
@@ -45,7 +57,8 @@ def remove_left_behind(directory: str, name: str) -> None:
         ]
     for part in parts:
         try:
-            if part.stat(follow_symlinks=False).st_mtime < oldest:
+            is_earlier = newest is not None and newest.is_earlier(part.name[len(name) + 2 :])
+            if is_earlier or part.stat(follow_symlinks=False).st_mtime < oldest:
                 os.remove(part.path)
         except FileNotFoundError:  # another process has removed it
             continue

@@ -27,6 +27,7 @@ class Job:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._run_dir = environ.get("TIRESIAS_RUN_DIR", "")
         self._is_ours = bool(self._run_dir)
+        self._environ = environ
         self._checkpoint_dir = environ.get("TIRESIAS_CHECKPOINT_DIR", "")
         self.resuming = self._is_ours and environ.get("TIRESIAS_RESUME") == "1"
         self._stop = Stop(os.path.join(self._run_dir, STOP)) if self._is_ours else None
@@ -63,11 +64,13 @@ class Job:
 
         When this returns, the new file is on disk. A process that is killed before leaves the old file as it
         was. If `path` is a symbolic link, the file to which it points is replaced. In the directory for
-        checkpoints it is reported as saved.
+        checkpoints it is reported as saved. A process of a run that was given up, and whose job runs again
+        elsewhere, replaces nothing and ends.
         """
         from ._files import save
+        from ._newest import newest
 
-        save(path, write)
+        save(path, write, newest(self._environ))
         if self._checkpoint_dir and is_below(path, self._checkpoint_dir):
             self.saved()
 

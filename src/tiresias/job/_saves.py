@@ -29,6 +29,7 @@ class Saves:
         self.key = environ.get("TIRESIAS_JOB_KEY") or environ.get("TIRESIAS_JOB_ID") or "0"
         self.directory = os.path.abspath(environ.get("TIRESIAS_CHECKPOINT_DIR") or "checkpoints")
         self.path = os.path.join(self.directory, f".tiresias-{self.key}.json")
+        self._environ = environ
 
     def own(self, name: str) -> str:
         """A path in the directory for checkpoints that no other job uses."""
@@ -70,9 +71,10 @@ class Saves:
 
     def _write(self, entries: list[dict[str, Any]]) -> None:
         from ._files import save
+        from ._newest import newest
 
         text = json.dumps({"saves": entries}, indent=1).encode()
-        save(self.path, lambda file: file.write(text))
+        save(self.path, lambda file: file.write(text), newest(self._environ))
 
 
 def files(path: str) -> dict[str, list[float]]:
