@@ -172,7 +172,7 @@ def fork_into(path: str) -> int:
     """Fork with the child in the cgroup from its first instruction, which is far faster than `enter`.
 
     Return the pid, 0 in the child, or -1 where the kernel (before 5.7) or a filter of system calls does not
-    allow it. Python is not informed, so the child must execute a program, and the parent must have one thread.
+    allow it. Python is not informed: the child must execute a program, and the parent must have one thread.
     """
     import _ctypes
 
