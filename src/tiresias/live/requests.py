@@ -166,7 +166,7 @@ class Requests:
         preflight_of: JobId | None = None,
     ) -> None:
         """Append the facts that submit one job."""
-        spec = submission.but(env={})
+        spec = submission.but(env={}, identity=None)
         managed = ManagedJob(spec, preflight_job=preflight_job, preflight_of=preflight_of)
         self.journal.managed.add(id, managed)
         self.journal.keep_submission(id, submission.to_json())
