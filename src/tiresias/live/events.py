@@ -43,6 +43,8 @@ def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.WishChanged):
         gpus = sum(each.gpus for each in fact.given)
         return f"{fact.by} gives {len(fact.given)} jobs {gpus} GPUs and takes {len(fact.withdrawn)} out"
+    if isinstance(fact, f.NodeChanged):
+        return f"node {fact.node.name} has other properties"
     words = WORDS[type(fact)]
     return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
 
@@ -62,6 +64,8 @@ WORDS: dict[type, str] = {
     f.RunProgressed: "run {run} at {progress_s:.0f} s of work",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",
+    f.NodeFellSilent: "node {node} does not answer: nothing new starts there",
+    f.NodeReturned: "node {node} answers again",
     f.SlotDrained: "slot {node}:{index} out of service",
     f.SlotRestored: "slot {node}:{index} back in service",
     f.NodeRegrouped: "the GPUs of node {node} are near each other in groups {sockets}",
