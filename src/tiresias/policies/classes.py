@@ -17,7 +17,7 @@ from typing import Any
 
 from tiresias.core.model import JobId
 from tiresias.core.state import JobState
-from tiresias.policies.hazards import PRIOR, Counts, Rates, shrunk
+from tiresias.policies.hazards import PRIOR, Counts, Rates, end_step_of, shrunk, work_in_steps
 
 Key = tuple[str | int, ...]
 """A class: its level, and what its jobs have in common."""
@@ -96,12 +96,13 @@ class Classes:
 
     def _add(self, keys: Sequence[Key], from_s: float, to_s: float, *, has_ended: bool) -> None:
         before: Key | None = None
+        work, end_step = work_in_steps(from_s, to_s), end_step_of(to_s)
         for key in keys:
             counts = self._counts(key, before)
             before = key
-            counts.add_work(from_s, to_s)
+            counts.add_work(work)
             if has_ended:
-                counts.add_end(to_s)
+                counts.add_end(end_step)
                 if key[0] in FADES:
                     counts.fade(1 - 1 / RECENT)
 
@@ -128,10 +129,10 @@ class Classes:
         """The hazards of every class, with what the present runs have done until now."""
         more: dict[Key, Counts] = {}
         for keys, (began_s, work_s, since, speed) in self.open.values():
-            to_s = work_s + (at - since) * speed
+            work = work_in_steps(began_s, work_s + (at - since) * speed)
             for key in keys:
                 if key in self.counts:
-                    more.setdefault(key, Counts()).add_work(began_s, to_s)
+                    more.setdefault(key, Counts()).add_work(work)
         found: dict[Key, Rates] = {}
         for key in sorted(self.counts, key=lambda key: _LEVELS[str(key[0])]):
             parent = found.get(self.parents[key]) if key in self.parents else None

@@ -225,7 +225,7 @@ class Tiresias(Policy):
 
     def _ranked_anew(self, memory: Memory, ids: range, at: float) -> Sequence[int]:
         """These jobs, and those whose ranks follow from the load if that has changed."""
-        waiting = memory.load.changed(sum(memory.costs.cost()), at)
+        waiting = memory.load.changed(memory.costs, at)
         return [*ids, *waiting] if waiting else ids
 
     def _learn_exit(self, memory: Memory, fact: f.RunExited, job: JobState) -> range:
@@ -303,6 +303,8 @@ class Tiresias(Policy):
         return bool(self._max_slowdown) and at - job.submitted_at >= bound - BLINK_S
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
+        if not self._max_slowdown:
+            return None
         waits = job.gpu_run is None or job.phase is STOPPING
         if not waits or job.id in memory.promoted or not self._is_starving(job, at, 1.0):
             return None
