@@ -12,7 +12,7 @@ import pytest
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster, Demand, Job, JobId
-from tiresias.core.plugins import placers, policies
+from tiresias.core.plugins import compact_json, placers, policies
 from tiresias.core.state import JobState, State
 from tiresias.policies import classes, load, tiresias
 from tiresias.policies.preemption_costs import PreemptionCosts
@@ -55,10 +55,12 @@ class Driven(Engine):
 
     def _handle(self, facts: list[f.Fact], at: float) -> None:
         self.handled += 1
+        memory, by = self.controller.state.memory, self.controller.policy
+        assert by.saved_text(memory) == compact_json(by.save(memory)), "a text that was kept is stale"
         if self.restarts_every and self.handled % self.restarts_every == 0:
             state, policy = self.controller.state, self.controller.policy
             before = state.memory
-            state.memory = policy.restore(json.loads(json.dumps(policy.save(before))))
+            state.memory = policy.restore(json.loads(policy.saved_text(before)))
             self.controller = Controller(state, policy, self.controller.placer)
             assert state.memory.load.waiting == before.load.waiting
             assert state.memory.classes.open == before.classes.open
