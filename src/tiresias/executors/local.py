@@ -52,6 +52,7 @@ class _Run:
     port: int = 0
     is_up: bool = False
     is_stopping: bool = False
+    is_killed_at_once: bool = False  # by a signal, because no grace of 0 could be written
     cgroup: str = ""  # its directory; empty if the run has none
     is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
     may_begin: bool = False  # a supervisor was started, by this process or by one before it
@@ -150,11 +151,13 @@ class LocalExecutor:
             return
         run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
-        with suppress(OSError):  # on a full disk the grace of the run counts
+        try:
             self._make_run_dir(run.spec)
             earlier = run_files.read(run.dir, run_files.STOP, self._kernel) or {}
             grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
             run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s}, self._kernel)
+        except OSError:  # on a full disk the grace of the run counts, unless the run is to be killed at once
+            run.is_killed_at_once = run.is_killed_at_once or grace_s <= 0
         if run.pidfd >= 0:
             self._signal(run)
         else:
@@ -459,9 +462,14 @@ class LocalExecutor:
             run.pidfd = -1
 
     def _signal(self, run: _Run) -> None:
-        """Make the supervisor read `stop.json` and end the gang."""
+        """Make the supervisor read `stop.json` and end the gang, or kill the gang without a file.
+
+        Supervisors that an earlier version started ignore SIGINT. For them the grace of the run counts.
+        """
         with suppress(ProcessLookupError):  # it has just ended
             self._kernel.pidfd_send_signal(run.pidfd, signal.SIGTERM)
+            if run.is_killed_at_once:
+                self._kernel.pidfd_send_signal(run.pidfd, signal.SIGINT)
 
     def _supervisor_ended(self, run: _Run) -> None:
         status = 0

@@ -24,8 +24,8 @@ Account = tuple[int, int, tuple[int, ...], int, tuple[tuple[int, int, int], ...]
 KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}  # the number of the system call keyctl
 KEYCTL_GET_KEYRING_ID, KEYCTL_JOIN_SESSION_KEYRING, KEY_SPEC_SESSION_KEYRING = 0, 1, -3
 
-BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
-IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor or by Python
+BLOCKED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor or by Python
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
