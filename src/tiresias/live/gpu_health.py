@@ -134,7 +134,7 @@ class GpuHealth:
                     facts.append(f.SlotRestored(at, node.name, index))
         if facts:
             self._keep_reasons()
-        return [*facts, *self._regrouped(at, known)]
+        return [*facts, *self._regrouped(at, known), *self._cores_counted(at, known)]
 
     def _regrouped(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
         """Nodes whose groups of GPUs have changed. A node with missing GPUs keeps the groups that it has."""
@@ -145,6 +145,14 @@ class GpuHealth:
             if node.name in known and is_whole and known[node.name].sockets != node.sockets:
                 facts.append(f.NodeRegrouped(at, node.name, node.sockets))
         return facts
+
+    def _cores_counted(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
+        """Nodes with another number of CPU cores than the journal knows; 0 means that it is not known."""
+        return [
+            f.NodeCoresCounted(at, node.name, node.cpus)
+            for node in self._machine.nodes
+            if node.cpus and node.name in known and known[node.name].cpus != node.cpus
+        ]
 
 
 def split_slot(slot: str) -> tuple[str, int]:
