@@ -115,6 +115,14 @@ def test_whatever_happens_they_are_counted_and_started(policy: str, placer: str)
         check_rebuilt(driven)
 
 
+def test_a_silent_node_counts_for_nothing_until_it_returns() -> None:
+    scene = lab()
+    scene.fall_silent("n")
+    assert scene.submit("summary", gpus=0).started == []
+    assert scene.why("summary").text.endswith("no node is in service")
+    assert scene.come_back("n").started == ["summary"]
+
+
 def test_policies_and_views_do_not_see_them() -> None:
     scene = lab().pending("train", gpus=1).pending("summary", gpus=0)
     assert scene.plan().started == ["train", "summary"]
@@ -145,7 +153,7 @@ def test_no_policy_ever_hears_of_them() -> None:
         controller = Controller(State(cluster), Curious(parse_options(Curious, {})), placers.make("packed"))
         driven = RandomDriver(controller, Random(seed), sizes=(0, 1, 2), kinds=EVERYTHING)
         most_running = 0
-        for _ in range(80):
+        for _ in range(240):
             driven.happen()
             most_running = max(most_running, len(controller.without_gpus.running))
         assert most_running

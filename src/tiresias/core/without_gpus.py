@@ -3,9 +3,10 @@
 A job that asks for 0 GPUs holds no slots: the allocation of its runs is empty. Rules:
 - No policy and no placer ever sees it: it has no rank, is in no target, and is never preempted.
 - Such jobs start in the order of priority class, submission and id.
-- At most `most` of them run at once, which follows from the nodes in service: one per two cores of a node, so
-  that trainings keep cores for reading their data, and at least one. Of a node whose cores are not known, one
-  per GPU. A run that stops counts until its exit; none is stopped because the number has become smaller.
+- At most `most` of them run at once, which follows from the nodes in service that answer: one per two cores
+  of a node, so that trainings keep cores for reading their data, and at least one. Of a node whose cores are
+  not known, one per GPU. A run that stops counts until its exit; none is stopped because the number has become
+  smaller.
 """
 
 from __future__ import annotations
@@ -18,15 +19,13 @@ CORES_EACH = 2
 
 
 def most(state: State) -> int:
-    """How many jobs without GPUs may run at once on the nodes that are in service."""
-    in_service = (
-        node for position, node in enumerate(state.ledger.nodes) if _is_in_service(state, position, node)
-    )
-    return sum(_share(node) for node in in_service)
+    """How many jobs without GPUs may run at once on the nodes that are in service and answer."""
+    nodes = enumerate(state.ledger.nodes)
+    return sum(_share(node) for position, node in nodes if _is_usable(state, position, node))
 
 
-def _is_in_service(state: State, position: int, node: Node) -> bool:
-    return state.ledger_of(node.name).in_service[position]
+def _is_usable(state: State, position: int, node: Node) -> bool:
+    return state.ledger_of(node.name).is_usable(position)
 
 
 def _share(node: Node) -> int:
