@@ -5,8 +5,8 @@ A job that asks for 0 GPUs holds no slots: the allocation of its runs is empty. 
 - Such jobs start in the order of priority class, submission and id.
 - At most `most` of them run at once, which follows from the nodes in service that answer: one per two cores
   of a node, so that trainings keep cores for reading their data, and at least one. Of a node whose cores are
-  not known, one per GPU. A run that stops counts until its exit; none is stopped because the number has become
-  smaller.
+  not known, one per GPU. A run that stops counts until its exit; none is stopped because the number has
+  become smaller.
 """
 
 from __future__ import annotations
