@@ -177,12 +177,13 @@ class Tiresias(Policy):
 
     def begin(self, memory: Memory, state: State) -> None:
         """Take over jobs that another policy has ranked so far, and find out which ones wait."""
-        memory.last_id = max(memory.last_id, max(state.jobs, default=NOBODY))
-        for job in state.jobs.values():
+        jobs = [job for job in state.jobs.values() if job.gpus]  # `learn` sees no others either
+        memory.last_id = max(memory.last_id, max((job.id for job in jobs), default=NOBODY))
+        for job in jobs:
             run = job.gpu_run
             if run is not None and run.speed and job.id not in memory.classes.open:
                 memory.classes.works(job)
-        memory.load.begin(state.jobs.values())
+        memory.load.begin(jobs)
 
     def save(self, memory: Memory) -> dict[str, Any]:
         return {

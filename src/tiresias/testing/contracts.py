@@ -315,7 +315,7 @@ class PlacerContract:
             options = {"queues": "40,300"} if policy == "tiresias-l" else {}
             state = State(Cluster.of(2, 4, racks=2))
             controller = Controller(state, policies.make(policy, options), self.make())
-            driven = RandomDriver(controller, Random(seed), sizes=(1, 2, 3, 4, 8), kinds=EVERYTHING)
+            driven = RandomDriver(controller, Random(seed), sizes=(0, 1, 2, 3, 4, 8), kinds=EVERYTHING)
             for _ in range(60):
                 driven.happen()
                 check_consistent(driven)
