@@ -324,6 +324,15 @@ class WishRefused:
 
 
 @dataclass(slots=True)
+class NodeCoresCounted:
+    """The node, which has GPUs, has so many CPU cores (Node.cpus)."""
+
+    at: float
+    node: str
+    cpus: int
+
+
+@dataclass(slots=True)
 class TimerFired:
     at: float
 
@@ -359,5 +368,6 @@ Fact = (
     | SharesSet
     | WishChanged
     | WishRefused
+    | NodeCoresCounted
     | TimerFired
 )

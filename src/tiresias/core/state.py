@@ -180,8 +180,11 @@ class State:
         self.shares: dict[str, float] = {}  # weights by tenant
 
     def pool_of(self, allocation: Allocation) -> Pool:
-        """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs."""
-        if self.cpus is None or self.ledger.nodes[allocation[0][0]].gpus:
+        """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs.
+
+        The runs of jobs without GPUs hold no slots, and count as runs of the pool of GPUs.
+        """
+        if self.cpus is None or not allocation or self.ledger.nodes[allocation[0][0]].gpus:
             return GPUS
         return CPUS
 
@@ -450,6 +453,10 @@ def _wish_changed(state: State, fact: f.WishChanged) -> None:
     wish.again_at = INFINITY if fact.again_at is None else fact.again_at
 
 
+def _cores_counted(state: State, fact: f.NodeCoresCounted) -> None:
+    state.ledger.recount_cores(fact.node, fact.cpus)
+
+
 def _nothing(state: State, fact: f.TimerFired | f.WishRefused) -> None:
     return None
 
@@ -485,6 +492,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.SharesSet: _shares_set,
     f.WishChanged: _wish_changed,
     f.WishRefused: _nothing,
+    f.NodeCoresCounted: _cores_counted,
     f.TimerFired: _nothing,
 }
 

@@ -112,13 +112,19 @@ def _check_job(id: JobId, gpus: int, entry: JobEntry | None, seen: set[JobId]) -
     if entry.pinned:
         raise WishError(f"it names job {id} anew, whose run may not be stopped now")
     if entry.key is None:
-        why = "on hold" if job.on_hold else "being cancelled" if job.cancelled else "deferred"
-        raise WishError(f"it names job {id}, which is {why}")
+        raise WishError(f"it names job {id}, which is {_obstacle(job)}")
     if gpus != job.gpus:
         raise WishError(f"it splits the gang of job {id}: it gives {gpus} GPUs, and the job needs {job.gpus}")
     if id in seen:
         raise WishError(f"it names job {id} twice")
     seen.add(id)
+
+
+def _obstacle(job: JobState) -> str:
+    """Why a wish may not name this active job."""
+    if not job.gpus:
+        return "a job without GPUs"
+    return "on hold" if job.on_hold else "being cancelled" if job.cancelled else "deferred"
 
 
 def _check_slots(

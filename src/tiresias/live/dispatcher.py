@@ -51,6 +51,8 @@ class Dispatcher:
 
     def carry_out_one(self, command: Command) -> None:
         state = self._journal.state
+        if isinstance(command, StartRun | StopRun) and command.run_id in self._journal.overdue:
+            return  # it is about to be granted anew
         if isinstance(command, StartRun):
             job = state.jobs.get(command.job_id)
             if job is not None and job.run is not None and job.run.id == command.run_id:
@@ -96,7 +98,7 @@ class Dispatcher:
             auto=submission.auto or self._settings.auto,
             log_bytes=int(self._settings.most_log_bytes),
             reserve_bytes=int(self._settings.reserve_bytes),
-            master_addr=self._machine.addresses.get(slots[0].node, ""),
+            master_addr=self._machine.addresses.get(slots[0].node, "") if slots else "",
             cpus=submission.cpus,
             memory_bytes=submission.memory_bytes,
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",

@@ -13,7 +13,7 @@ from typing import Any
 from tiresias.core.facts import Allotment
 from tiresias.core.model import INFINITY, JobId
 from tiresias.core.plugin_failures import PluginRaised, failure_of
-from tiresias.core.plugins import Policy
+from tiresias.core.plugins import Policy, compact_json
 from tiresias.core.state import State
 from tiresias.core.wish import Wish
 
@@ -42,7 +42,7 @@ def dump(policy: Policy, state: State) -> str:
     PluginRaised if the policy cannot save its memory, or if JSON cannot hold what it saved.
     """
     try:
-        saved = policy.save(state.memory)
+        saved = policy.saved_text(state.memory)
         parts: dict[str, Any] = {}
         if state.placing is not None and state.placing.get("seen"):
             parts[OF_PLACER] = state.placing
@@ -51,8 +51,9 @@ def dump(policy: Policy, state: State) -> str:
         if state.shares:
             parts[OF_SHARES] = state.shares
         if parts:
-            saved = {OF_POLICY: saved, **parts}
-        return json.dumps(saved, separators=(",", ":"))
+            others = "".join(f',"{name}":{compact_json(part)}' for name, part in parts.items())
+            saved = f'{{"{OF_POLICY}":{saved}{others}}}'
+        return saved
     except Exception as error:
         raise PluginRaised(failure_of(error, "policy", policy.name)) from error
 
