@@ -143,6 +143,7 @@ class _Node:
     is_told: bool = False  # the manager knows that it has joined
     problem: str = ""
     old_runs: set[RunId] = field(default_factory=set)  # given up here, and not known to be over
+    early: dict[RunId, list[RunUpdate]] = field(default_factory=dict)  # of runs that are not yet named
 
     def send(self, *orders: Order) -> None:
         self.orders.extend(orders)
@@ -294,9 +295,12 @@ class GangExecutor:
             part_spec = replace(spec, node=each.node, master_addr=address, master_port=port)
             run.parts.setdefault(each.node, _Part(part_spec))
         run.is_ordered = True
-        for node, part in run.parts.items():
+        for name, part in list(run.parts.items()):
+            node = self._node(name)
             if part.gone is None:
-                self._node(node).send(*self._orders(run, part))
+                node.send(*self._orders(run, part))
+            for update in node.early.pop(spec.run_id, ()):
+                self._on_update(node, update)
 
     def _orders(self, run: _Run, part: _Part) -> list[Order]:
         if run.is_stopping:
@@ -379,7 +383,10 @@ class GangExecutor:
             return
         run = self._runs.get(run_id)
         part = None if run is None else run.parts.get(node.name)
-        if run is None or part is None or part.gone is not None:
+        if run is None or part is None:
+            node.early.setdefault(run_id, []).append(update)
+            return
+        if part.gone is not None:
             return
         if isinstance(update, RunUp):
             self._part_up(run, part)
