@@ -95,7 +95,9 @@ def test_a_command_is_words_or_a_line_for_the_shell(tmp_path, written, command):
     ("text", "settings", "complaint"),
     [
         ("command: t\ngpu: 2", (), "there is no key 'gpu'; did you mean 'gpus'?"),
-        ("command: t\nresources: {mem: 2G}", (), "there is no key 'resources.mem'"),
+        ("command: t\nresources: {disk: 2G}", (), "there is no key 'resources.disk'"),
+        ("command: t\nresources: {mem: 16}", (), "mem '16': give a size of 1 MiB or more"),
+        ("command: t\nmem: lots", (), "mem 'lots': not a size; write for example 500M or 2G"),
         ("command: t\nresources: 8", (), "resources: this is a group of keys"),
         ("command: t\ngpus: 2\nresources: {gpus: 4}", (), "gpus is given twice"),
         ("command: t\ngpus: two", (), "gpus 'two': give a whole number from 1 up"),

@@ -138,6 +138,11 @@ EXITS = {
     "oom-killed": (a_gone(signal=9, oom_kills=1), Kind.HOST_MEMORY, True),
     "killed-by-a-person": (a_gone(signal=9), Kind.KILLED, True),
     "oom-killed-by-its-cgroup": (a_gone(signal=9, oom_kills=3, own_oom_kills=1), Kind.HOST_MEMORY, True),
+    "killed-at-its-memory-limit": (
+        a_gone("CUDA out of memory.", signal=9, own_oom_kills=2, over_memory_bytes=2**30),
+        Kind.MEMORY_LIMIT,
+        False,
+    ),
     "others-were-oom-killed": (a_gone(signal=9, oom_kills=3, own_oom_kills=0), Kind.KILLED, True),
     "137-in-a-shell": (a_gone("train.sh: line 2: 4711 Killed", code=137), Kind.KILLED, True),
     "loader": (

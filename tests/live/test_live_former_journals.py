@@ -53,7 +53,7 @@ def test_every_job_is_where_it_was_and_can_finish(home: Path) -> None:
         at = [WRITTEN_AT]
         clock = Clock(at[0], wall=lambda: at[0], steady=lambda: at[0])
         manager = Manager.open(home, store, executor, Machine.fake(4), Chosen("fifo"), clock=clock)
-        found, _ = manager.queries.summaries(ROOT, ended=True)
+        found, *_ = manager.queries.summaries(ROOT, ended=True)
         assert {job.id: (job.name, job.phase, job.runs) for job in found} == WERE
         assert manager.queries.policy()["name"] == "tiresias-l"
         assert manager.queries.limits(ROOT)["bob"].max_running_gpus == 4
@@ -76,7 +76,7 @@ def test_every_job_is_where_it_was_and_can_finish(home: Path) -> None:
             manager.flush()
             if not manager.state.jobs:
                 break
-        ended, _ = manager.queries.summaries(ROOT, ended=True)
+        ended, *_ = manager.queries.summaries(ROOT, ended=True)
         phases = {job.name: job.phase for job in ended}
         assert phases.pop("cancelled") == "CANCELLED"
         assert set(phases.values()) == {"SUCCEEDED"}

@@ -167,7 +167,7 @@ def test_a_job_whose_end_is_not_durable_yet_is_told_as_ended(tmp_path: Path) -> 
         lab.manager.requests.cancel(
             ADMIN, waiting
         )  # it holds nothing: it ends at once, and nothing is flushed here
-        page, _ = lab.manager.queries.summaries(ADMIN, ended=True)
+        page, *_ = lab.manager.queries.summaries(ADMIN, ended=True)
         assert [(job.id, job.phase, job.reason) for job in page] == [
             (running, "RUNNING", "Running"),
             (waiting, "CANCELLED", "Cancelled"),

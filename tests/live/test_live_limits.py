@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.core import invariants
+from tiresias.executors.cgroup_parent import Limiting
 from tiresias.live.answers import Limits
 from tiresias.live.errors import Impossible, Unavailable
 from tiresias.live.submission import Caller, Submission
@@ -120,3 +121,24 @@ def test_a_user_inherits_each_limit_that_it_has_no_own_value_for(tmp_path: Path)
         lab.restart()
         assert lab.manager.admission.job_limit_of("bob") is None
         assert lab.manager.admission.job_limit_of("eve") == 1
+
+
+def test_limits_of_memory_and_cpus_that_cannot_be_enforced_are_refused(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        lab.manager.requests.machine.limiting = Limiting(
+            no_memory="there is no memory controller; ask an admin for one"
+        )
+        lab.submit("true", cpus=2)
+        with pytest.raises(
+            Impossible, match="--mem cannot be enforced: there is no memory controller"
+        ) as refused:
+            lab.submit("true", cpus=2, memory_bytes=2**30)
+        assert "--cpus" not in str(refused.value)
+
+
+def test_a_run_is_started_with_the_limits_of_its_job(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        lab.manager.requests.machine.limiting = Limiting()
+        job = lab.submit("sleep 600", cpus=2, memory_bytes=2**30)
+        spec = lab.manager.dispatcher.spec(lab.manager.state.jobs[job])
+        assert (spec.cpus, spec.memory_bytes) == (2, 2**30)

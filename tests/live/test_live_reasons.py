@@ -28,7 +28,7 @@ def submit(manager: Manager, home: Path, **asked: object) -> JobId:
 
 def reasons(manager: Manager) -> dict[int, str]:
     """What `ls` shows; `why` must say the same of each job."""
-    found, _ = manager.queries.summaries(ADMIN)
+    found, *_ = manager.queries.summaries(ADMIN)
     for job in found:
         why = manager.queries.why(ADMIN, JobId(job.id))
         assert why.code == job.reason, ("why and ls differ", why, job)

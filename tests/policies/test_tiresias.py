@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tiresias.core import facts as f
-from tiresias.core.controller import Controller
+from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster, Demand, Job, JobId
 from tiresias.core.plugins import placers, policies
 from tiresias.core.state import JobState, State
-from tiresias.policies import classes, tiresias
+from tiresias.policies import classes, load, tiresias
+from tiresias.sim import simulate, traces
 from tiresias.sim.engine import Engine
 from tiresias.sim.simulate import jobs_of
 from tiresias.sim.trace import Trace
@@ -55,8 +56,11 @@ class Driven(Engine):
         self.handled += 1
         if self.restarts_every and self.handled % self.restarts_every == 0:
             state, policy = self.controller.state, self.controller.policy
-            state.memory = policy.restore(json.loads(json.dumps(policy.save(state.memory))))
+            before = state.memory
+            state.memory = policy.restore(json.loads(json.dumps(policy.save(before))))
             self.controller = Controller(state, policy, self.controller.placer)
+            assert state.memory.load.waiting == before.load.waiting
+            assert state.memory.classes.open == before.classes.open
         super()._handle(facts, at)
 
     @property
@@ -200,3 +204,85 @@ def test_a_starving_job_is_promoted_within_the_budget() -> None:
     assert promoted[0] == []
     assert 0 in promoted[1]
     assert 0 not in promoted[2]
+
+
+def ended_every(gap_s: float, ends: int = 40) -> load.Load:
+    """A load in which a job has ended in each interval of `gap_s`, until the instant gap_s * ends."""
+    seen = load.Load()
+    for number in range(1, ends + 1):
+        seen.end(gap_s * number)
+    return seen
+
+
+def waiting(count: int) -> set[JobId]:
+    return {JobId(id) for id in range(count)}
+
+
+def test_the_wait_that_a_preemption_can_save_is_that_until_enough_jobs_have_ended() -> None:
+    seen = ended_every(10.0)
+    seen.waiting = waiting(6)
+    assert seen.wait_s(400.0) == pytest.approx(60.0)
+    assert seen.wait_s(410.0) > 60.0  # an end is overdue
+
+
+def test_before_any_job_has_ended_nothing_is_known_about_the_wait() -> None:
+    seen = load.Load()
+    seen.waiting = waiting(3)
+    assert seen.changed(60.0, 100.0) == []
+    assert seen.reluctance == 0.0
+
+
+def test_the_shorter_the_wait_and_the_dearer_a_preemption_the_greater_the_reluctance() -> None:
+    found = []
+    for count, cost_s in ((400, 60.0), (40, 60.0), (40, 300.0), (1, 300.0)):
+        seen = ended_every(100.0)
+        seen.waiting = waiting(count)
+        seen.changed(cost_s, 4000.0)
+        found.append(seen.reluctance)
+    assert found == [0.0, 0.0, pytest.approx(0.6), load.MOST]
+
+
+def test_all_waiting_jobs_are_ranked_anew_when_the_reluctance_changes_and_never_more_than_many() -> None:
+    seen = ended_every(10.0)
+    seen.waiting = waiting(5)
+    assert seen.changed(60.0, 400.0) == sorted(waiting(5))
+    assert seen.changed(60.0, 400.0) == []
+    seen.waiting = waiting(load.MANY)
+    assert len(seen.changed(60.0, 400.0)) == load.MANY
+    assert seen.reluctance == 0.0
+
+
+@pytest.mark.parametrize("cost_s", [60.0, 300.0])
+def test_where_preemption_brings_little_it_is_not_behind_fifo_skip(cost_s: float) -> None:
+    """The trace of the testbed with the lightest load of the seeds 1 to 5."""
+    trace = traces.generate("builtin:testbed-480", seed=4)
+    found = {
+        policy: simulate(trace, "15x4", policy, placer="packed", preemption_cost_s=cost_s)
+        for policy in ("tiresias", "fifo-skip")
+    }
+    assert found["tiresias"].summary()["avg_jct_s"] < found["fifo-skip"].summary()["avg_jct_s"]
+
+
+def test_ranking_a_job_anew_does_not_put_off_the_next_try_to_promote_it() -> None:
+    policy = policies.make("tiresias", {"max_slowdown": "2"})
+    memory = policy.new_memory()
+    job = JobState(Job(JobId(1), Demand(1), 0.0))
+    ranked_at = (0.0, 1199.0, 1200.0, 1300.0, 1499.0, 1501.0)
+    tries = [policy.standing(job, memory, at, False)[1] for at in ranked_at]
+    assert tries == [1200.0, 1200.0, 1500.0, 1500.0, 1500.0, 1800.0]
+
+
+def test_jobs_of_a_policy_before_are_known_when_it_begins() -> None:
+    """Another policy has ranked the jobs so far: the new memory knows their runs, and which ones wait."""
+    engine = Driven(a_trace([(0.0, 8, 100.0)]))
+    state, policy = engine.controller.state, policies.make("tiresias")
+    for id, gpus in ((7, 8), (9, 4)):
+        engine.controller.handle([f.JobSubmitted(state.at, Job(JobId(id), Demand(gpus), state.at))], Step())
+    (run,) = state.runs.values()
+    engine.controller.handle([f.RunStarted(state.at, run.id, 1.0)], Step())
+    state.memory = None
+    controller = Controller(state, policy, engine.controller.placer)
+    memory = controller.state.memory
+    assert memory.last_id == 9
+    assert set(memory.classes.open) == {7}
+    assert memory.load.waiting == {9}

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tiresias.core import facts as f
 from tiresias.core.model import Cluster, Rank
 from tiresias.core.plugins import OptionError, Policy
 from tiresias.core.state import JobState
@@ -97,7 +98,7 @@ def test_the_journal_is_one_fact_a_line_in_order(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     simulate(a_trace(ROWS), "1x4", "fifo", journal=path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert all(line["version"] == 1 for line in lines)
+    assert all(line["version"] == f.VERSION for line in lines)
     assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
     kinds = [line["kind"] for line in lines]
     assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {

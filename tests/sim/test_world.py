@@ -54,7 +54,7 @@ def test_the_facts_of_a_preemption() -> None:
     assert facts == [
         f.RunGranted(0.0, RunId(1), JobId(0), all_four),
         f.RunStarted(0.0, RunId(1)),
-        f.RunRevoked(50.0, RunId(1)),
+        f.RunRevoked(50.0, RunId(1), f.Revocation(f.Rule.PRIORITY, JobId(1), 1, 1)),
         f.RunExited(60.0, RunId(1), ExitCause.PREEMPTED, 50.0),
         f.RunGranted(60.0, RunId(2), JobId(1), all_four),
         f.RunStarted(60.0, RunId(2)),

@@ -45,6 +45,8 @@ class Ids:
 class Jobs:
     jobs: list[JobSummary]
     next: int | None  # the cursor of the next page; null on the last one
+    total: int = 0  # active jobs on all pages
+    seq: int = 0  # the number of the last event that this page includes
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ from tiresias.api.answers import ErrorReport
 from tiresias.api.audit import Audited
 from tiresias.api.bounds import Bounded
 from tiresias.api.callers import Accounts
+from tiresias.api.compression import Compressed
 from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
@@ -64,6 +65,7 @@ def create_app(
     for module in MODULES:
         app.include_router(module.router, responses=ERRORS)
     errors.handle(app)
+    app.add_middleware(Compressed)
     app.add_middleware(Bounded)
     app.add_middleware(KnownHosts, names=names)
     app.add_middleware(Audited)

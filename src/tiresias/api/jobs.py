@@ -20,6 +20,7 @@ from tiresias.core.model import JobId, Phase
 from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
 from tiresias.live.errors import Invalid
 from tiresias.live.eta import estimate
+from tiresias.live.listing import IN_ORDER, Filter, check_sort
 from tiresias.live.submission import Caller, Submission
 from tiresias.live.why import in_words
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
@@ -92,16 +93,32 @@ async def jobs(
     ended: Annotated[bool, Query(alias="all", description="ended jobs as well")] = False,
     user: Annotated[str | None, Query(max_length=200)] = None,
     phase: Annotated[str, Query(description="phases, separated by commas", max_length=200)] = "",
+    tenant: Annotated[str | None, Query(max_length=200)] = None,
+    search: Annotated[
+        str, Query(description="part of the name, the user or the tenant, or the id", max_length=200)
+    ] = "",
+    sort: Annotated[str, Query(description="order of active jobs; - for falling", max_length=200)] = IN_ORDER,
     job: Annotated[list[str] | None, Query(description="only these jobs; may be repeated")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 1000,
+    offset: Annotated[int, Query(description="active jobs to leave out", ge=0, le=LARGEST_ID)] = 0,
     cursor: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
 ) -> Response:
     """Active jobs in the order in which they are served, then the ended ones, the latest first."""
     phases = [_phase(word) for word in phase.split(",") if word]
-    found, after = shared.manager.queries.summaries(
-        caller, ended=ended, user=user, phases=phases, refs=job or (), limit=limit, cursor=cursor
+    check_sort(sort)
+    wanted = Filter(user, tenant, phases, search.strip())
+    seq = await shared.settled_seq()
+    found, after, total = shared.manager.queries.summaries(
+        caller,
+        ended=ended,
+        wanted=wanted,
+        sort=sort,
+        refs=job or (),
+        limit=limit,
+        offset=offset,
+        cursor=cursor,
     )
-    return answer(Jobs(found, after))
+    return answer(Jobs(found, after, total, seq))
 
 
 def _phase(word: str) -> Phase:

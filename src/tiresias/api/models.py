@@ -32,6 +32,7 @@ from tiresias.spec.kinds import MOST_JOBS, Kind, Schema, Text, Whole, check_name
 from tiresias.spec.notices import LONGEST_URL
 
 PYTHON_TYPES: dict[type[Kind], Any] = {
+    kinds.Bytes: int,
     kinds.Choice: str,
     kinds.Command: tuple[str, ...],
     kinds.Directory: str,

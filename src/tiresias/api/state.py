@@ -30,6 +30,15 @@ class State:
     pruning: asyncio.Lock = field(default_factory=asyncio.Lock)
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
 
+    async def settled_seq(self) -> int:
+        """The number of the last event, once everything that the State contains is in the journal.
+
+        What is read before the next `await` is valid at exactly this event.
+        """
+        while self.manager.journal.has_uncommitted:
+            await self.service.committed()
+        return self.manager.store.last_seq
+
     @property
     def manager(self) -> Manager:
         return self.service.manager

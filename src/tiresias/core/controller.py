@@ -42,7 +42,7 @@ So there are at most two decisions per job, and each of them causes a bounded nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
@@ -60,6 +60,7 @@ from tiresias.core.plugin_failures import PluginFailure, blame
 from tiresias.core.plugins import OptionError, Placer, Policy
 from tiresias.core.protection import protected_runs
 from tiresias.core.reasons import Reason, blocked_head, code_of, explain
+from tiresias.core.revocations import migration, revocations, to_gpus
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
@@ -113,6 +114,7 @@ class Controller:
         self.failure: PluginFailure | None = None  # what the policy or the placer raised
         if state.memory is None:
             state.memory = policy.new_memory()
+        policy.begin(state.memory, state)
         if placer.learns:
             if state.placing is None or state.placing.get("placer") != placer.name:
                 state.placing = placer.new_memory()
@@ -243,7 +245,7 @@ class Controller:
                 step.ended.append(job)
             elif kind is not RunExited and (run := job.run) is not None:
                 step.commands.append(StopRun(run.id))
-        changed: bool | range = self.policy.learn(state.memory, fact, job) if is_learned else False
+        changed: bool | Sequence[int] = self.policy.learn(state.memory, fact, job) if is_learned else False
         if changed is True:
             self._stale = True
         if job is None:
@@ -353,7 +355,7 @@ class Controller:
             soonest = at + 2 * BLINK_S
             self._wake_at(entry, until if until > soonest else soonest)
 
-    def _rerank(self, ids: range, at: float) -> None:
+    def _rerank(self, ids: Sequence[int], at: float) -> None:
         """Rank anew those of these jobs that are ranked."""
         entries = self.entries
         for id in ids:
@@ -488,16 +490,27 @@ class Controller:
                 if goes_on:
                     victims.append(entry)
         flips.clear()
-        if len(victims) > 1:
-            victims.sort(key=BY_KEY)
-        for entry in reversed(victims):
-            self._stop(entry.job, at, step)
+        if not victims:
+            return
+        victims.sort(key=BY_KEY, reverse=True)
+        waiting, going = sum(entry.gpus for entry in ready.values()), sum(entry.gpus for entry in victims)
+        # What the jobs of the target that hold GPUs leave, without the victims: free, or held by saving runs.
+        left = self.target.capacity - (self.target.used - waiting) - going
+        key = self._key_now if self._drifts else BY_KEY
+        reasons = revocations(victims, ready.values(), left, key, self.policy, self.state.memory, at)
+        for entry, why in zip(victims, reasons, strict=True):
+            self._stop(entry.job, at, step, why)
 
-    def _stop(self, job: JobState, at: float, step: Step) -> None:
+    def _key_now(self, entry: JobEntry) -> Key:
+        """The key of an entry whose rank has drifted since it was ranked."""
+        job = entry.job
+        return self.key_of(job, self.policy.rank(job, self.state.memory, self.state.at))
+
+    def _stop(self, job: JobState, at: float, step: Step, why: f.Revocation) -> None:
         run = job.run
         assert run is not None
         run_id = run.id
-        decision = f.RunRevoked(at, run_id)
+        decision = f.RunRevoked(at, run_id, why)
         step.facts.append(decision)
         step.commands.append(StopRun(run_id))  # first, because the policy may raise when it ranks the job
         self._apply(decision, step)
@@ -512,7 +525,8 @@ class Controller:
                 self.migrations += len(movers)
                 for other in movers:
                     self._ready[other.id] = other
-                    self._stop(other.job, at, step)
+                    why = migration(other.job, entry.job, self.policy, self.state.memory, at)
+                    self._stop(other.job, at, step, why)
                 return
 
     def _start(self, at: float, step: Step) -> None:
@@ -568,7 +582,7 @@ class Controller:
             if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
                 self._hide(allocation, kept)
                 if job.phase is not STOPPING:
-                    self._stop(job, at, step)
+                    self._stop(job, at, step, to_gpus(job, self.policy, state.memory, at))
                 continue
             del ready[job.id]
             if since:

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from tiresias.core.model import Job, JobId, Node, RunId
 
-VERSION = 1
+VERSION = 2  # 2: RunRevoked has `why`
 
 Allocation = tuple[tuple[int, int], ...]
 """The slots a run holds: (node position in the cluster, bit mask of slot indices), one pair per node."""
@@ -24,6 +24,31 @@ class ExitCause(StrEnum):
     PREEMPTED = "preempted"  # stopped by a StopRun, or it asked to be run again
     RETRIED = "retried"  # failed for a reason that another run may not meet
     FAILED = "failed"
+
+
+class Rule(StrEnum):
+    """By which rule a plan stopped a run."""
+
+    PRIORITY = "priority"  # a job of a higher priority class gets its slots
+    DEMOTED = "demoted"  # it fell to a lower queue, and a job of a queue that it has left gets its slots
+    OUTRANKED = "outranked"  # a job with a better rank gets its slots
+    CAPACITY = "capacity"  # fewer GPUs are left: out of service, or held by runs that may not be preempted
+    MIGRATION = "migration"  # it starts again on other slots, which makes a hole for a gang
+    GPUS_FREE = "gpus-free"  # it ran on CPUs, and there are free GPUs for it
+
+
+@dataclass(slots=True)
+class Revocation:
+    """Why a plan stopped a run: by which rule, for which job, and the queues of the stopped job.
+
+    `from_queue` is its queue when the run was granted, `to_queue` the one when it was revoked; Q1 is 1. Both
+    are None under a policy without queues.
+    """
+
+    rule: Rule
+    job_id: JobId | None = None
+    from_queue: int | None = None
+    to_queue: int | None = None
 
 
 @dataclass(slots=True)
@@ -115,10 +140,14 @@ class RunGranted:
 
 @dataclass(slots=True)
 class RunRevoked:
-    """Decision: the run must stop; its slots stay taken until its exit is known."""
+    """Decision: the run must stop; its slots stay taken until its exit is known.
+
+    Facts of version 1 did not say why.
+    """
 
     at: float
     run_id: RunId
+    why: Revocation | None = None
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ a `rank`:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -80,6 +80,14 @@ class Policy(ABC):
         """
         return self.rank(job, memory, at), INFINITY
 
+    def queue(self, job: JobState, memory: Any, at: float) -> int | None:
+        """The queue of the job at this instant, 0 for the first; None if the policy has no queues.
+
+        It explains decisions to people and has no influence on them. `at` may be as early as the grant of the
+        present run.
+        """
+        return None
+
     def drift(self, job: JobState) -> float:
         """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0
@@ -103,7 +111,14 @@ class Policy(ABC):
         """The driver knows in advance what a preemption costs; called before the first fact."""
         return None
 
-    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool | range:
+    def begin(self, memory: Any, state: State) -> None:
+        """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
+
+        What follows from the State need not be saved; here it can be found again.
+        """
+        return None
+
+    def learn(self, memory: Any, fact: Any, job: JobState | None) -> bool | Sequence[int]:
         """Learn from a fact, after it has taken effect.
 
         Returns True if the ranks of all jobs may have changed, or the ids of those whose ranks may have. A

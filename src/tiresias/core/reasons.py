@@ -55,6 +55,7 @@ class ReasonCode(StrEnum):
     LOST = "Lost"
     GPU_MEMORY = "OutOfGpuMemory"
     HOST_MEMORY = "OutOfHostMemory"
+    MEMORY_LIMIT = "OverMemoryLimit"
     KILLED = "Killed"
     DISK_FULL = "DiskFull"
     CODE_ERROR = "CodeError"
@@ -99,6 +100,7 @@ TEXT: dict[str, str] = {
     ReasonCode.LOST: "its run was lost",
     ReasonCode.GPU_MEMORY: "out of GPU memory",
     ReasonCode.HOST_MEMORY: "out of host memory",
+    ReasonCode.MEMORY_LIMIT: "over its memory limit",
     ReasonCode.KILLED: "killed",
     ReasonCode.DISK_FULL: "disk full",
     ReasonCode.CODE_ERROR: "error in the code",

@@ -135,6 +135,8 @@ class RunSpec:
     auto: bool = False  # the hook that resumes trainings by themselves is on the Python path
     log_bytes: int = 0  # that the logs of all runs of the job may take together; 0: no cap
     reserve_bytes: int = 0  # that logs leave free on the disk
+    cpus: int | None = None  # cores' worth of time that its processes may use together; None: no limit
+    memory_bytes: int | None = None  # that they may use together; None: no limit
     sdk: Path | None = None  # what the executor puts on the Python path; see executors/sdk.py
     node: str = ""  # only the part of this node is started; empty: all parts, on this machine
     master_addr: str = ""  # an address of the first node that the others can reach; empty: the loopback one
@@ -203,6 +205,8 @@ class RunGone:
     tail: str = ""  # the last lines of the output of that worker, or of worker 0
     oom_kills: int = 0  # processes on this node that the kernel killed for want of memory during the run
     own_oom_kills: int | None = None  # those that were processes of the run; None: not known
+    # Its memory limit, if the kernel killed a process of the run because the run had reached that.
+    over_memory_bytes: int | None = None
     killed: bool = False  # SIGKILL was sent to a worker after the grace period
     escaped: int = 0  # processes that outlived the workers and were ended by the supervisor
     ended_at: float = 0.0  # epoch seconds by the wall clock of the node; 0: not known

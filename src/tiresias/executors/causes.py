@@ -18,6 +18,7 @@ from enum import StrEnum
 
 from tiresias.executors.base import RunGone
 from tiresias.executors.program_output import TRACEBACK, Output, program_output
+from tiresias.spec.sizes import written
 
 REQUEUE_CODES = frozenset({75, 143})  # EX_TEMPFAIL and "ended by SIGTERM": the job asks to run again
 SIGKILL = 9
@@ -36,6 +37,7 @@ OWN_CALL = re.compile(
     r"cannot reserve space for the exit record in .*|"
     r"the supervisor of the run could not begin in .*): ([^:]*?)(?: \(.*\))?$"
 )
+CURABLE = ("cannot start a process", "supervisor", "cannot limit the run")  # in errors of the executor
 LOADER_KILLED = re.compile(r"DataLoader worker .* is killed by signal: Killed")
 WARNING = re.compile(r"^\[W|(?i:warning)")  # a warning is not what ended the program
 
@@ -48,6 +50,7 @@ class Kind(StrEnum):
     LOST = "lost"
     GPU_MEMORY = "out of GPU memory"
     HOST_MEMORY = "out of host memory"
+    MEMORY_LIMIT = "over its memory limit"
     KILLED = "killed"
     DISK = "disk full"
     CODE = "error in the code"
@@ -221,6 +224,10 @@ EXIT_SIGNS: tuple[tuple[Callable[[RunGone], bool], Cause], ...] = (
     ),
     (lambda gone: gone.status == 0, Cause(Kind.FINISHED, False, "It finished.")),
     (
+        lambda gone: gone.over_memory_bytes is not None,  # the kernel says so, whatever the output says
+        Cause(Kind.MEMORY_LIMIT, False, "It used more memory than --mem allows."),
+    ),
+    (
         lambda gone: gone.status in REQUEUE_CODES,
         Cause(Kind.PREEMPTED, True, "It asked to be run again."),
     ),
@@ -260,9 +267,16 @@ def _with_error(gone: RunGone, cause: Cause) -> Cause:
     """The error of the executor says more than the sentence of the table."""
     if cause.kind is Kind.HOST:
         return Cause(cause.kind, True, f"The machine has {host_fault(gone.error)}: {gone.error}.")
+    if cause.kind is Kind.MEMORY_LIMIT and gone.over_memory_bytes is not None:
+        limit = written(gone.over_memory_bytes)
+        sentence = (
+            f"It used more than the {limit} of memory that it asked for (--mem), and the kernel killed it."
+        )
+        evidence = f"memory.events of its cgroup: {gone.own_oom_kills} OOM kills at its own limit"
+        return Cause(cause.kind, False, sentence, evidence)
     if not gone.error or cause.kind not in (Kind.NOT_STARTED, Kind.LOST):
         return cause
-    retry = cause.retry_can_cure or "cannot start a process" in gone.error or "supervisor" in gone.error
+    retry = cause.retry_can_cure or any(each in gone.error for each in CURABLE)
     return Cause(cause.kind, retry, gone.error)
 
 

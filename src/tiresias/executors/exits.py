@@ -39,6 +39,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) 
         tail=tail(spec.log(first_worker + (failed or 0)), kernel=kernel),
         oom_kills=record.get("oom_kills", 0),
         own_oom_kills=record.get("own_oom_kills"),
+        over_memory_bytes=record.get("over_memory_bytes"),
         killed=record.get("killed", False),
         escaped=record.get("escaped", 0),
         ended_at=record.get("ended_at", 0.0),

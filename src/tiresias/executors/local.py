@@ -89,6 +89,7 @@ class LocalExecutor:
         self._root, self._kernel = root, kernel
         self._sdk = sdk
         self._cgroups = cgroup_parent.find() if cgroups is None else cgroups
+        self.limiting = self._cgroups.enable()  # which limits runs can have here
         self._gpus = None if driver is None else GpuProcesses(driver, self.owns)
         self._linger_s = linger_s
         self._runs: dict[RunId, _Run] = {}
@@ -331,6 +332,8 @@ class LocalExecutor:
     def _prepare(self, spec: RunSpec) -> None:
         if not spec.command:
             raise ValueError("the command is empty; give a program after --")
+        if refusal := self.limiting.refusal(spec.cpus, spec.memory_bytes):
+            raise ValueError(f"cannot limit the run: {refusal}")
         self._make_run_dir(spec)
         make(spec.job_dir, 0o700, self._kernel)
         identity = spec.identity
@@ -376,6 +379,8 @@ class LocalExecutor:
                 "cwd": spec.cwd,
                 "account": account,
                 "cgroup": run.cgroup,
+                "cpus": spec.cpus,
+                "memory_bytes": spec.memory_bytes,
                 "grace_s": spec.grace_s,
                 "checkpoint_dir": spec.checkpoint_dir,
                 "linger_s": self._linger_s,

@@ -23,7 +23,7 @@ import select
 import time
 
 from tiresias.executors import checkpoint_files, procfs, run_files
-from tiresias.executors.cgroups import CGROUP, Cgroup
+from tiresias.executors.cgroups import CGROUP, Cgroup, controllers_for
 from tiresias.executors.log_cap import LogCap
 from tiresias.executors.spawn_worker import protect, spawn
 
@@ -165,7 +165,8 @@ class Supervisor:
         except OSError as error:
             self.error = f"cannot write a heartbeat in {self.run_dir}: {error.strerror}"
             return
-        self._make_cgroup()
+        if not self._make_cgroup():
+            return
         self.files = checkpoint_files.look(self.plan["checkpoint_dir"])
         for each in self.plan["workers"]:
             worker = Worker()
@@ -188,19 +189,28 @@ class Supervisor:
             os.write(self.plan["parent"], b"c")
             os.close(self.plan["parent"])
 
-    def _make_cgroup(self) -> None:
-        """Make the cgroup and note it before a worker is started, so that a sweep knows where to look."""
+    def _make_cgroup(self) -> bool:
+        """Make the cgroup and note it before a worker is started, so that a sweep knows where to look.
+
+        False if the run has limits and they cannot be set: it must not run without them.
+        """
+        cpus, memory_bytes = self.plan["cpus"], self.plan["memory_bytes"]
         if self.cgroup is None:
-            return
+            return True
         try:
             # First the note: if we are killed in between, the sweep finds the cgroup, and removes it.
             run_files.put(self.run_dir, CGROUP, {"boot_id": procfs.boot_id(), "path": self.cgroup.path})
-            self.cgroup.make()
-        except OSError as error:  # the run is then supervised without one
-            _log(f"cannot make the cgroup {self.cgroup.path}: {error}")
+            self.cgroup.make(cpus, memory_bytes)
+        except OSError as error:
+            problem = f"cannot make the cgroup {self.cgroup.path}: {error}"
+            _log(problem)
             run_files.remove(self.run_dir, CGROUP)
             self.cgroup.remove()
             self.cgroup = None
+            if controllers_for(cpus, memory_bytes):
+                self.error = f"cannot limit the run: {problem}"
+                return False
+        return True  # perhaps without a cgroup
 
     def _is_over(self) -> bool:
         """Whether no process of the run is alive. Also ends processes that outlived the workers."""
@@ -456,9 +466,10 @@ class Supervisor:
                     procfs.send(process, signal.SIGKILL)
 
     def _write_exit(self) -> None:
-        own_oom_kills = None
+        own_oom_kills = over_memory_bytes = None
         if self.cgroup is not None:
             own_oom_kills = self.cgroup.oom_kills()
+            over_memory_bytes = self.plan["memory_bytes"] if self.cgroup.is_over_memory() else None
             self.cgroup.remove()
         saved, last_saved_at = checkpoint_files.changed(self.plan["checkpoint_dir"], self.files)
         self.logs.look(is_last=True)
@@ -476,6 +487,7 @@ class Supervisor:
             "last_saved_at": last_saved_at,
             "oom_kills": procfs.oom_kills() - self.oom_kills,
             "own_oom_kills": own_oom_kills,
+            "over_memory_bytes": over_memory_bytes,
             "ended_at": time.time(),
             "boot_id": procfs.boot_id(),
             "ended_elapsed_s": time.clock_gettime(time.CLOCK_BOOTTIME),

@@ -65,6 +65,11 @@ class RunInfo:
     sentence: str  # why it ended, in words
     evidence: str  # the line of output that says so
     workers: int
+    revoked_by: str = ""  # the rule by which it was stopped: core.facts.Rule, or cancelled, held, requeued
+    revoked_for: int | None = None  # the job that gets its slots
+    from_queue: int | None = None  # the queue of the job when the run was granted; Q1 is 1
+    to_queue: int | None = None  # and when it was revoked
+    revoked_text: str = ""  # the same as a phrase for people; empty: nobody stopped it, or that is not known
 
 
 @dataclass(slots=True)
@@ -81,7 +86,8 @@ class Explanation:
     ahead: list[int] = field(default_factory=list)  # the first few jobs ahead
     starts_p50_s: float | None = None  # seconds from now until its start, as estimated from history
     starts_p90_s: float | None = None
-    starts: str = ""  # the same in words, or why it cannot be known; empty: it does not wait for its rank
+    stopped: str = ""  # why its last run was stopped, as a phrase; empty: it was not, or that is not known
+    starts: str = ""  # when it starts, in words, or why that cannot be known; empty: its rank decides nothing
 
     @classmethod
     def of(cls, found: Reason) -> Self:

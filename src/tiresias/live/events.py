@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from tiresias.core import facts as f
 from tiresias.live.answers import EventInfo
-from tiresias.live.words import began_anew
+from tiresias.live.words import began_anew, revoked
 from tiresias.store import StoredFact
 
 
@@ -28,6 +28,8 @@ def _text(fact: f.Fact, run: int | None) -> str:
         return f"submitted{name} by {fact.job.user or 'nobody'} for {fact.job.demand.gpus} GPUs"
     if isinstance(fact, f.RunExited):
         return f"run {run} ended: {fact.cause}"
+    if isinstance(fact, f.RunRevoked):
+        return f"run {run} preempted" + ("" if fact.why is None else f" {revoked(fact.why)}")
     if isinstance(fact, f.WorkLost):
         return began_anew(fact.lost_s, fact.gpus)
     if isinstance(fact, f.JobDeferred):
@@ -49,7 +51,6 @@ WORDS: dict[type, str] = {
     f.JobFailed: "failed without running",
     f.JobPromoted: "promoted to the first queue: it was starving",
     f.RunGranted: "run {run} granted",
-    f.RunRevoked: "run {run} preempted",
     f.RunStarted: "run {run} started",
     f.RunEnded: "run {run} had ended before anybody looked",
     f.WorkSaved: "has saved its work",

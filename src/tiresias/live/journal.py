@@ -205,6 +205,11 @@ class Journal:
         """Call this once everything up to now is durable and the commands are carried out."""
         self._after_commit.append(do)
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether the State contains facts that are not in the store yet."""
+        return bool(self._batch.steps)
+
     # --- making it durable -----------------------------------------------------------------------------
 
     def commit(self) -> None:

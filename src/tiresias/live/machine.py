@@ -10,9 +10,11 @@ from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import JobId, Node
 from tiresias.executors.base import Slot
+from tiresias.executors.cgroup_parent import Limiting
 from tiresias.executors.gpus import Gpu, Reading
 from tiresias.executors.topology import Topology
 
+NO_LIMITING = Limiting(*["its executor has no cgroups"] * 2)
 MISSING = "not found when the manager started"
 
 
@@ -40,6 +42,7 @@ class Machine:
     nodes: list[Node]
     gpus: dict[str, Gpu] = field(default_factory=dict)
     watch: GpuWatch | None = None  # None: the GPUs are fake, and their condition never changes
+    limiting: Limiting = NO_LIMITING  # whether its runs can be limited
     topology: Topology = Topology()  # how the GPUs are connected; the nodes have its groups by slot
 
     @classmethod

@@ -30,6 +30,7 @@ from tiresias.live.journal import Ended, Input, Journal, Taken
 from tiresias.live.notice_target import Network, check_url, target_of
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
+from tiresias.live.words import revoked
 from tiresias.spec.notices import EVENTS, OFF, USUAL, events_in
 
 log = logging.getLogger("tiresias")
@@ -163,7 +164,8 @@ class Notices:
             if isinstance(fact, f.RunRevoked):
                 job = self._job_of(fact.run_id)
                 if job is not None:
-                    self._tell(job, "preempted", fact.at, "was preempted and queues again")
+                    why = "" if fact.why is None else f" {revoked(fact.why)}"
+                    self._tell(job, "preempted", fact.at, f"was preempted{why} and queues again")
         return []
 
     def _job_of(self, run_id: RunId) -> JobState | None:

@@ -21,6 +21,7 @@ CODES = {  # by the kind of the cause
     Kind.LOST: ReasonCode.LOST,
     Kind.GPU_MEMORY: ReasonCode.GPU_MEMORY,
     Kind.HOST_MEMORY: ReasonCode.HOST_MEMORY,
+    Kind.MEMORY_LIMIT: ReasonCode.MEMORY_LIMIT,
     Kind.KILLED: ReasonCode.KILLED,
     Kind.DISK: ReasonCode.DISK_FULL,
     Kind.CODE: ReasonCode.CODE_ERROR,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tiresias import __version__
+from tiresias.core.facts import Fact
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
@@ -38,12 +39,14 @@ from tiresias.live.gpu_health import FOREIGN, GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
 from tiresias.live.journal import Journal
+from tiresias.live.listing import EVERYTHING, IN_ORDER, Filter, ordered
 from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
 from tiresias.live.references import References
+from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
 from tiresias.live.why import queue_ahead, why
 from tiresias.live.words import began_anew, work
@@ -106,51 +109,48 @@ class Queries:
         caller: Caller,
         *,
         ended: bool = False,
-        user: str | None = None,
-        phases: Collection[str] = (),
+        wanted: Filter = EVERYTHING,
+        sort: str = IN_ORDER,
         refs: Collection[str] = (),
         limit: int = 1000,
+        offset: int = 0,
         cursor: int | None = None,
-    ) -> tuple[list[JobSummary], int | None]:
-        """A page of active jobs (running, then in rank order, then the others), then of ended ones.
+    ) -> tuple[list[JobSummary], int | None, int]:
+        """A page of active jobs in the order of `sort`, then of ended ones, the latest first.
 
-        The order of active jobs changes while they start and end: a reader of many pages may miss some.
-        With `refs`, only the jobs that these mean, on one page.
+        Returns the page, the cursor of the next one, and how many active jobs there are on all pages. The
+        order of active jobs changes while they start and end: a reader of many pages may miss some. With
+        `refs`, only the jobs that these mean, on one page. `offset` leaves out so many active jobs.
         """
         found: list[JobSummary] = []
         if refs:
             meant = {id for ref in refs for id in self.references.several(caller, ref, active=not ended)}
-            return self._only(caller, meant, user, phases), None
+            found = self._only(caller, meant, wanted)
+            return found, None, len(found)
+        total = 0
         if cursor is None or cursor >= ACTIVE:
-            begin = 0 if cursor is None else cursor - ACTIVE
-            active = [
-                job
-                for job in self._in_order()
-                if (user is None or job.user == user) and (not phases or job.phase.value in phases)
-            ]
+            begin = offset if cursor is None else cursor - ACTIVE
+            active = ordered(self._in_order(), wanted, sort, self._journal.now())
+            total = len(active)
             page = active[begin : begin + limit]
             codes = self._codes([job.id for job in page])
             found = [self._active(job, code, caller) for job, code in zip(page, codes, strict=True)]
-            if begin + limit < len(active):
-                return found, ACTIVE + begin + limit
+            if begin + limit < total:
+                return found, ACTIVE + begin + limit, total
             if not ended:
-                return found, None
+                return found, None, total
             if len(found) == limit:
-                return found, ACTIVE - 1
+                return found, ACTIVE - 1, total
             cursor = None
-        records, following = self._journal.store.ended(limit - len(found), cursor)
+        records, following = self._journal.store.ended(
+            limit - len(found), cursor, wanted.user, wanted.tenant, wanted.phases, wanted.search
+        )
         if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
-            records = [*self._journal.uncommitted_endings(), *records]
-        found += [
-            self._ended(record, caller)
-            for record in records
-            if (user is None or record.job.user == user) and (not phases or record.phase.value in phases)
-        ]
-        return found, following
+            records = [*filter(_wanted_by(wanted), self._journal.uncommitted_endings()), *records]
+        found += [self._ended(record, caller) for record in records]
+        return found, following, total
 
-    def _only(
-        self, caller: Caller, ids: Collection[JobId], user: str | None, phases: Collection[str]
-    ) -> list[JobSummary]:
+    def _only(self, caller: Caller, ids: Collection[JobId], wanted: Filter) -> list[JobSummary]:
         """These jobs: active ones in the order in which they are served, then ended ones, latest first."""
         active = [job for job in self._in_order() if job.id in ids]
         codes = self._codes([job.id for job in active])
@@ -158,7 +158,9 @@ class Queries:
         ended = [self._recorded(id) for id in ids if id not in self._state.jobs]
         ended.sort(key=lambda record: (record.ended_at or 0.0, record.id), reverse=True)
         found += [self._ended(record, caller) for record in ended]
-        return [each for each in found if user in (None, each.user) and (not phases or each.phase in phases)]
+        return [
+            each for each in found if wanted.matches(each.id, each.name, each.user, each.tenant, each.phase)
+        ]
 
     def summary(self, caller: Caller, id: JobId) -> JobSummary:
         job = self._state.jobs.get(id)
@@ -218,13 +220,8 @@ class Queries:
         )
 
     def _queue(self, job: JobState) -> int | None:
-        policy = self._journal.controller.policy
-        if not hasattr(policy.options, "queues") or not job.runs:
-            return 1 if hasattr(policy.options, "queues") else None
-        key = self._journal.controller.entries[job.id].key
-        if key is not None:
-            return int(key[1]) + 1
-        return int(policy.rank(job, self._state.memory, self._journal.now())[0]) + 1
+        queue = self._journal.controller.policy.queue(job, self._state.memory, self._journal.now())
+        return None if queue is None else queue + 1
 
     def _ended(self, record: StoredJob, caller: Caller) -> JobSummary:
         kept = record.ending or {}
@@ -284,7 +281,9 @@ class Queries:
         job = self._state.jobs.get(id)
         if job is not None:
             out = self._gpu_health.out_of_service
-            return why(job, self._journal, out, self._admission.gpu_limit_of, self._host_faults.problem)
+            found = why(job, self._journal, out, self._admission.gpu_limit_of, self._host_faults.problem)
+            found.stopped = self._why_it_stopped(job)
+            return found
         record = self._recorded(id)
         kept = record.ending or {}
         if not caller.may_touch(record.job.user):
@@ -324,11 +323,14 @@ class Queries:
 
     def runs(self, caller: Caller, id: JobId) -> list[RunInfo]:
         self._readable(caller, id)
-        return [self._run(record) for record in self._journal.store.runs(id)]
+        records = self._journal.store.runs(id)
+        stopped = any(record.revoked_at is not None for record in records)
+        stops = [each.fact for each in self._journal.store.stops_of_job(id)] if stopped else []
+        return [self._run(record, stops) for record in records]
 
-    def _run(self, record: StoredRun) -> RunInfo:
+    def _run(self, record: StoredRun, stops: Sequence[Fact]) -> RunInfo:
         exit = record.exit or {}
-        return RunInfo(
+        found = RunInfo(
             record.id,
             record.number,
             list(self._state.ledger.slot_names(record.allocation)),
@@ -342,6 +344,19 @@ class Queries:
             exit.get("evidence", ""),
             len(exit.get("workers", ())) or 1,
         )
+        if record.revoked_at is not None:
+            add_stop(found, stops)
+        return found
+
+    def _why_it_stopped(self, job: JobState) -> str:
+        """Why the last run of an active job was stopped, as a phrase."""
+        if not job.runs or (job.run is not None and job.phase is not Phase.STOPPING):
+            return ""
+        last = self._journal.store.runs(job.id)[-1:]
+        if not last or last[0].revoked_at is None:
+            return ""
+        stops = [each.fact for each in self._journal.store.stops_of_job(job.id)]
+        return self._run(last[0], stops).revoked_text
 
     def log_file(self, caller: Caller, id: JobId, run: int | None = None, worker: int = 0) -> LogFile:
         job = self._readable(caller, id)
@@ -543,6 +558,14 @@ class Queries:
                 row["name"] = ""
             rows.append(row)
         return rows, following
+
+
+def _wanted_by(wanted: Filter) -> Callable[[StoredJob], bool]:
+    def is_wanted(record: StoredJob) -> bool:
+        job = record.job
+        return wanted.matches(record.id, job.name, job.user, job.tenant, record.phase.value)
+
+    return is_wanted
 
 
 def _loss(lost_s: float, gpus: int, resumable: bool | None) -> str:

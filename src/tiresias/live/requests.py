@@ -199,6 +199,7 @@ class Requests:
         asked = submission.of(caller)
         _check(asked)
         self._check_grace(asked)
+        self._check_limits(asked)
         self.notices.check(asked)
         if asked.priority is Priority.HIGH and not caller.is_admin:
             raise Denied("--priority high needs an admin; leave it out, or ask one")
@@ -233,6 +234,11 @@ class Requests:
                 f"a grace of {asked.grace_s:.0f} s is longer than the {most_s:.0f} s that this manager"
                 " allows; give a shorter one, save more often, or ask an admin to raise most_grace_s"
             )
+
+    def _check_limits(self, asked: Submission) -> None:
+        """Refuse limits that the machine cannot enforce: a job must not run without those it asked for."""
+        if refusal := self.machine.limiting.refusal(asked.cpus, asked.memory_bytes):
+            raise Impossible(f"{refusal}; or leave the option out")
 
     def _check_history(self, asked: Submission) -> None:
         """Refuse what has failed in the same way again and again."""

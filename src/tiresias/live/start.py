@@ -124,6 +124,7 @@ def open_manager(
             paths.executor, driver=None if is_fake else driver, sdk=sdk.publish(paths.sdk)
         )
         machine = _machine(survey, store)
+        machine.limiting = executor.limiting
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(
             home, store, executor, machine, chosen, settings=settings, notify_allow=notify_allow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tiresias.core.facts import Revocation, Rule
+
 MINUTE_S, HOUR_S = 60.0, 3600.0
 
 
@@ -32,3 +34,25 @@ def killed(how: str) -> str:
     if not how:
         return ""
     return f"It {how.replace('; killed', ' and was killed')}." if ";" in how else f"It was {how}."
+
+
+def revoked(why: Revocation) -> str:
+    """Why a plan stopped a run, to follow `preempted`."""
+    queues = ""
+    if why.from_queue is not None and why.to_queue is not None:
+        fell = f"it fell from Q{why.from_queue} to Q{why.to_queue}"
+        queues = fell if why.from_queue != why.to_queue else f"it was in Q{why.to_queue}"
+    other = f"for job {why.job_id}"
+    match why.rule:
+        case Rule.PRIORITY:
+            return f"{other}, which has a higher priority class"
+        case Rule.DEMOTED:
+            return f"{other}: {queues}"
+        case Rule.OUTRANKED:
+            return f"{other}, which has a better rank{f'; {queues}' if queues else ''}"
+        case Rule.MIGRATION:
+            return f"to migrate, which makes a hole {other}"
+        case Rule.GPUS_FREE:
+            return "to run on GPUs, which are free for it"
+        case Rule.CAPACITY:
+            return "because fewer GPUs are left for jobs that may be preempted"

@@ -125,6 +125,9 @@ class TiresiasL(Policy):
             return rank, INFINITY
         return rank, at + (ladder[queue] - service) / job.gpus
 
+    def queue(self, job: JobState, memory: Memory, at: float) -> int:
+        return bisect_right(memory.ladder, self._service(job, memory, at) + TOLERANCE_GPU_S)
+
     def _service(self, job: JobState, memory: Memory, at: float) -> float:
         """Attained service, since the last promotion if there was one."""
         if self._knob and job.id in memory.promoted:

@@ -7,7 +7,8 @@ index of these hazards (switching.py), divided by its GPUs: the ends per GPU-sec
 
 Preemption is not free. The index of a waiting job counts the seconds in which nobody works if it takes the
 place of another one: its own loading, if it has run before, and what its victim will need to save and to load
-again. A running job's index counts `stay` times. All seconds are measured (preemption_costs.py).
+again. A running job's index counts `stay` times. All seconds are measured (preemption_costs.py). Where jobs
+would not wait for long anyway, a preemption saves little: waiting jobs are ranked further behind (load.py).
 
 When ranks change. A rank follows from the step of work, whether the job runs, and the hazards and costs that
 were published last. Publishing happens when `growth` times as many jobs have ended, or when preemptions cost
@@ -18,6 +19,7 @@ a manager which restarts in between decides the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -26,9 +28,10 @@ from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank
 from tiresias.core.plugins import Policy, option, policies
-from tiresias.core.state import JobState
+from tiresias.core.state import JobState, State
 from tiresias.policies.classes import Classes, Key, best_known, chain, size_of
 from tiresias.policies.hazards import EDGES, PRIOR, STEPS, Rates, step_of
+from tiresias.policies.load import Load
 from tiresias.policies.options import PreemptiveOptions, factor, seconds, share
 from tiresias.policies.preemption_costs import EVERYTHING, Cost, PreemptionCosts
 from tiresias.policies.switching import log_index
@@ -98,6 +101,7 @@ class Memory:
     def __init__(self) -> None:
         self.classes = Classes()
         self.costs = PreemptionCosts()
+        self.load = Load()
         self.now = self.before = Published({}, {EVERYTHING: (0.0, 0.0)})
         self.last_id = NOBODY  # the highest id of any job
         self.cursor = NOBODY  # jobs up to this id are still ranked by `before`
@@ -118,6 +122,12 @@ class Tiresias(Policy):
             f.JobPromoted,
             f.JobCancelled,
             f.JobFailed,
+            f.JobHeld,
+            f.JobReleased,
+            f.JobRequeued,
+            f.JobDeferred,
+            f.JobCleared,
+            f.RunGranted,
             f.RunStarted,
             f.RunProgressed,
             f.RunRevoked,
@@ -148,10 +158,20 @@ class Tiresias(Policy):
         memory.costs.expected_s = preemption_cost_s
         memory.now = memory.before = Published(memory.now.rates, memory.costs.costs())
 
+    def begin(self, memory: Memory, state: State) -> None:
+        """Take over jobs that another policy has ranked so far, and find out which ones wait."""
+        memory.last_id = max(memory.last_id, max(state.jobs, default=NOBODY))
+        for job in state.jobs.values():
+            run = job.gpu_run
+            if run is not None and run.speed and job.id not in memory.classes.open:
+                memory.classes.works(job)
+        memory.load.begin(state.jobs.values())
+
     def save(self, memory: Memory) -> dict[str, Any]:
         return {
             "classes": memory.classes.save(),
             "costs": memory.costs.save(),
+            "load": memory.load.save(),
             "now": _saved(memory.now),
             "before": None if memory.before is memory.now else _saved(memory.before),
             "last_id": memory.last_id,
@@ -165,6 +185,8 @@ class Tiresias(Policy):
         memory = Memory()
         memory.classes = Classes.restore(saved["classes"])
         memory.costs = PreemptionCosts.restore(saved["costs"])
+        if "load" in saved:  # memories that were stored before it was measured have none
+            memory.load = Load(saved["load"])
         memory.now = _restored(saved["now"])
         memory.before = memory.now if saved["before"] is None else _restored(saved["before"])
         memory.last_id, memory.cursor = saved["last_id"], saved["cursor"]
@@ -175,28 +197,36 @@ class Tiresias(Policy):
 
     # --- learning
 
-    def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool | range:
+    def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool | Sequence[int]:
         assert job is not None
         kind = type(fact)
-        if kind is f.RunExited:
-            return self._learn_exit(memory, fact, job)
         if kind is f.RunStarted or kind is f.RunProgressed:
             run = job.gpu_run
             if run is not None:
                 memory.classes.works(job)
                 if kind is f.RunStarted:
                     memory.costs.loaded(job.model, fact.at - run.granted_at, is_first=job.runs == 1)
-        elif kind is f.RunRevoked:
+            return NONE
+        memory.load.see(job)
+        if job.ended_at != INFINITY:
+            memory.load.end(fact.at)
+            memory.promoted.pop(job.id, None)
+        if kind is f.RunExited:
+            return self._ranked_anew(memory, self._learn_exit(memory, fact, job), fact.at)
+        if kind is f.JobSubmitted:
+            memory.last_id = max(memory.last_id, job.id)
+            return self._ranked_anew(memory, self._go_over(memory), fact.at)
+        if kind is f.RunRevoked:
             if job.gpu_run is not None:
                 memory.stopping[job.id] = fact.at
-        elif kind is f.JobSubmitted:
-            memory.last_id = max(memory.last_id, job.id)
-            return self._go_over(memory)
         elif kind is f.JobPromoted:
             memory.promoted[job.id] = job.gpus
-        elif job.ended_at != INFINITY:  # cancelled or failed while it held no slots
-            memory.promoted.pop(job.id, None)
-        return False
+        return NONE
+
+    def _ranked_anew(self, memory: Memory, ids: range, at: float) -> Sequence[int]:
+        """These jobs, and those whose ranks follow from the load if that has changed."""
+        waiting = memory.load.changed(sum(memory.costs.cost()), at)
+        return [*ids, *waiting] if waiting else ids
 
     def _learn_exit(self, memory: Memory, fact: f.RunExited, job: JobState) -> range:
         revoked_at = memory.stopping.pop(job.id, None)
@@ -205,7 +235,7 @@ class Tiresias(Policy):
         has_ended = job.ended_at != INFINITY
         if job.first_started_at != INFINITY:  # on CPUs alone it has told nothing about GPUs
             memory.classes.stops(job, fact.progress_s, has_ended=has_ended)
-        if has_ended or not self._is_starving(job, fact.at, EASE):
+        if not has_ended and not self._is_starving(job, fact.at, EASE):
             memory.promoted.pop(job.id, None)
         if memory.cursor == NOBODY and self._is_news(memory):
             self._publish(memory, fact.at)
@@ -248,13 +278,14 @@ class Tiresias(Policy):
                 return (PROMOTED, job.submitted_at), INFINITY
             if waits:
                 until = self._starves_at(job, at)
-                if until <= at:  # the budget was spent
-                    until = at + AGAIN_S
+                if until <= at:  # the budget was spent; ranking the job anew does not put the next try off
+                    until += AGAIN_S * ((at - until) // AGAIN_S + 1)
         published = memory.now if job.id > memory.cursor else memory.before
         runs, resumes, starts = published.table(job, self._log_stay)
         if waits or run is None:
             step = step_of(job.progress_s if run is None else job.progress_at(at))
-            return (ORDINARY, (resumes if job.runs else starts)[step] + log(job.gpus)), until
+            index = (resumes if job.runs else starts)[step]
+            return (ORDINARY, index + memory.load.reluctance + log(job.gpus)), until
         work_s = run.progress_s + run.speed * (at - run.progress_at)
         step = step_of(work_s)
         if step + 1 < STEPS:  # while it loads, until it would be there if it had begun to work

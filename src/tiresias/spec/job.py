@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from tiresias.spec.kinds import (
+    Bytes,
     Choice,
     Command,
     Directory,
@@ -117,6 +118,35 @@ class JobSpec:
             flag="--nodes",
             metavar="N",
             in_group="resources.nodes",
+        ),
+    )
+    cpus: int | None = field(
+        default=None,
+        metadata=about(
+            Whole(1),
+            "How many CPU cores' worth of time the job may use, all its processes together.",
+            flag="--cpus",
+            metavar="N",
+            default="no limit",
+            in_group="resources.cpus",
+            more="Needs the [cpu controller](../explanation/how-runs-are-supervised.md#cpus-and-memory).",
+            in_detail=True,
+            label="cpus",
+        ),
+    )
+    memory_bytes: int | None = field(
+        default=None,
+        metadata=about(
+            Bytes(),
+            "How much memory the job may use, all its processes together.",
+            flag="--mem",
+            metavar="16G",
+            default="no limit",
+            in_group="resources.mem",
+            more="The kernel kills a run that uses more. Needs the"
+            " [memory controller](../explanation/how-runs-are-supervised.md#cpus-and-memory).",
+            in_detail=True,
+            label="memory",
         ),
     )
     workers: int = field(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tiresias.spec.sizes import read_size, written
 from tiresias.spec.times import read_duration, read_instant
 
 MOST_JOBS = 10_000  # in one request
@@ -20,6 +21,7 @@ LARGEST_COUNT = 1_000_000
 LARGEST_ID = 2**63 - 1
 LONGEST_LINE = 200
 LONGEST_PATH = 4096
+MOST_BYTES = 2**60
 YEAR_S = 366 * 86400.0
 LATEST_AT = 1e11
 
@@ -70,6 +72,10 @@ class Kind(ABC):
     def check(self, value: Any) -> Any:
         return value
 
+    def text(self, value: Any) -> str:
+        """The value as people read it."""
+        return str(value)
+
 
 @dataclass(slots=True, frozen=True)
 class Whole(Kind):
@@ -98,6 +104,29 @@ class Whole(Kind):
     @property
     def _expected(self) -> str:
         return f"give a whole number from {self.least} up"
+
+
+@dataclass(slots=True, frozen=True)
+class Bytes(Kind):
+    """A number of bytes; as text with a unit. A number without a unit is refused, because it is too small."""
+
+    least: int = 2**20
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "integer", "minimum": self.least, "maximum": MOST_BYTES}
+
+    def parse(self, text: str, now: datetime) -> int:
+        return read_size(text)
+
+    def text(self, value: Any) -> str:
+        return written(value)
+
+    def check(self, value: Any) -> Any:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not self.least <= value <= MOST_BYTES:
+            raise ValueError(f"give a size of {self.least // 2**20} MiB or more, with its unit: 500M, 16G")
+        return value
 
 
 @dataclass(slots=True, frozen=True)

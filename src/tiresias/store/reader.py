@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -71,6 +71,15 @@ class Reader:
         rows = self._all(f"SELECT {s.FACT} FROM facts WHERE job = ? ORDER BY seq", job_id)
         return [s.fact_of(row) for row in rows]
 
+    def stops_of_job(self, job_id: JobId) -> list[StoredFact]:
+        """The facts by which runs of one job had to stop, in order."""
+        rows = self._all(
+            f"SELECT {s.FACT} FROM facts WHERE job = ?"
+            " AND kind IN ('RunRevoked', 'JobCancelled', 'JobHeld', 'JobRequeued') ORDER BY seq",
+            job_id,
+        )
+        return [s.fact_of(row) for row in rows]
+
     # --- jobs and runs ---------------------------------------------------------------------------------
 
     def job(self, id: JobId) -> StoredJob | None:
@@ -86,11 +95,32 @@ class Reader:
         """The jobs that have not ended, in the order of submission."""
         return [s.job_of(row) for row in self._all(f"SELECT {s.ACTIVE} FROM jobs ORDER BY submitted_seq")]
 
-    def ended(self, limit: int = 100, cursor: int | None = None) -> tuple[list[StoredJob], int | None]:
-        """A page of ended jobs, the latest first, and the cursor of the next page (None after the last)."""
-        where = "" if cursor is None else "WHERE ended_seq < ?2"
-        values = (limit,) if cursor is None else (limit, cursor)
-        rows = self._all(f"SELECT {s.ENDED} FROM history {where} ORDER BY ended_seq DESC LIMIT ?1", *values)
+    def ended(
+        self,
+        limit: int = 100,
+        cursor: int | None = None,
+        user: str | None = None,
+        tenant: str | None = None,
+        phases: Collection[str] = (),
+        search: str = "",
+    ) -> tuple[list[StoredJob], int | None]:
+        """A page of ended jobs, the latest first, and the cursor of the next page (None after the last).
+
+        `search` is a part of the name, the user or the tenant in any case, or the id.
+        """
+        rows = self._all(
+            f"SELECT {s.ENDED} FROM history WHERE (?2 IS NULL OR ended_seq < ?2)"
+            " AND (?3 IS NULL OR user = ?3) AND (?4 IS NULL OR tenant = ?4)"
+            " AND (?5 = '[]' OR phase IN (SELECT value FROM json_each(?5)))"
+            " AND (?6 = '' OR id = ?6 OR instr(lower(name), ?6) OR instr(lower(user), ?6)"
+            " OR instr(lower(tenant), ?6)) ORDER BY ended_seq DESC LIMIT ?1",
+            limit,
+            cursor,
+            user,
+            tenant,
+            json.dumps([str(phase) for phase in phases]),
+            search.lower(),
+        )
         page = [s.job_of(row) for row in rows]
         return page, page[-1].ended_seq if len(page) == limit else None
 

@@ -8,12 +8,12 @@ replay makes a new Controller at the same steps.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise, zip_longest
 from typing import Any
 
 from tiresias.core.controller import Controller, Step
-from tiresias.core.facts import Fact
+from tiresias.core.facts import Fact, RunRevoked
 from tiresias.core.plugins import Placer, Policy, placers, policies
 from tiresias.core.state import State
 from tiresias.profiles.known import Profiles
@@ -122,6 +122,13 @@ def redecide(journal: Replay) -> Difference | None:
         except Exception:
             if controller.failure is None:  # otherwise a plug-in raised, and a change of it follows
                 raise
-        if step.facts != recorded.decisions:
+        if [_as_stored(*pair) for pair in zip_longest(step.facts, recorded.decisions)] != recorded.decisions:
             return Difference(recorded, step.facts)
     return None
+
+
+def _as_stored(decided: Fact | None, stored: Fact | None) -> Fact | None:
+    """The decision without what facts of its version did not say: why a run was revoked."""
+    if isinstance(decided, RunRevoked) and isinstance(stored, RunRevoked) and stored.why is None:
+        return replace(decided, why=None)
+    return decided

@@ -37,6 +37,7 @@ class Plan:
     promoted: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)  # runs with a StopRun, for whatever reason
     ended: list[str] = field(default_factory=list)
+    reasons: list[f.Revocation] = field(default_factory=list)  # why each of the preempted was
 
 
 class Harness:
@@ -295,6 +296,8 @@ class Harness:
                 plan.started.append(self.name(fact.job_id))
             elif isinstance(fact, f.RunRevoked):
                 plan.preempted.append(runs[fact.run_id])
+                assert fact.why is not None, ("revoked for no reason", fact)
+                plan.reasons.append(fact.why)
             elif isinstance(fact, f.JobPromoted):
                 plan.promoted.append(self.name(fact.job_id))
         for command in step.commands:

@@ -73,6 +73,8 @@ def _fact(values: dict[str, Any]) -> f.Fact:
         values["node"] = Node(**values["node"])
     if "allocation" in values:
         values["allocation"] = tuple((node, slots) for node, slots in values["allocation"])
+    if values.get("why") is not None:
+        values["why"] = f.Revocation(**{**values["why"], "rule": f.Rule(values["why"]["rule"])})
     if "cause" in values:
         values["cause"] = ExitCause(values["cause"])
     fact: f.Fact = KINDS[kind](**values)

@@ -180,7 +180,11 @@ def _cgroups(status: dict[str, Any] | str) -> Finding:
     found = find(None if isinstance(status, str) else int(status["pid"]))
     if found.path is None:
         return Finding("cgroups", True, f"none for runs, which are tracked by their parents: {found.reason}")
-    return Finding("cgroups", True, f"one per run, below {found.path}")
+    limiting = found.limiting()
+    reasons = (("--cpus", limiting.no_cpus), ("--mem", limiting.no_memory))
+    lacks = [f"no {flag}: {why}" for flag, why in reasons if why]
+    text = "; ".join([f"one per run, below {found.path}", *(lacks or ["--cpus and --mem can be enforced"])])
+    return Finding("cgroups", True, text)
 
 
 def _driver(home_dir: Path) -> Finding:

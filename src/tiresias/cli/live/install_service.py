@@ -3,7 +3,8 @@
 What the manager needs of its unit:
 - Runs go on while the manager is restarted: only the main process is signalled (KillMode=process), and a run
   that the kernel kills because of its memory does not stop the unit (OOMPolicy=continue).
-- Runs get cgroups of their own: Delegate=yes.
+- Runs get cgroups of their own: Delegate=yes. The manager has one beside them (DelegateSubgroup=), without
+  which the kernel does not let memory and CPUs of the runs be limited.
 - It is started again after a failure, but not if its options are wrong or another manager has the home.
 """
 
@@ -42,6 +43,7 @@ KillSignal=SIGTERM
 TimeoutStopSec=60
 OOMPolicy=continue
 Delegate=yes
+DelegateSubgroup=manager
 TasksMax=infinity
 LimitNOFILE=65536
 Environment=PYTHONUNBUFFERED=1

@@ -110,7 +110,11 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         *((what, _jobs(job[name])) for name, what in AFTER.items()),
         ("array", f"{plain(job['array'])}, index {job['array_index']}" if is_in_array else ""),
         ("limits", _limits(job)),
-        *((option.label, plain(job[name])) for name, option in BY_NAME.items() if option.label and job[name]),
+        *(
+            (option.label, plain(option.kind.text(job[name])))
+            for name, option in BY_NAME.items()
+            if option.label and job[name]
+        ),
         ("environment", plain(f"{count(len(job['env_names']), 'variable')} (values are never shown)")),
     ]
     return [(what, value) for what, value in lines if value]
@@ -178,9 +182,12 @@ def _timeline(runs: Sequence[Mapping[str, Any]], now: float) -> Lines:
 
 
 def _ending(run: Mapping[str, Any]) -> str:
+    why = f" {plain(run['revoked_text'])}" if run["revoked_text"] else ""
     if run["exited_at"] is None:
-        return "is stopping" if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
-    return f"{run['cause']}" + ("" if run["exit_code"] is None else f" (exit code {run['exit_code']})")
+        stops = f"is stopping{why}"
+        return stops if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
+    code = "" if run["exit_code"] is None else f" (exit code {run['exit_code']})"
+    return f"{run['cause']}{why if run['cause'] == 'preempted' else ''}{code}"
 
 
 def slots(names: Sequence[str]) -> str:
@@ -212,6 +219,8 @@ def why(reason: Mapping[str, Any]) -> Lines:
     if reason["ahead_jobs"] or reason["free_gpus"]:
         hole = f", at most {reason['best_hole']} of them on one node" if reason["free_gpus"] else ""
         evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
+    if reason["stopped"]:
+        evidence.append(f"its last run was stopped {plain(reason['stopped'])}")
     if reason["starts"]:
         evidence.append(plain(reason["starts"]))
     lines += [Line.of(f"  {each}", hang=2) for each in evidence]

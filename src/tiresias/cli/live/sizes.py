@@ -1,23 +1,16 @@
-"""Sizes in bytes as people write and read them."""
+"""Sizes that are given to a command."""
 
 from __future__ import annotations
 
-import re
-
 from tiresias.cli.errors import Stop
+from tiresias.spec.sizes import read_size, written
 
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+__all__ = ["parse_size", "written"]
 
 
 def parse_size(text: str, what: str) -> int:
     """The bytes of `500M` or `2G`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
-    if found is None:
-        raise Stop(f"{what} {text!r}: not a size; write for example 500M or 2G")
-    return int(float(found[1]) * UNITS[found[2]])
-
-
-def written(size: int) -> str:
-    """A number of bytes as text."""
-    unit = next((unit for unit in "TGMK" if size >= UNITS[unit]), "")
-    return f"{size / UNITS[unit]:.1f} {unit}iB" if unit else f"{size} bytes"
+    try:
+        return read_size(text)
+    except ValueError as error:
+        raise Stop(f"{what} {text!r}: {error}") from None

@@ -1,0 +1,70 @@
+"""Which active jobs are listed, and in which order: filters, search and sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tiresias.core.state import JobState
+from tiresias.live.errors import Invalid
+
+IN_ORDER = "rank"  # the order in which jobs are served
+SORTS: dict[str, Callable[[JobState, float], Any]] = {
+    "id": lambda job, now: job.id,
+    "name": lambda job, now: job.job.name,
+    "user": lambda job, now: job.user,
+    "tenant": lambda job, now: job.tenant,
+    "phase": lambda job, now: job.phase.value,
+    "gpus": lambda job, now: job.gpus,
+    "runs": lambda job, now: job.runs,
+    "preemptions": lambda job, now: job.preemptions,
+    "service": lambda job, now: job.service_at(now),
+    "submitted": lambda job, now: job.submitted_at,
+    "wait": lambda job, now: now - job.submitted_at - job.executed_at(now),
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Filter:
+    """Which jobs are wanted; what is empty or None filters nothing."""
+
+    user: str | None = None
+    tenant: str | None = None
+    phases: Collection[str] = ()
+    search: str = ""  # part of the name, the user or the tenant in any case, or the id
+
+    def matches(self, id: int, name: str, user: str, tenant: str, phase: str) -> bool:
+        if self.user is not None and user != self.user:
+            return False
+        if self.tenant is not None and tenant != self.tenant:
+            return False
+        if self.phases and phase not in self.phases:
+            return False
+        wanted = self.search.casefold()
+        if not wanted:
+            return True
+        return wanted == str(id) or any(wanted in each.casefold() for each in (name, user, tenant))
+
+    def takes(self, job: JobState) -> bool:
+        return self.matches(job.id, job.job.name, job.user, job.tenant, job.phase.value)
+
+
+EVERYTHING = Filter()
+
+
+def check_sort(sort: str) -> None:
+    if sort.removeprefix("-") not in (IN_ORDER, *SORTS):
+        known = ", ".join((IN_ORDER, *SORTS))
+        raise Invalid(f"sort: jobs cannot be sorted by {sort[:80]!r}; choose from {known}; - is falling")
+
+
+def ordered(jobs: Iterable[JobState], wanted: Filter, sort: str, now: float) -> list[JobState]:
+    """Those of the jobs that are wanted, in this order; ties are in the order in which they are served."""
+    found = [job for job in jobs if wanted.takes(job)]
+    name = sort.removeprefix("-")
+    if name == IN_ORDER:
+        return found[::-1] if sort != name else found
+    key = SORTS[name]
+    found.sort(key=lambda job: key(job, now), reverse=sort != name)
+    return found
