@@ -3,7 +3,8 @@
 What reaches an agent may be late, repeated or lost, and a manager may be replaced by another one at any time.
 So every command is idempotent, and an update is kept until its run is forgotten: each has a number, and the
 manager asks for those behind the last number that it has seen. An agent that was started again has another
-`life`, which tells the manager to name its runs once more.
+`life`, which tells the manager to name its runs once more. When a run is named, the agent tells again what it
+knows of it, because another manager may have asked before.
 
 An agent judges the records of its own node only, because it cannot know whether a process of another machine
 is alive.
@@ -15,7 +16,7 @@ import os
 import pwd
 import select
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -80,6 +81,7 @@ class Agent:
             for order in orders:
                 self._carry_out(order)
         self._look()
+        self._tell_again([order.spec.run_id for order in orders if isinstance(order, Start | Adopt)])
 
     def updates(self, life: str, after: int, wait_s: float) -> Answer:
         """The updates behind number `after` of this life (of another one: all), or none after `wait_s`."""
@@ -126,14 +128,25 @@ class Agent:
                 select.select([self._executor], [], [], LOOK_S)
             self._look()
 
+    def _tell_again(self, run_ids: Iterable[RunId]) -> None:
+        with self._news:
+            for run_id in run_ids:
+                known = self._updates.get(run_id, ())
+                if known:
+                    self._updates[run_id] = [self._numbered(update) for _, update in known]
+            self._news.notify_all()
+
+    def _numbered(self, update: RunUpdate) -> tuple[int, RunUpdate]:
+        self._number += 1
+        return self._number, update
+
     def _look(self) -> None:
         with self._lock:
             found = [] if self._is_closed else self._executor.poll()
         if found:
             with self._news:
                 for update in found:
-                    self._number += 1
-                    self._updates.setdefault(update.run_id, []).append((self._number, update))
+                    self._updates.setdefault(update.run_id, []).append(self._numbered(update))
                 self._news.notify_all()
 
 
@@ -146,4 +159,3 @@ def other_account(user: str, uid: int) -> str:
     if here != uid:
         return f"{user} has uid {here} here and {uid} where the job was submitted; give them the same uid"
     return ""
-

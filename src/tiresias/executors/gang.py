@@ -25,10 +25,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tiresias.core.model import RunId
 from tiresias.executors import heartbeat, procfs, run_files
@@ -58,10 +59,12 @@ PATIENCE_S = 3.0  # after which a call counts as lost
 RETRY_S = 0.2
 SUSPECT_S = 1.5  # without an answer: the folder is read, too
 DISCOVER_S = 1.0
+READERS = 16  # threads that read the folder for silent nodes; any of them may hang there
 MARGIN_S = 1.0  # beside lease and grace, for signals to take effect
 MEETING = "meeting.json"  # where the workers of the run meet: an address and a port
 
 log = logging.getLogger("tiresias")
+T = TypeVar("T")
 
 
 class Unreachable(Exception):
@@ -143,7 +146,6 @@ class _Node:
     is_told: bool = False  # the manager knows that it has joined
     problem: str = ""
     old_runs: set[RunId] = field(default_factory=set)  # given up here, and not known to be over
-    early: dict[RunId, list[RunUpdate]] = field(default_factory=dict)  # of runs that are not yet named
 
     def send(self, *orders: Order) -> None:
         self.orders.extend(orders)
@@ -153,19 +155,19 @@ class _Node:
 class GangExecutor:
     """Implements `base.Executor` and `base.NodeSource`. `folder` is that which all nodes share."""
 
-    def __init__(
-        self, transport: Transport, folder: Path, *, lease_s: float = heartbeat.DEFAULT_LEASE_S
-    ):
+    def __init__(self, transport: Transport, folder: Path, *, lease_s: float = heartbeat.DEFAULT_LEASE_S):
         self._transport, self._lease_s = transport, lease_s
         self._given_up = GivenUp(folder / "given-up")
         self._runs: dict[RunId, _Run] = {}
         self._nodes: dict[str, _Node] = {}
-        self._expected: dict[str, float] = {}  # nodes that the manager knows and that were not reached: since
+        self._lock = threading.Lock()  # of the updates, and of the descriptor that announces them
         self._updates: deque[RunUpdate] = deque()
         self._node_updates: deque[NodeUpdate] = deque()
+        self._announces_nodes = False  # not before somebody reads what is told of nodes
         self._failure: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._readers = ThreadPoolExecutor(READERS, "reads the folder")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="gangs", daemon=True)
         self._thread.start()
@@ -200,22 +202,29 @@ class GangExecutor:
     def poll(self) -> list[RunUpdate]:
         if self._failure is not None:
             raise self._failure
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._event)
-        return [self._updates.popleft() for _ in range(len(self._updates))]
+        with self._lock:
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._event)
+            return [self._updates.popleft() for _ in range(len(self._updates))]
 
     def fileno(self) -> int:
         return self._event
 
     def expect(self, names: Iterable[str]) -> None:
+        with self._lock:
+            self._announces_nodes = True
+            if self._node_updates:
+                self._wake()
         self._call(self._on_expect, list(names))
 
     def node_updates(self) -> list[NodeUpdate]:
-        return [self._node_updates.popleft() for _ in range(len(self._node_updates))]
+        with self._lock:
+            return [self._node_updates.popleft() for _ in range(len(self._node_updates))]
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._readers.shutdown(wait=False, cancel_futures=True)
         os.close(self._event)
 
     # --- the loop --------------------------------------------------------------------------------------
@@ -247,15 +256,17 @@ class GangExecutor:
 
     def _begin_work(self) -> None:
         self._spawn(self._discover())
-        self._spawn(self._watch_silent())
 
     def _report(self, update: RunUpdate) -> None:
-        self._updates.append(update)
-        self._wake()
+        with self._lock:  # else `poll` could take it before it is announced
+            self._updates.append(update)
+            self._wake()
 
     def _report_node(self, update: NodeUpdate) -> None:
-        self._node_updates.append(update)
-        self._wake()
+        with self._lock:
+            self._node_updates.append(update)
+            if self._announces_nodes:
+                self._wake()
 
     def _wake(self) -> None:
         os.eventfd_write(self._event, 1)
@@ -285,7 +296,7 @@ class GangExecutor:
         except (OSError, ValueError, Refused, Unreachable) as error:
             run.parts = {part.node: _Part(replace(spec, node=part.node)) for part in spec.parts}
             for part in run.parts.values():
-                part.gone = await self._voided(part, str(error), lost=not isinstance(error, ValueError))
+                part.gone = await self._never_begun(part, error)
             if all(part.gone is not None for part in run.parts.values()):
                 await self._finish(run)
                 return
@@ -299,8 +310,12 @@ class GangExecutor:
             node = self._node(name)
             if part.gone is None:
                 node.send(*self._orders(run, part))
-            for update in node.early.pop(spec.run_id, ()):
-                self._on_update(node, update)
+
+    async def _never_begun(self, part: _Part, error: Exception) -> RunGone | None:
+        try:
+            return await self._voided(part, str(error), lost=not isinstance(error, ValueError))
+        except OSError:  # the directory cannot be made or written, so no supervisor can claim the part either
+            return RunGone(part.spec.run_id, error=str(error))
 
     def _orders(self, run: _Run, part: _Part) -> list[Order]:
         if run.is_stopping:
@@ -384,8 +399,7 @@ class GangExecutor:
         run = self._runs.get(run_id)
         part = None if run is None else run.parts.get(node.name)
         if run is None or part is None:
-            node.early.setdefault(run_id, []).append(update)
-            return
+            return  # of a run that is not named yet: when it is, the agent tells it again
         if part.gone is not None:
             return
         if isinstance(update, RunUp):
@@ -432,6 +446,8 @@ class GangExecutor:
         if node is None:
             node = self._nodes[name] = _Node(name, heard_at=heartbeat.now())
             self._spawn(self._listen(node))
+            self._spawn(self._watch_silence(node))
+            self._spawn(self._watch_folder(node))
             self._spawn(self._send(node))
         return node
 
@@ -475,8 +491,13 @@ class GangExecutor:
                 continue
             node.heard_at = heartbeat.now()
             if answer.life != node.life:
+                try:
+                    await self._introduce(node)
+                except OSError as error:  # it cannot be known whether old runs are over there
+                    log.warning("cannot read which runs were given up on node %s: %s", node.name, error)
+                    await asyncio.sleep(RETRY_S)
+                    continue
                 node.life, node.after = answer.life, 0
-                await self._introduce(node)
             for number, update in answer.updates:
                 node.after = number
                 self._on_update(node, update)
@@ -512,16 +533,23 @@ class GangExecutor:
 
     # --- nodes that do not answer ----------------------------------------------------------------------
 
-    async def _watch_silent(self) -> None:
+    async def _watch_silence(self, node: _Node) -> None:
         while True:
-            for node in list(self._nodes.values()):
-                silent_s = heartbeat.now() - node.heard_at
-                if silent_s > SILENT_AFTER_S and not node.is_silent:
-                    node.is_silent = True
-                    self._report_node(NodeSilent(node.name))
-                if silent_s > SUSPECT_S:
-                    await self._read_folder(node)
+            if heartbeat.now() - node.heard_at > SILENT_AFTER_S and not node.is_silent:
+                node.is_silent = True
+                self._report_node(NodeSilent(node.name))
             await asyncio.sleep(RETRY_S)
+
+    async def _watch_folder(self, node: _Node) -> None:
+        """Apart from all else: a read that hangs delays what is found out about this node only."""
+        while True:
+            if heartbeat.now() - node.heard_at > SUSPECT_S:
+                await self._read_folder(node)
+            await asyncio.sleep(RETRY_S)
+
+    async def _in_folder(self, do: Callable[..., T], *arguments: Any) -> T:
+        """Call in one of a few threads, which are not those that begin and end runs elsewhere."""
+        return await self._loop.run_in_executor(self._readers, do, *arguments)
 
     async def _read_folder(self, node: _Node) -> None:
         for run in list(self._runs.values()):
@@ -535,24 +563,24 @@ class GangExecutor:
 
     async def _found(self, run: _Run, part: _Part, node: _Node) -> RunGone | None:
         """What the folder says of a part whose node does not answer; None: it may be alive."""
-        if not part.is_up and await asyncio.to_thread(run_files.exists, part.dir, run_files.UP):
+        if not part.is_up and await self._in_folder(run_files.exists, part.dir, run_files.UP):
             self._part_up(run, part)
-        record = await asyncio.to_thread(run_files.read, part.dir, run_files.EXIT)
+        record = await self._in_folder(run_files.read, part.dir, run_files.EXIT)
         if record is not None:
             return run_gone(part.spec, record)
         if not node.is_silent:
             return None
-        if not await asyncio.to_thread(run_files.exists, part.dir, run_files.CLAIM):
+        if not await self._in_folder(run_files.exists, part.dir, run_files.CLAIM):
             return await self._voided(part, f"node {node.name} did not answer", lost=True)
         if run.is_stopping:
-            await asyncio.to_thread(_stop_in_folder, part, run.grace_s)
-        beat, now = await asyncio.to_thread(heartbeat.read, part.dir), heartbeat.now()
+            await self._in_folder(_stop_in_folder, part, run.grace_s)
+        beat, now = await self._in_folder(heartbeat.read, part.dir), heartbeat.now()
         if beat != part.beat:
             part.beat, part.beat_at = beat, now
         if now - part.beat_at < self._lease_s + part.spec.grace_s + MARGIN_S:
             return None
-        await asyncio.to_thread(self._given_up.add, part.spec)
-        await asyncio.to_thread(_stop_in_folder, part, 0.0)
+        await self._in_folder(self._given_up.add, part.spec)
+        await self._in_folder(_stop_in_folder, part, 0.0)
         node.old_runs.add(run.spec.run_id)
         silent = f"node {node.name} was silent, and the heartbeat of the run there stood still"
         error = f"{silent} for {now - part.beat_at:.0f} s"
@@ -560,11 +588,17 @@ class GangExecutor:
 
     async def _voided(self, part: _Part, error: str, *, lost: bool) -> RunGone | None:
         """Take the claim of a part, so that it never begins; None if it has begun."""
-        return await asyncio.to_thread(_void, part, error, lost)
+        return await self._in_folder(_void, part, error, lost)
 
     async def _cleared(self, node: _Node, run_id: RunId) -> None:
         """The agent has seen the end of a run that was given up on its node."""
-        await asyncio.to_thread(self._given_up.remove, node.name, run_id)
+        while True:
+            try:
+                await asyncio.to_thread(self._given_up.remove, node.name, run_id)
+                break
+            except OSError as error:
+                log.warning("cannot remove run %d from the list of node %s: %s", run_id, node.name, error)
+                await asyncio.sleep(DISCOVER_S)
         node.old_runs.discard(run_id)
         node.send(Forget(run_id))
         self._tell(node)

@@ -33,6 +33,7 @@ def merged(spec: RunSpec, gones: Mapping[str, RunGone]) -> dict[str, Any]:
     last = max(ends, key=lambda gone: gone.ended_at)
     saved = [gone.files_saved for gone in ends if gone.files_saved is not None]
     own = [gone.own_oom_kills for gone in ends if gone.own_oom_kills is not None]
+    over = [gone.over_memory_bytes for gone in ends if gone.over_memory_bytes is not None]
     is_lost = any(gone.lost for gone in ends)
     errors = [gone.error for gone in sorted(ends, key=lambda gone: not gone.lost) if gone.error]
     return {
@@ -51,6 +52,7 @@ def merged(spec: RunSpec, gones: Mapping[str, RunGone]) -> dict[str, Any]:
         "last_saved_at": max(gone.last_saved_at for gone in ends),
         "oom_kills": sum(gone.oom_kills for gone in ends),
         "own_oom_kills": sum(own) if own else None,
+        "over_memory_bytes": over[0] if over else None,
         "ended_at": last.ended_at,
         "boot_id": last.boot_id,
         "ended_elapsed_s": last.ended_elapsed_s,

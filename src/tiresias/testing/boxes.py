@@ -1,4 +1,4 @@
-"""Nodes in one process: a Transport to agents around real LocalExecutors, which can be cut off and restarted."""
+"""Nodes in one process: a Transport to agents around real LocalExecutors. Nodes can be cut off."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Boxes:
 
     async def nodes(self) -> list[Seen]:
         gpus = tuple(Gpu(index, "", FAKE_NAME, 0) for index in range(self._gpus))
-        return [Seen(FoundNode(name, gpus, address="127.0.0.1")) for name in self.agents if name not in self.cut]
+        names = [name for name in self.agents if name not in self.cut]
+        return [Seen(FoundNode(name, gpus, address="127.0.0.1")) for name in names]
 
     async def act(self, node: str, orders: list[Order]) -> None:
         await self._reach(node, lambda agent: agent.act(orders))
