@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tiresias.core import facts as f
 from tiresias.core import invariants
 from tiresias.core.controller import Step
@@ -65,6 +67,54 @@ def test_draining_twice_and_restoring_twice_is_the_same_as_once() -> None:
     lab.restore("n0")
     lab.restore("n0")
     assert lab.controller.view.free_gpus == 8
+
+
+def test_nothing_new_starts_on_a_silent_node_even_if_it_is_restored() -> None:
+    lab = Harness("fifo-skip", nodes=2, gpus=4)
+    lab.fall_silent("n0")
+    lab.submit("a", gpus=4)
+    assert lab.job("a").run is not None
+    assert lab.job("a").run.allocation == ((1, 0b1111),)
+    lab.submit("b", gpus=1)
+    lab.drain("n0")
+    assert lab.restore("n0").started == []
+    assert lab.come_back("n0").started == ["b"]
+
+
+def test_a_drained_node_that_returns_stays_drained() -> None:
+    lab = Harness("fifo-skip", nodes=1, gpus=4)
+    lab.drain("n0")
+    lab.fall_silent("n0")
+    assert lab.submit("a", gpus=1).started == []
+    assert lab.come_back("n0").started == []
+    assert lab.restore("n0").started == ["a"]
+
+
+def test_slots_of_a_silent_node_stay_out_of_use_when_its_run_is_given_up() -> None:
+    lab = Harness("tiresias-l", nodes=2, gpus=4, options=OPTIONS)
+    lab.running("a", gpus=8).plan()
+    lab.fall_silent("n0")
+    lab.submit("b", gpus=4)
+    assert lab.exit("a").started == ["b"]
+    assert lab.job("b").run is not None
+    assert lab.job("b").run.allocation == ((1, 0b1111),)
+    assert lab.controller.view.free_gpus == 0
+    invariants.check_plan(lab.controller)
+    lab.finish("b")
+    assert lab.come_back("n0").started == ["a"]
+
+
+def test_a_node_may_get_another_rack_and_type() -> None:
+    lab = Harness("fifo-skip", nodes=2, gpus=4)
+    lab.running("a", gpus=3).plan()
+    node = lab.controller.state.ledger.nodes[0]
+    step = Step()
+    lab.controller.handle([f.NodeChanged(1.0, replace(node, rack="r9", gpu_type="A100"))], step)
+    ledger = lab.controller.state.ledger
+    assert ledger.racks == {"r0": 0b10, "r9": 0b01}
+    assert ledger.kinds == {("", 1.0): 0b10, ("A100", 1.0): 0b01}
+    assert ledger.free_by_rack() == {"r0": 4, "r9": 1}
+    invariants.check_plan(lab.controller)
 
 
 def test_an_added_node_is_used_at_once() -> None:

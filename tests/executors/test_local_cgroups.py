@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,24 @@ def test_the_workers_are_in_the_cgroup_of_the_run_and_the_supervisor_is_not(benc
 
 
 @needs_cgroups
+def test_where_the_kernel_cannot_fork_into_a_cgroup_the_worker_moves_there_itself(bench, tmp_path):
+    """As with a kernel before 5.7, or under a filter that forbids the system call."""
+    spec = bench.spec("/bin/cat", "/proc/self/cgroup")
+    log = tmp_path / "log"
+    cgroup = Cgroup(str(cgroup_parent.find().choose(tmp_path, spec.run_id)))
+    cgroup.make()
+    code = (
+        "import os, sys; from tiresias.executors import cgroups, spawn_worker;"
+        "cgroups.CLONE3 = 1 << 20;"
+        "worker = {'argv': ['/bin/cat', '/proc/self/cgroup'], 'env': {}, 'log': sys.argv[1]};"
+        "pid, pipe, error = spawn_worker.spawn(worker, '/', None, sys.argv[2]);"
+        "os.waitpid(pid, 0); assert not error, error"
+    )
+    subprocess.run([sys.executable, "-c", code, str(log), cgroup.path], check=True)
+    assert Path(cgroup.path).name in log.read_text()
+    cgroup.remove()
+
+
 def test_an_escapee_with_no_trace_of_its_run_is_found_when_the_supervisor_is_killed(bench):
     path = bench.top / "escapee"
     ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"

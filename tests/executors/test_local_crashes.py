@@ -155,12 +155,34 @@ def test_a_run_that_is_stopped_before_it_begins_is_not_started_by_a_slow_supervi
     spec = bench.spec("/bin/sh", "-c", f"touch {bench.top}/ran")
     assert bench.executor.adopt([spec]).absent == [R1]
     bench.executor.stop(R1)
-    assert bench.gone() == RunGone(R1, stopped=True)
+    assert bench.gone() == RunGone(R1, stopped=True, never_begun=True)
     slow = Bench(LocalExecutor(bench.top / "other", linger_s=0.2), bench.top)
     slow.executor._begin(_Run(spec))  # it had looked before the stop, and found that the run has not begun
     assert slow.gone().stopped
     assert not (bench.top / "ran").exists()
     slow.executor.close()
+
+
+def test_the_next_manager_knows_that_a_run_was_given_up_before_it_had_begun(bench):
+    spec = bench.spec(PYTHON, "-c", "pass")
+    bench.executor.adopt([spec])
+    bench.executor.stop(R1)
+    assert bench.gone().never_begun
+    later = Bench(LocalExecutor(bench.top / "other", linger_s=0.2), bench.top)
+    assert later.executor.adopt([spec]).gone == [R1]
+    assert later.gone().never_begun
+    later.executor.close()
+
+
+def test_a_manager_that_is_killed_as_it_gives_a_run_up_leaves_a_run_that_has_never_begun(bench):
+    spec = bench.spec(PYTHON, "-c", "pass")
+    bench.executor._make_run_dir(spec)
+    whose = {"journal": spec.journal, "run_id": 1, "boot": procfs.boot_id()}
+    assert run_files.claim(str(spec.run_dir), pid=0, start=0, **whose)
+    assert bench.executor.adopt([spec]).gone == [R1]
+    gone = bench.gone()
+    assert gone.never_begun
+    assert gone.lost
 
 
 def test_a_manager_that_waits_is_woken_when_a_run_is_up(bench):

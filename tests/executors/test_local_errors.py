@@ -172,6 +172,23 @@ def test_a_run_can_be_stopped_when_the_disk_is_full(bench, small_disk):
     assert bench.gone().stopped
 
 
+@needs_root
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_run_is_killed_at_once_when_the_disk_is_full(bench, small_disk, is_stopping):
+    bench.shell(
+        f"trap '' TERM; touch {bench.top}/on; while :; do sleep 0.01; done",
+        run_dir=small_disk / "1",
+        grace_s=86_400,
+    )
+    until((bench.top / "on").exists)
+    if is_stopping:
+        bench.executor.stop(R1)
+    fill(small_disk)
+    bench.executor.stop(R1, grace_s=0.0)
+    gone = bench.gone()
+    assert (gone.exits[0].signal, gone.killed, gone.stopped) == (9, True, True)
+
+
 def test_a_run_directory_that_cannot_be_made_is_named_in_the_exit(bench):
     (bench.top / "runs").write_text("a file in the way")
     bench.shell("exit 0")

@@ -182,6 +182,20 @@ def test_a_run_that_is_stopped_before_it_was_found_again_is_watched_once(bench: 
     assert later.executor._epoll.poll(0) == []
 
 
+def test_a_run_that_ignores_sigterm_is_killed_at_once_when_the_disk_is_full(world: World) -> None:
+    bench = Bench(Ticking(world), TOP)
+    training = Training(FOR_LONG, 1, 600.0, load_s=0.0, on_stop=OnStop.IGNORE)
+    world.programs[FOR_LONG] = Program(training)
+    bench.shell(FOR_LONG, grace_s=500.0)
+    bench.up()
+    world.shortages = {errno.ENOSPC: 1.0}
+    begun = world.at
+    bench.executor.stop(R1, grace_s=0.0)
+    world.shortages = {}
+    assert bench.gone().killed
+    assert world.at - begun < 10
+
+
 def test_the_end_of_a_run_is_noticed_later_when_no_descriptor_is_left(bench: Bench, world: World) -> None:
     bench.shell("until; exit 3")
     bench.up()

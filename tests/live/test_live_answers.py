@@ -148,7 +148,7 @@ VALUES = {
 @pytest.mark.parametrize("kind", get_args(f.Fact), ids=lambda kind: kind.__name__)
 def test_every_fact_is_an_event_in_words_with_what_it_is_about(kind: type) -> None:
     values = {name: value for name, value in VALUES.items() if name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
-    if kind is f.NodeAdded:
+    if kind in (f.NodeAdded, f.NodeChanged):
         values["node"] = Node("box", 4)
     event = event_of(StoredFact(9, 2, False, kind(**values), JobId(7)), run=2 if "run_id" in values else None)
     assert (event.seq, event.at, event.kind) == (9, 5.0, kind.__name__)

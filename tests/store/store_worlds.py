@@ -88,6 +88,9 @@ class Life:
             self._drain,
             self._restore,
             self._add_node,
+            self._silence,
+            self._return,
+            self._change_node,
         ]
 
     @property
@@ -206,6 +209,16 @@ class Life:
 
     def _restore(self, pick: int) -> list[Fact]:
         return [f.NodeRestored(self.at, self.state.ledger.nodes[pick % len(self.state.ledger.nodes)].name)]
+
+    def _silence(self, pick: int) -> list[Fact]:
+        return [f.NodeFellSilent(self.at, self.state.ledger.nodes[pick % len(self.state.ledger.nodes)].name)]
+
+    def _return(self, pick: int) -> list[Fact]:
+        return [f.NodeReturned(self.at, self.state.ledger.nodes[pick % len(self.state.ledger.nodes)].name)]
+
+    def _change_node(self, pick: int) -> list[Fact]:
+        node = self.state.ledger.nodes[pick % len(self.state.ledger.nodes)]
+        return [f.NodeChanged(self.at, replace(node, rack=f"r{pick % 3}", gpu_type="A100"))]
 
     def _add_node(self, pick: int) -> list[Fact]:
         count = len(self.state.ledger.nodes)

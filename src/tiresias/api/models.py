@@ -40,6 +40,7 @@ PYTHON_TYPES: dict[type[Kind], Any] = {
     kinds.Instant: float,
     kinds.Jobs: tuple[int, ...],
     kinds.Seconds: float,
+    kinds.Share: float,
     kinds.Switch: bool,
     kinds.Text: str,
     kinds.Variables: dict[str, str],

@@ -227,6 +227,33 @@ class NodeRestored:
 
 
 @dataclass(slots=True)
+class NodeFellSilent:
+    """The node does not answer: nothing new starts there, and its slots stay out of use until it returns.
+
+    That is independent of whether it is drained.
+    """
+
+    at: float
+    node: str
+
+
+@dataclass(slots=True)
+class NodeReturned:
+    """A silent node answers again, and all runs that were given up there are known to be over."""
+
+    at: float
+    node: str
+
+
+@dataclass(slots=True)
+class NodeChanged:
+    """The node of this name, with as many GPUs as before, has other properties now."""
+
+    at: float
+    node: Node
+
+
+@dataclass(slots=True)
 class SlotDrained:
     """Nothing new starts on this slot; a run that holds it may go on."""
 
@@ -278,6 +305,9 @@ Fact = (
     | NodeAdded
     | NodeDrained
     | NodeRestored
+    | NodeFellSilent
+    | NodeReturned
+    | NodeChanged
     | SlotDrained
     | SlotRestored
     | NodeRegrouped

@@ -54,7 +54,7 @@ def _check_ledger(ledger: Ledger) -> None:
     free = gpus = capacity = 0
     for node, (spec, slots) in enumerate(zip(ledger.nodes, ledger.free_slots, strict=True)):
         everything = (1 << spec.gpus) - 1
-        offered = everything & ~ledger.out_slots[node] if ledger.in_service[node] else 0
+        offered = everything & ~ledger.out_slots[node] if ledger.is_usable(node) else 0
         assert ledger.offered[node] == offered, (spec.name, ledger.offered[node], offered)
         assert slots == offered & ~taken[node], (spec.name, taken[node], offered, slots)
         assert ledger.free_counts[node] == slots.bit_count(), (spec.name, ledger.free_counts[node])

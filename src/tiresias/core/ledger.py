@@ -35,7 +35,8 @@ class Ledger(Holes):
 
     def __init__(self, cluster: Cluster):
         super().__init__()
-        self.in_service: list[bool] = []
+        self.in_service: list[bool] = []  # by node: it is not drained
+        self.silent: list[bool] = []  # by node: it does not answer
         self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
         self._suited: dict[tuple[str | None, float, float], int] = {}  # nodes by the demand that they suit
         self.allocations: dict[RunId, Allocation] = {}
@@ -61,16 +62,13 @@ class Ledger(Holes):
         self.free_counts.append(node.gpus)
         self.offered.append((1 << node.gpus) - 1)
         self.in_service.append(True)
+        self.silent.append(False)
         self.out_slots.append(0)
         while len(self.buckets) <= node.gpus:
             self.buckets.append(0)
         self.buckets[node.gpus] |= 1 << position
-        if node.gpus:
-            self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
-            kind = node.gpu_type, node.speed
-            self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
-        self._rack_of.append(node.rack)
-        self._rack_free[node.rack] = self._rack_free.get(node.rack, 0) + node.gpus
+        self._rack_of.append("")
+        self._index(position, node)
         self.sockets.append(tuple(sum(1 << slot for slot in group) for group in node.sockets))
         self.layouts[self.offered[position]] = self.layouts.get(self.offered[position], 0) | 1 << position
         self._suited.clear()
@@ -89,6 +87,32 @@ class Ledger(Holes):
         self.sockets[position] = tuple(sum(1 << slot for slot in group) for group in sockets)
         self.memo.clear()
 
+    def change_node(self, node: Node) -> None:
+        """Set the properties of a node that has as many slots as before."""
+        position = self._position[node.name]
+        before = self.nodes[position]
+        assert node.gpus == before.gpus, ("a node with other slots", before, node)
+        self.nodes[position] = node
+        self.sockets[position] = tuple(sum(1 << slot for slot in group) for group in node.sockets)
+        for each in (self.racks, self.kinds, self._rack_free):
+            each.clear()
+        for where, other in enumerate(self.nodes):  # in the order in which they would be added
+            self._index(where, other)
+        self._suited.clear()
+        self.memo.clear()
+
+    def _index(self, position: int, node: Node) -> None:
+        """Note the rack and the kind of a node."""
+        if node.gpus:
+            self.racks[node.rack] = self.racks.get(node.rack, 0) | 1 << position
+            kind = node.gpu_type, node.speed
+            self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
+        self._rack_of[position] = node.rack
+        self._rack_free[node.rack] = self._rack_free.get(node.rack, 0) + self.free_counts[position]
+
+    def has_node(self, node: str) -> bool:
+        return node in self._position
+
     def position(self, node: str) -> int:
         return self._position[node]
 
@@ -102,6 +126,22 @@ class Ledger(Holes):
         position = self._position[node]
         self.in_service[position] = True
         self._offer(position)
+
+    def silence(self, node: str) -> None:
+        """The node does not answer: as if it were withdrawn, also while it is restored."""
+        position = self._position[node]
+        self.silent[position] = True
+        self._offer(position)
+
+    def hear(self, node: str) -> None:
+        """The node answers again."""
+        position = self._position[node]
+        self.silent[position] = False
+        self._offer(position)
+
+    def is_usable(self, position: int) -> bool:
+        """Whether something new may start on a node: it is in service and answers."""
+        return self.in_service[position] and not self.silent[position]
 
     def withdraw_slot(self, node: str, index: int) -> None:
         """The same for one slot; it stays withdrawn when its node is restored."""
@@ -118,10 +158,10 @@ class Ledger(Holes):
     def _offer(self, position: int) -> None:
         """Update all counts to the slots of the node that are in service."""
         everything = (1 << self.nodes[position].gpus) - 1
-        offered = everything & ~self.out_slots[position] if self.in_service[position] else 0
+        offered = everything & ~self.out_slots[position] if self.is_usable(position) else 0
         taken = 0
-        for allocation in self.allocations.values():
-            for node, slots in allocation:
+        for run_id in self.holders(position):
+            for node, slots in self.allocations[run_id]:
                 if node == position:
                     taken |= slots
         before, self.offered[position] = self.offered[position], offered

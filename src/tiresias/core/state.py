@@ -7,7 +7,7 @@ finished jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -194,6 +194,13 @@ class State:
         """The Ledger that has the slots of this node."""
         has_gpus = self.ledger.nodes[self.ledger.position(node)].gpus
         return self.ledger if has_gpus or self.cpus is None else self.cpus
+
+    def slot_names(self, allocation: Allocation) -> Iterator[str]:
+        """`node:index` of every slot, in order; of GPUs or of CPUs."""
+        ledger = self.ledger
+        if self.cpus is not None and self.pool_of(allocation) is CPUS:
+            ledger = self.cpus
+        return ledger.slot_names(allocation)
 
     @property
     def waiting(self) -> int:
@@ -397,6 +404,20 @@ def _node_restored(state: State, fact: f.NodeRestored) -> None:
     state.ledger_of(fact.node).restore(fact.node)
 
 
+def _node_fell_silent(state: State, fact: f.NodeFellSilent) -> None:
+    state.ledger_of(fact.node).silence(fact.node)
+
+
+def _node_returned(state: State, fact: f.NodeReturned) -> None:
+    state.ledger_of(fact.node).hear(fact.node)
+
+
+def _node_changed(state: State, fact: f.NodeChanged) -> None:
+    state.ledger.change_node(fact.node)
+    if state.cpus is not None:
+        state.cpus.change_node(cpu_node(fact.node))
+
+
 def _slot_drained(state: State, fact: f.SlotDrained) -> None:
     state.ledger_of(fact.node).withdraw_slot(fact.node, fact.index)
 
@@ -435,6 +456,9 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.NodeAdded: _node_added,
     f.NodeDrained: _node_drained,
     f.NodeRestored: _node_restored,
+    f.NodeFellSilent: _node_fell_silent,
+    f.NodeReturned: _node_returned,
+    f.NodeChanged: _node_changed,
     f.SlotDrained: _slot_drained,
     f.SlotRestored: _slot_restored,
     f.NodeRegrouped: _node_regrouped,

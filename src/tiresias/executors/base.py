@@ -200,6 +200,7 @@ class RunGone:
     exits: tuple[WorkerExit, ...] = ()  # by worker; empty if no worker was started
     stopped: bool = False  # `stop` was called, or the machine shut down, before the last worker ended
     lost: bool = False  # the supervisor ended before the workers: their exits are not known
+    never_begun: bool = False  # no supervisor has claimed it, and none will: it used none of its job's time
     error: str = ""  # why the run did not start or was lost
     first_failed: int | None = None  # the worker that failed first without having been signalled
     tail: str = ""  # the last lines of the output of that worker, or of worker 0

@@ -10,6 +10,7 @@ tree of its own where the kernel has no such controller.
 from __future__ import annotations
 
 import os
+from sys import byteorder
 
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
+CLONE3 = 435  # the number of the system call, on every architecture
+CLONE_INTO_CGROUP = 0x200000000
 CGROUP = "cgroup.json"  # in the directory of a run: which cgroup its workers are in
 CPU, MEMORY = "cpu", "memory"  # the controllers that limit a run
 SUBTREE = "cgroup.subtree_control"
@@ -161,5 +164,25 @@ class Cgroup:
 
 
 def enter(path: str) -> None:
-    """Move this process into the cgroup."""
+    """Move this process into the cgroup. The kernel takes more than ten milliseconds for it."""
     FILES.write(path, "cgroup.procs", "0")
+
+
+def fork_into(path: str) -> int:
+    """Fork with the child in the cgroup from its first instruction, which is far faster than `enter`.
+
+    Return the pid, 0 in the child, or -1 where the kernel (before 5.7) or a filter of system calls does not
+    allow it. Python is not informed: the child must execute a program, and the parent must have one thread.
+    """
+    import _ctypes
+
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls,
+        # set_tid, set_tid_size, cgroup
+        values = (CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, directory)
+        arguments = b"".join(value.to_bytes(8, byteorder) for value in values)
+        call = _ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall")  # type: ignore[arg-type]
+        return int(_ctypes.call_function(call, (CLONE3, arguments, len(arguments))))
+    finally:
+        os.close(directory)

@@ -34,6 +34,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) 
         exits=exits,
         stopped=record.get("stopped", False),
         lost=record.get("lost", False),
+        never_begun=record.get("never_begun", False),
         error=error,
         first_failed=failed,
         tail=tail(spec.log(first_worker + (failed or 0)), kernel=kernel),

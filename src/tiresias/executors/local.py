@@ -52,6 +52,7 @@ class _Run:
     port: int = 0
     is_up: bool = False
     is_stopping: bool = False
+    is_killed_at_once: bool = False  # by a signal, because no grace of 0 could be written
     cgroup: str = ""  # its directory; empty if the run has none
     is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
     may_begin: bool = False  # a supervisor was started, by this process or by one before it
@@ -150,11 +151,13 @@ class LocalExecutor:
             return
         run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
-        with suppress(OSError):  # on a full disk the grace of the run counts
+        try:
             self._make_run_dir(run.spec)
             earlier = run_files.read(run.dir, run_files.STOP, self._kernel) or {}
             grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
             run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s}, self._kernel)
+        except OSError:  # on a full disk the grace of the run counts, unless the run is to be killed at once
+            run.is_killed_at_once = run.is_killed_at_once or grace_s <= 0
         if run.pidfd >= 0:
             self._signal(run)
         else:
@@ -274,12 +277,15 @@ class LocalExecutor:
             self._sweep(run, "the machine was restarted during the run")
             return True
         pid, start = claim["pid"], claim["start"]
-        pidfd = procfs.open_pidfd(pid, start, self._kernel) if pid else None
+        if not pid:  # no supervisor will ever claim it
+            error = "the manager was killed as it gave up starting the run"
+            self._write_void(run, {"error": error, "lost": True})
+            return True
+        pidfd = procfs.open_pidfd(pid, start, self._kernel)
         if pidfd is not None:
             self._watch(run, pid, pidfd, is_child=pid == run.pid)
         elif not self._has_exit(run):  # it may have ended since the first check
-            killed = f"the supervisor of the run (pid {pid}) was killed; its processes were ended"
-            self._sweep(run, killed if pid else "the manager was killed as it gave up starting the run")
+            self._sweep(run, f"the supervisor of the run (pid {pid}) was killed; its processes were ended")
         return True
 
     def _is_of_another_run(self, run: _Run) -> bool:
@@ -410,8 +416,6 @@ class LocalExecutor:
         """Write the exit of a run that has not begun, so that it never begins; `why` goes into its record."""
         journal, run_id = run.spec.journal, int(run.spec.run_id)
         run.why = why
-        record = {"journal": journal, "run_id": run_id, "error": "", "stopped": False, **why}
-        is_claimed = False
         try:
             self._make_run_dir(run.spec)
             boot, kernel = procfs.boot_id(self._kernel), self._kernel
@@ -422,12 +426,27 @@ class LocalExecutor:
                 run.may_begin = True
                 self._resume(run)  # another process has just started it
                 return
-            run_files.write_exit(run.dir, record, kernel)
         except OSError as problem:
-            if run.may_begin and not is_claimed:
+            if run.may_begin:
                 self._try_again(run)  # without a claim a slow supervisor would still begin the run
                 return
-            record["error"] = record["error"] or f"cannot write in {run.dir}: {problem.strerror}"
+            self._end_void(run, why, problem)
+            return
+        self._write_void(run, why)
+
+    def _write_void(self, run: _Run, why: Mapping[str, Any]) -> None:
+        """Write the exit of a run that is claimed, so that no supervisor will begin it."""
+        try:
+            run_files.write_exit(run.dir, _void_record(run.spec, why), self._kernel)
+        except OSError as problem:
+            self._end_void(run, why, problem)
+        else:
+            self._end_void(run, why)
+
+    def _end_void(self, run: _Run, why: Mapping[str, Any], problem: OSError | None = None) -> None:
+        record = _void_record(run.spec, why)
+        if problem is not None and not record["error"]:
+            record["error"] = f"cannot write in {run.dir}: {problem.strerror}"
         self._finish(run, run_gone(run.spec, record, self._kernel))
 
     def _try_again(self, run: _Run) -> None:
@@ -465,9 +484,14 @@ class LocalExecutor:
             run.pidfd = -1
 
     def _signal(self, run: _Run) -> None:
-        """Make the supervisor read `stop.json` and end the gang."""
+        """Make the supervisor read `stop.json` and end the gang, or kill the gang without a file.
+
+        Supervisors that an earlier version started ignore SIGINT. For them the grace of the run counts.
+        """
         with suppress(ProcessLookupError):  # it has just ended
             self._kernel.pidfd_send_signal(run.pidfd, signal.SIGTERM)
+            if run.is_killed_at_once:
+                self._kernel.pidfd_send_signal(run.pidfd, signal.SIGINT)
 
     def _supervisor_ended(self, run: _Run) -> None:
         status = 0
@@ -536,6 +560,12 @@ def _workers(spec: RunSpec) -> range:
     """The numbers of the workers that are started on this machine."""
     part = spec.part
     return range(spec.workers) if part is None else range(part.first_worker, part.first_worker + part.workers)
+
+
+def _void_record(spec: RunSpec, why: Mapping[str, Any]) -> dict[str, Any]:
+    """The exit record of a run that has not begun. A manager that finds it later must know that as well."""
+    base = {"journal": spec.journal, "run_id": int(spec.run_id), "error": "", "stopped": False}
+    return {**base, **why, "never_begun": True}
 
 
 def _uid(spec: RunSpec) -> int:

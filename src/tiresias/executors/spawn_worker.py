@@ -24,8 +24,8 @@ Account = tuple[int, int, tuple[int, ...], int, tuple[tuple[int, int, int], ...]
 KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}  # the number of the system call keyctl
 KEYCTL_GET_KEYRING_ID, KEYCTL_JOIN_SESSION_KEYRING, KEY_SPEC_SESSION_KEYRING = 0, 1, -3
 
-BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
-IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor or by Python
+BLOCKED = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor or by Python
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -48,9 +48,12 @@ def spawn(
         if account is not None:
             os.fchown(log, account[0], account[1])
             _prepare_imports()
-        pid = os.fork()
+        pid = cgroups.fork_into(cgroup) if cgroup else -1
+        is_inside = pid >= 0
+        if not is_inside:
+            pid = os.fork()
         if pid == 0:
-            _become(worker, cwd, account, cgroup, log, writer)
+            _become(worker, cwd, account, "" if is_inside else cgroup, log, writer)
     except OSError as error:
         os.close(reader)
         return 0, -1, f"cannot start a process: {_reason(error)}"
@@ -64,7 +67,7 @@ def spawn(
 def _become(
     worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int, writer: int
 ) -> None:
-    """Execute the program of the worker. Runs in the child and never returns."""
+    """Execute the program of the worker, in `cgroup` if it is given. Runs in the child and never returns."""
     try:
         message = _execute(worker, cwd, account, cgroup, log)
         os.write(1, f"tiresias: {message}\n".encode(errors="replace"))

@@ -1,9 +1,9 @@
 """The supervisor process of one run. Standard library only.
 
 It outlives the manager and starts the workers of the run. It ends the gang if one worker fails or if the
-manager wants the run to stop (SIGTERM and `stop.json`). It is a child subreaper: processes that the workers
-leave behind become its children, so that it finds them. It writes the exit record once, and only when no
-process of the run is alive.
+manager wants the run to stop: SIGTERM and `stop.json`, or SIGINT if the gang must be killed at once and no
+file can be written. It is a child subreaper: processes that the workers leave behind become its children, so
+that it finds them. It writes the exit record once, and only when no process of the run is alive.
 
 If a supervisor is killed, the executor starts another one to `sweep`: it finds the processes of the run by
 the mark in their environment and by the sessions of living workers, ends them, and writes an exit record that
@@ -99,10 +99,9 @@ class Supervisor:
         """Turn signals into bytes in a pipe, so that one poll waits for them and for everything else."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        for number in (signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.poll.register(reader, select.POLLIN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return reader
@@ -339,7 +338,10 @@ class Supervisor:
     def _wait(self) -> None:
         for fd, _ in self.poll.poll(self._timeout_ms()):
             if fd == self.wakeup:
-                if signal.SIGTERM in os.read(fd, 4096):
+                signals = os.read(fd, 4096)
+                if signal.SIGINT in signals:
+                    self._stop(at_once=True)
+                elif signal.SIGTERM in signals:
                     self._stop()
             else:
                 self._read_pipe(next(worker for worker in self.workers if worker.pipe == fd))
@@ -409,9 +411,9 @@ class Supervisor:
 
     # --- ending ----------------------------------------------------------------------------------------
 
-    def _stop(self) -> None:
+    def _stop(self, *, at_once: bool = False) -> None:
         self._reap()  # workers that have ended by now were not signalled
-        request = run_files.read(self.run_dir, run_files.STOP) or {}
+        request = {"grace_s": 0.0} if at_once else run_files.read(self.run_dir, run_files.STOP) or {}
         if any(not worker.ended for worker in self.workers):
             self.stopped = True
         self._end_gang(float(request.get("grace_s", self.plan["grace_s"])))

@@ -138,6 +138,12 @@ class NodeInfo:
     reason: str
     slots: list[SlotInfo]
     groups: list[list[int]] = field(default_factory=list)  # of GPU indices, joined by fast links
+    rack: str = ""
+    gpu_type: str = ""  # what `--gpu-type` asks for
+    cpus: int = 0  # cores; 0: not known
+    memory_bytes: int = 0  # 0: not known
+    address: str = ""  # at which other nodes can reach it
+    is_silent: bool = False  # it does not answer, or is not usable; `reason` says why
 
 
 @dataclass(slots=True)

@@ -72,6 +72,7 @@ class Dispatcher:
         assert body is not None, ("an active job without its submission", job.id)
         submission = Submission.from_json(body)
         managed = self._journal.managed[job.id]
+        slots = self._machine.slots(self._journal.state.slot_names(run.allocation))
         return RunSpec(
             run.id,
             job.id,
@@ -79,7 +80,7 @@ class Dispatcher:
             submission.command,
             submission.cwd,
             submission.env,
-            self._machine.slots(run.allocation, self._journal.state.ledger),
+            slots,
             self._paths.run(job.id, job.runs),
             submission.checkpoint_dir or str(self._paths.checkpoint(job.id)),
             has_own_checkpoints=not submission.checkpoint_dir,
@@ -95,6 +96,7 @@ class Dispatcher:
             auto=submission.auto or self._settings.auto,
             log_bytes=int(self._settings.most_log_bytes),
             reserve_bytes=int(self._settings.reserve_bytes),
+            master_addr=self._machine.addresses.get(slots[0].node, ""),
             cpus=submission.cpus,
             memory_bytes=submission.memory_bytes,
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",

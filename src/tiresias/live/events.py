@@ -38,6 +38,8 @@ def _text(fact: f.Fact, run: int | None) -> str:
         return f"changed: priority {fact.job.priority}"
     if isinstance(fact, f.NodeAdded):
         return f"node {fact.node.name} with {fact.node.gpus} GPUs"
+    if isinstance(fact, f.NodeChanged):
+        return f"node {fact.node.name} has other properties"
     words = WORDS[type(fact)]
     return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
 
@@ -57,6 +59,8 @@ WORDS: dict[type, str] = {
     f.RunProgressed: "run {run} at {progress_s:.0f} s of work",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",
+    f.NodeFellSilent: "node {node} does not answer: nothing new starts there",
+    f.NodeReturned: "node {node} answers again",
     f.SlotDrained: "slot {node}:{index} out of service",
     f.SlotRestored: "slot {node}:{index} back in service",
     f.NodeRegrouped: "the GPUs of node {node} are near each other in groups {sockets}",

@@ -118,23 +118,47 @@ class GpuHealth:
 
     def machine_changes(self, at: float) -> list[f.Fact]:
         """How the machine differs from what the journal knows: slots that are missing, back or new."""
+        if self._machine.source is not None:
+            return []  # it tells of every node by itself
         known = {node.name: node for node in self._journal.state.ledger.nodes}
         found = {node.name: node for node in self._machine.nodes}
         facts: list[f.Fact] = [f.NodeAdded(at, node) for name, node in found.items() if name not in known]
         for node in (known | found).values():
-            for index in range(node.gpus):
-                slot = f"{node.name}:{index}"
-                gpu = self._machine.gpus.get(slot)
-                reason = MISSING if gpu is None else gpu.unhealthy and UNHEALTHY + gpu.unhealthy
-                if reason and slot not in self.out_of_service:
-                    self.out_of_service[slot] = reason
-                    facts.append(f.SlotDrained(at, node.name, index))
-                elif not reason and self.out_of_service.get(slot, "").startswith((MISSING, UNHEALTHY)):
-                    del self.out_of_service[slot]
-                    facts.append(f.SlotRestored(at, node.name, index))
+            facts += self.slot_changes(node, at)
+        return [*facts, *self._regrouped(at, known)]
+
+    def slot_changes(self, node: Node, at: float) -> list[f.Fact]:
+        """The slots of a node whose GPUs are missing or unhealthy, or are back, since the last look."""
+        facts: list[f.Fact] = []
+        for index in range(node.gpus):
+            slot = f"{node.name}:{index}"
+            gpu = self._machine.gpus.get(slot)
+            reason = MISSING if gpu is None else gpu.unhealthy and UNHEALTHY + gpu.unhealthy
+            if reason and slot not in self.out_of_service:
+                self.out_of_service[slot] = reason
+                facts.append(f.SlotDrained(at, node.name, index))
+            elif not reason and self.out_of_service.get(slot, "").startswith((MISSING, UNHEALTHY)):
+                del self.out_of_service[slot]
+                facts.append(f.SlotRestored(at, node.name, index))
         if facts:
             self._keep_reasons()
-        return [*facts, *self._regrouped(at, known)]
+        return facts
+
+    def trouble(self, node: Node, reasons: Mapping[int, str], at: float) -> list[f.Fact]:
+        """What the node itself has told: its GPUs that must not be used at present, and no others."""
+        facts: list[f.Fact] = []
+        for index in range(node.gpus):
+            slot, reason = f"{node.name}:{index}", reasons.get(index, "")
+            if reason and slot not in self.out_of_service:
+                is_foreign = reason.startswith(FOREIGN)
+                self.out_of_service[slot] = reason if is_foreign else UNHEALTHY + reason
+                facts.append(f.SlotDrained(at, node.name, index))
+            elif not reason and self.out_of_service.get(slot, "").startswith((FOREIGN, UNHEALTHY)):
+                del self.out_of_service[slot]
+                facts.append(f.SlotRestored(at, node.name, index))
+        if facts:
+            self._keep_reasons()
+        return facts
 
     def _regrouped(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
         """Nodes whose groups of GPUs have changed. A node with missing GPUs keeps the groups that it has."""

@@ -115,7 +115,7 @@ class Journal:
         self.timer_at = INFINITY  # when the Controller wants to be woken
         self.problem = ""  # why nothing can be made durable at present; empty if nothing is wrong
         self.commands: deque[Command] = deque()  # decided, and not yet carried out
-        self.given_up: set[RunId] = set()  # granted to a manager before, not begun, and not to begin any more
+        self.inherited: set[RunId] = set()  # granted by a manager before this one, and not ended when it came
         self._after_commit: deque[Callable[[], None]] = deque()
         self._batch = Batch()
         self._step = Step()
@@ -273,9 +273,9 @@ class Journal:
         late = {id for id in absent if self.now() - self.state.runs[id].granted_at > LATE_S}
         commands = [each for each in commands if not self._is_stale(each, late)]
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
-        self.given_up = {id for id in absent if id not in commanded}
+        self.inherited = set(self.state.runs)
         self.commands += commands
-        self.commands += [StopRun(id) for id in absent if id in self.given_up]
+        self.commands += [StopRun(id) for id in absent if id not in commanded]
 
     def _is_stale(self, command: Command, late: Container[RunId]) -> bool:
         if not isinstance(command, StartRun):

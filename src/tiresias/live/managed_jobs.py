@@ -20,7 +20,7 @@ SPEC = "light"  # the stored name of `spec`
 
 @dataclass(slots=True, frozen=True)
 class ManagedJob:
-    """`spec` is what the user asked for, without the environment, which is read when a run starts."""
+    """`spec` is what the user asked for, without the environment and the account: a start reads both."""
 
     spec: Submission
     retries_used: int = 0

@@ -42,6 +42,7 @@ from tiresias.live.journal import Input, Journal, Part
 from tiresias.live.machine import Machine
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.models import Models
+from tiresias.live.nodes import Nodes
 from tiresias.live.notice_target import Network
 from tiresias.live.notices import Notices
 from tiresias.live.placer_feedback import GIVEN, PlacerFeedback, learned_options
@@ -77,6 +78,7 @@ class Manager:
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
         self.admission = Admission(journal)
         self.gpu_health = GpuHealth(journal, machine, settings)
+        self.nodes = Nodes(journal, machine, self.gpu_health)
         self.host_faults = HostFaults(journal, self.gpu_health, self.dispatcher, settings)
         self.runs = Runs(
             journal,
@@ -101,6 +103,7 @@ class Manager:
             Snapshots(journal, paths),
             self.runs,
             self.gpu_health,
+            self.nodes,
             self.compaction,
             self.feedback,
             ClockWatch(journal),
@@ -113,6 +116,7 @@ class Manager:
             journal,
             self.admission,
             self.gpu_health,
+            self.nodes,
             self.feedback,
             self.failures,
             self.unsaved,
@@ -125,6 +129,7 @@ class Manager:
             journal,
             self.admission,
             self.gpu_health,
+            self.nodes,
             self.host_faults,
             self.feedback,
             progress,
@@ -171,6 +176,7 @@ class Manager:
             journal.managed.load(id, ManagedJob.from_json(body))
         self.admission.load()
         self.unsaved.load()
+        self.nodes.begin()
         runs = [self.state.runs[record.id] for record in loaded.open_runs]
         adopted = self.executor.adopt([self.dispatcher.spec(self.state.jobs[run.job_id]) for run in runs])
         journal.command_again(loaded.commands, adopted.absent)
@@ -224,6 +230,8 @@ class Manager:
     def poll(self) -> None:
         """Take in what the executor reports."""
         self.settle()  # the wall clock may have gone back behind a begin time: first defer, then decide
+        for given in self.nodes.poll():
+            self._handle(given)
         for given in self.runs.poll():
             self._handle(given)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tiresias import __version__
 from tiresias.core.facts import Fact
-from tiresias.core.model import INFINITY, JobId, Phase, RunId
+from tiresias.core.model import INFINITY, JobId, Node, Phase, RunId
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
 from tiresias.executors.gpus import Reading
@@ -42,6 +42,7 @@ from tiresias.live.journal import Journal
 from tiresias.live.listing import EVERYTHING, IN_ORDER, Filter, ordered
 from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
+from tiresias.live.nodes import Nodes
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
@@ -85,6 +86,7 @@ class Queries:
         journal: Journal,
         admission: Admission,
         gpu_health: GpuHealth,
+        nodes: Nodes,
         host_faults: HostFaults,
         feedback: PlacerFeedback,
         progress: ProgressReader,
@@ -93,7 +95,7 @@ class Queries:
     ):
         self._journal, self._admission, self._gpu_health = journal, admission, gpu_health
         self._feedback, self._progress, self._machine, self._paths = feedback, progress, machine, paths
-        self._host_faults = host_faults
+        self._host_faults, self._nodes = host_faults, nodes
         self._began_at = journal.now()
         self.references = References(journal)
         self._readings: dict[str, tuple[float, Reading]] = {}  # by UUID, with the instant
@@ -281,7 +283,14 @@ class Queries:
         job = self._state.jobs.get(id)
         if job is not None:
             out = self._gpu_health.out_of_service
-            found = why(job, self._journal, out, self._admission.gpu_limit_of, self._host_faults.problem)
+            found = why(
+                job,
+                self._journal,
+                out,
+                self._admission.gpu_limit_of,
+                self._host_faults.problem,
+                self._nodes.silent(),
+            )
             found.stopped = self._why_it_stopped(job)
             return found
         record = self._recorded(id)
@@ -333,7 +342,7 @@ class Queries:
         found = RunInfo(
             record.id,
             record.number,
-            list(self._state.ledger.slot_names(record.allocation)),
+            list(self._state.slot_names(record.allocation)),
             record.granted_at,
             record.started_at,
             record.revoked_at,
@@ -378,20 +387,43 @@ class Queries:
     # --- the cluster -----------------------------------------------------------------------------------
 
     def nodes(self) -> list[NodeInfo]:
-        ledger = self._state.ledger
+        """Every node that is known, and those that were found and cannot be used."""
+        state = self._state
         holders: dict[str, Run] = {}
-        for run in self._state.runs.values():
-            holders |= dict.fromkeys(ledger.slot_names(run.allocation), run)
-        found = []
-        for position, node in enumerate(ledger.nodes):
-            names = [f"{node.name}:{index}" for index in range(node.gpus)]
-            is_in = ledger.in_service[position]
-            slots = [self._slot(name, holders.get(name), is_drained=not is_in) for name in names]
-            reason = self._gpu_health.out_of_service.get(node.name, "")
-            free = ledger.free_counts[position]
-            groups = [list(group) for group in node.sockets]
-            found.append(NodeInfo(node.name, node.gpus, free, not is_in, reason, slots, groups))
+        for run in state.runs.values():
+            holders |= dict.fromkeys(state.slot_names(run.allocation), run)
+        found = [self._node(position, node, holders) for position, node in enumerate(state.ledger.nodes)]
+        known = {node.name for node in state.ledger.nodes}
+        for name, reason in self._nodes.unusable.items():
+            if name not in known:
+                found.append(NodeInfo(name, 0, 0, False, reason, [], is_silent=True))
         return found
+
+    def _node(self, position: int, node: Node, holders: Mapping[str, Run]) -> NodeInfo:
+        ledger = self._state.ledger_of(node.name)
+        is_in, is_silent = ledger.in_service[position], ledger.silent[position]
+        names = [f"{node.name}:{index}" for index in range(node.gpus or node.cpu_slots)]
+        is_out = not ledger.is_usable(position)
+        slots = [self._slot(name, holders.get(name), is_drained=is_out) for name in names]
+        if not node.gpus:
+            for slot in slots:
+                slot.gpu = f"{node.cpus_per_slot} cores"
+        reasons = (self._nodes.silence(node.name), self._gpu_health.out_of_service.get(node.name, ""))
+        return NodeInfo(
+            node.name,
+            node.gpus,
+            ledger.free_counts[position] if node.gpus else 0,
+            not is_in,
+            "; ".join(filter(None, reasons)),
+            slots,
+            [list(group) for group in node.sockets],
+            node.rack,
+            node.gpu_type,
+            node.cpus,
+            node.memory_bytes,
+            self._machine.addresses.get(node.name, ""),
+            is_silent,
+        )
 
     def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotInfo:
         reason = self._gpu_health.out_of_service.get(name, "")

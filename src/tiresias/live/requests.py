@@ -24,11 +24,12 @@ from tiresias.live.admission import LIMITS, UNDECIDED, Admission
 from tiresias.live.answers import NO_LIMIT, DryRun, Explanation, Limits
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.fallback import FAILURE
-from tiresias.live.gpu_health import GpuHealth
+from tiresias.live.gpu_health import GpuHealth, split_slot
 from tiresias.live.journal import Input, Journal
 from tiresias.live.machine import MISSING, Machine
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.models import Models
+from tiresias.live.nodes import Nodes
 from tiresias.live.notices import Notices
 from tiresias.live.placer_feedback import GIVEN, MEASURED, PlacerFeedback
 from tiresias.live.preview import preview
@@ -40,6 +41,7 @@ from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
 MOST_AT_ONCE = 10_000
+NAMED = 20  # nodes in a message
 SAY_SO = (
     "Give --resumable yes if it saves and resumes by itself, or --resumable no so that it is not preempted,"
     " as far as the policy protects such jobs."
@@ -75,6 +77,7 @@ class Requests:
     journal: Journal
     admission: Admission
     gpu_health: GpuHealth
+    nodes: Nodes
     feedback: PlacerFeedback
     failures: RepeatedFailures
     unsaved: UnsavedWork
@@ -163,7 +166,7 @@ class Requests:
         preflight_of: JobId | None = None,
     ) -> None:
         """Append the facts that submit one job."""
-        spec = submission.but(env={})
+        spec = submission.but(env={}, identity=None)
         managed = ManagedJob(spec, preflight_job=preflight_job, preflight_of=preflight_of)
         self.journal.managed.add(id, managed)
         self.journal.keep_submission(id, submission.to_json())
@@ -384,7 +387,8 @@ class Requests:
         if self._is_node(what):
             self.driver.apply(self.gpu_health.restore_node(what))
             return
-        if what not in self.machine.gpus:
+        is_of_gpus = self._state.ledger_of(split_slot(what)[0]) is self._state.ledger
+        if is_of_gpus and what not in self.machine.gpus:
             raise Conflict(f"{what} has no GPU: {MISSING}; start the manager again when it is back")
         self.driver.apply(self.gpu_health.restore(what))
 
@@ -394,9 +398,11 @@ class Requests:
         if what in nodes:
             return True
         name, colon, index = what.rpartition(":")
-        if colon and name in nodes and index.isdecimal() and int(index) < nodes[name].gpus:
+        slots = nodes[name].gpus or nodes[name].cpu_slots if name in nodes else 0
+        if colon and index.isdecimal() and int(index) < slots:
             return False
-        known = ", ".join(sorted(nodes))
+        some = sorted(nodes)
+        known = ", ".join(some[:NAMED]) + (f" and {len(some) - NAMED} more" if len(some) > NAMED else "")
         raise NotFound(f"there is no node or slot {what!r}; nodes: {known}; a slot is NODE:INDEX")
 
     def set_policy(

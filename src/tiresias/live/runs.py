@@ -8,7 +8,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.model import INFINITY, JobId, Phase, Pool
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run
 from tiresias.executors.base import Executor, RunGone, RunUp
@@ -61,7 +61,7 @@ class Runs:
                     self._dispatcher.forget(report.run_id)  # its exit is stored already
             elif isinstance(report, RunUp):
                 if run.started_at == INFINITY:
-                    yield Input([f.RunStarted(self._journal.now(), run.id)])
+                    yield Input([f.RunStarted(self._journal.now(), run.id, self._speed(run))])
             else:
                 assert run.job_id in managed, ("a run of a job that is not active", run.id)
                 yield self.exited(run, report)
@@ -71,13 +71,14 @@ class Runs:
         at = self._journal.now()
         job = self._journal.state.jobs[run.job_id]
         managed = self._journal.managed[job.id]
+        if gone.never_begun and managed.is_expired:  # its last time went by before the run was there
+            managed = self._journal.managed.change(job.id, is_expired=False)
         folder = self._paths.reports(job.id, job.runs)
         wall = self._journal.wall()
         reports = self._progress.first_and_last(run.id, folder, wall)
         reported = self._progress.saved(run.id)
         progress = self._progress.close(run.id, folder, wall) or managed.progress
-        is_given_up = run.id in self._journal.given_up
-        ended_at = ended_before(run, gone, at, self._journal.clock, is_given_up=is_given_up)
+        ended_at = ended_before(run, gone, at, self._journal.clock)
         over_at = at if ended_at is None else ended_at
         # Of a run that started and ended while the manager was down, the start is seen only after the end.
         since = run.started_at if run.started_at <= over_at else run.granted_at
@@ -116,7 +117,7 @@ class Runs:
             facts += self._pause_starts(outcome.sentence, at)  # first: its slots must not go to the next job
         if ended_at is not None:
             facts.append(f.RunEnded(at, run.id, ended_at))
-        saved_s = job.progress_s if judgement.lost_s else job.progress_at(max(over_at, run.progress_at))
+        saved_s = job.progress_s if judgement.lost_s else run.work_at(max(over_at, run.progress_at))
         facts.append(f.RunExited(at, run.id, outcome.exit, saved_s))
         facts += judgement.facts
         if outcome.exit in (ExitCause.PREEMPTED, ExitCause.RETRIED) and not job.cancelled:
@@ -124,8 +125,13 @@ class Runs:
                 facts.append(f.JobDeferred(at, job.id, BACKOFF, at + outcome.backoff_s))
             elif reason := self._reason_after_exit(job.id):
                 facts.append(f.JobDeferred(at, job.id, reason))
-        slots = tuple(self._journal.state.ledger.slot_names(run.allocation))
+        slots = tuple(self._journal.state.slot_names(run.allocation))
         return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
+
+    def _speed(self, run: Run) -> float:
+        """Seconds of work per second: on CPUs what the user has said."""
+        job = self._journal.state.jobs[run.job_id]
+        return 1.0 if run.pool is Pool.GPUS else job.job.demand.cpu_speed or 1.0
 
     def _grace_s(self, managed: ManagedJob) -> float:
         return min(managed.spec.grace_s, self._settings.most_grace_s)
@@ -173,8 +179,8 @@ class Runs:
         job = self._job(run)
         if job.phase is Phase.STOPPING or self._journal.clock.last_before_boot(run.id) is not None:
             return INFINITY  # it stops already, or ended with the last boot, which is about to be reported
-        if run.id in self._journal.given_up:
-            return INFINITY  # it has not used any time
+        if run.started_at == INFINITY and run.id in self._journal.inherited:
+            return INFINITY  # it may never have begun, and then it has not used any time
         return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
@@ -203,17 +209,15 @@ def _told(sentence: str, how: str, of_its_work: str) -> str:
     return " ".join(filter(None, (sentence, killed(how), of_its_work)))
 
 
-def ended_before(
-    run: Run, gone: RunGone, at: float, clock: Clock, *, is_given_up: bool = False
-) -> float | None:
+def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:
     """When the run ended, if that is known and was well before `at`: the manager was down meanwhile.
 
     It is known by the time that had elapsed since the boot, and for exit records of earlier versions by the
     wall clock, though not before the last instant at which the run is known to have worked. A run of which
     nothing is known but that the machine was booted after its grant ended at the last instant that was stored
-    before the boot. A run that was given up before it had begun ended with its grant.
+    before the boot. A run that has never begun ended with its grant.
     """
-    if is_given_up and not gone.exits and not gone.boot_id:
+    if gone.never_begun:
         return run.granted_at if at - run.granted_at > LATE_S else None
     ended_at: float | None = None if gone.lost else clock.instant_of(gone.boot_id, gone.ended_elapsed_s)
     if ended_at is None:

@@ -16,6 +16,7 @@ from tiresias.core.model import JobId, Node
 from tiresias.core.plugin_failures import PluginRaised
 from tiresias.core.plugins import OptionError, parse_options, placers, policies
 from tiresias.executors import sdk
+from tiresias.executors.base import NodeSource
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
     FAKE_NAME,
@@ -33,14 +34,13 @@ from tiresias.executors.local import LocalExecutor
 from tiresias.live import run_directories
 from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
-from tiresias.live.machine import Machine
+from tiresias.live.machine import GPUS, Machine
 from tiresias.live.manager import Manager
 from tiresias.live.notice_target import networks_of
 from tiresias.live.settings import Settings
 from tiresias.store import Chosen, Store, StoreError
 
 DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
-GPUS = "gpus"  # the setting: which slot is which GPU
 
 
 @dataclass(slots=True)
@@ -98,13 +98,20 @@ class _Watch:
 
 
 def open_manager(
-    home: Path, options: Options | Mapping[str, Any], *, driver: Driver | None = None
+    home: Path,
+    options: Options | Mapping[str, Any],
+    *,
+    driver: Driver | None = None,
+    source: NodeSource | None = None,
 ) -> Manager:
-    """The manager of this home; refuses what it cannot do, in words (Invalid, StoreError)."""
+    """The manager of this home; refuses what it cannot do, in words (Invalid, StoreError).
+
+    With a `source`, the nodes are those of which it tells, all of them on this machine.
+    """
     if not isinstance(options, Options):
         options = Options.from_json(options)
     driver = driver or Nvml()
-    survey = _survey(options, driver)
+    survey = _survey(options, driver) if source is None else Survey(())
     chosen = _chosen(options)
     settings = _settings(options)
     notify_allow = networks_of(options.notify_allow)
@@ -119,11 +126,11 @@ def open_manager(
         if problem := run_directories.problem(paths, store):
             raise StoreError(problem)
         run_directories.take(paths, store)
-        is_fake = options.fake_gpus is not None
+        is_fake = options.fake_gpus is not None or source is not None
         executor = LocalExecutor(
             paths.executor, driver=None if is_fake else driver, sdk=sdk.publish(paths.sdk)
         )
-        machine = _machine(survey, store)
+        machine = _machine(survey, store) if source is None else machine_of_nodes(store, source)
         machine.limiting = executor.limiting
         machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(
@@ -200,6 +207,11 @@ def _machine(survey: Survey, store: Store) -> Machine:
     counts = {name: sum(slot.rpartition(":")[0] == name for slot in everything) for name in sorted(nodes)}
     made = [Node(name, count, sockets=_near(name, gpus, survey)) for name, count in counts.items()]
     return Machine(made, gpus, topology=survey.topology)
+
+
+def machine_of_nodes(store: Store, source: NodeSource) -> Machine:
+    """What the journal knows of the slots of nodes of which a source will tell."""
+    return Machine([], source=source, uuids=store.setting(GPUS, {}))
 
 
 def _near(node: str, gpus: Mapping[str, Gpu], survey: Survey) -> tuple[tuple[int, ...], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from operator import attrgetter
 from typing import Any, Self
 
@@ -53,7 +53,7 @@ class Submission(JobSpec):
 
     @property
     def demand(self) -> Demand:
-        return Demand(self.gpus)
+        return Demand(self.gpus, cpu_speed=self.cpu_speed)
 
     def to_job(self, id: JobId, at: float) -> Job:
         """The part of it that the core schedules."""
@@ -72,10 +72,10 @@ class Submission(JobSpec):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The values by name. `dataclasses.asdict` would copy the environment word by word."""
+        """The values by name. `dataclasses.asdict` would copy the environment and the limits word by word."""
         body = dict(zip(NAMES, _values(self), strict=True))
         if self.identity is not None:
-            body["identity"] = asdict(self.identity)
+            body["identity"] = dict(zip(IDENTITY_NAMES, _identity_values(self.identity), strict=True))
         return body
 
     @classmethod
@@ -111,6 +111,8 @@ NAMES = {each.name: None for each in fields(Submission)}  # in order
 PRIORITIES = {each.value: each for each in Priority}
 ASSIGN = {name: getattr(Submission, name).__set__ for name in NAMES}  # to the slots of a value that is new
 _values = attrgetter(*NAMES)
+IDENTITY_NAMES = [each.name for each in fields(Identity)]
+_identity_values = attrgetter(*IDENTITY_NAMES)
 _DEFAULTS = {each.name: each.default for each in fields(Submission) if each.default is not MISSING}
 _MADE = {
     each.name: each.default_factory for each in fields(Submission) if each.default_factory is not MISSING

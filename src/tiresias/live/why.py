@@ -12,7 +12,7 @@ from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState
 from tiresias.live.answers import Explanation
 from tiresias.live.eta import MOST_AHEAD, Ahead, Estimate, Queue
-from tiresias.live.journal import Journal
+from tiresias.live.journal import NOTHING, Journal
 
 SHOWN = 5  # jobs ahead that are named
 NEXT_STEPS: dict[str, str] = {
@@ -41,8 +41,11 @@ def why(
     out_of_service: Mapping[str, str],
     gpu_limit_of: Callable[[str], int | None],
     start_problem: str = "",
+    silent: Mapping[str, str] = NOTHING,
 ) -> Explanation:
-    """For an active job. `start_problem` says why the machine cannot start runs."""
+    """For an active job. `start_problem` says why the machine cannot start runs, `silent` which nodes do not
+    answer or cannot be used.
+    """
     found = journal.controller.why(job.id)
     assert found is not None
     if start_problem and found.code == ReasonCode.OUT_OF_SERVICE:
@@ -53,7 +56,7 @@ def why(
     if found.code == ReasonCode.STOPPING:
         report.text += _why_it_stops(job)
     elif found.code == ReasonCode.OUT_OF_SERVICE:
-        out = ", ".join(f"{what} ({reason})" for what, reason in sorted(out_of_service.items()))
+        out = ", ".join(f"{what} ({reason})" for what, reason in sorted({**out_of_service, **silent}.items()))
         report.text += f"; out of service: {out}"
         if out_of_service:
             report.next_step += f" (for admins: `tir undrain {min(out_of_service)}`)"

@@ -23,6 +23,7 @@ from tiresias.spec.kinds import (
     Instant,
     Jobs,
     Seconds,
+    Share,
     Switch,
     Text,
     Variables,
@@ -118,6 +119,21 @@ class JobSpec:
             flag="--nodes",
             metavar="N",
             in_group="resources.nodes",
+        ),
+    )
+    cpu_speed: float | None = field(
+        default=None,
+        metadata=about(
+            Share(),
+            "Speed on CPUs as a share of that on GPUs; with it the job may run on nodes without GPUs.",
+            flag="--cpu-speed",
+            metavar="X",
+            default="it runs on GPUs only",
+            in_group="resources.cpu_speed",
+            more="While the GPUs are full it runs on CPUs, and it is stopped there when its GPUs are free"
+            " ([Jobs on CPUs](../explanation/jobs-on-cpus.md)).",
+            api_help="Its speed on CPUs as a share of that on GPUs; null: it cannot run on CPUs.",
+            in_detail=True,
         ),
     )
     cpus: int | None = field(
@@ -465,6 +481,7 @@ class JobSpec:
             self,
             gpus=1,
             nodes=None,
+            cpu_speed=None,
             workers=1,
             retries=0,
             hold=False,

@@ -151,6 +151,26 @@ class Seconds(Kind):
 
 
 @dataclass(slots=True, frozen=True)
+class Share(Kind):
+    """A number above 0, and 1 at most."""
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+
+    def parse(self, text: str, now: datetime) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError("give a number above 0 and up to 1") from None
+
+    def check(self, value: Any) -> Any:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+            raise ValueError("give a number above 0 and up to 1")
+        return value
+
+
+@dataclass(slots=True, frozen=True)
 class Instant(Kind):
     """An instant in epoch seconds; as text a time of day, a date or a duration from now."""
 

@@ -26,6 +26,7 @@ ALL_RUN_COLUMNS = (  # also those that only runs have which exited; in the order
 NODE_COLUMNS = "position, node, in_service, out_slots"
 JOB_DEFAULTS: Row = (0, "", None)  # of the last columns, which rows in bases of earlier versions lack
 NODE_DEFAULTS: Row = ("[]",)
+IN_SERVICE, SILENT = 1, 2  # bits of the column in_service
 PHASES = {phase.value: phase for phase in Phase}
 
 
@@ -66,6 +67,11 @@ def job_row(job: JobState, text: str) -> Row:
     )
 
 
+def service_value(*, in_service: bool, silent: bool) -> int:
+    """Whether a node is in service, and whether it is silent, as the column in_service has it."""
+    return IN_SERVICE * in_service + SILENT * silent
+
+
 def instant(at: float) -> float | None:
     """The instant, or None (NULL) for an infinity, which the core uses for "not yet" and "never"."""
     return None if at in (INFINITY, -INFINITY) else real(at)
@@ -82,8 +88,10 @@ def rebuild(rows: Rows, memory: Any) -> State:
         run = _run(row, state)
         state.hold(state.jobs[run.job_id], run)
     for node, is_in, out in nodes:  # after the runs, which may hold slots that were withdrawn since
-        if not is_in:
+        if not is_in & IN_SERVICE:
             state.ledger_of(node.name).withdraw(node.name)
+        if is_in & SILENT:
+            state.ledger_of(node.name).silence(node.name)
         for index in json.loads(out):
             state.ledger_of(node.name).withdraw_slot(node.name, index)
     state.refused_since = {JobId(id): since for id, since in rows.refused.items()}

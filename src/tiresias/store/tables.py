@@ -10,7 +10,7 @@ from tiresias.store.changes import Changes, Counters
 from tiresias.store.checksums import Row, with_crc
 from tiresias.store.codec import NODE, dump
 from tiresias.store.errors import StoreError
-from tiresias.store.rows import ALL_RUN_COLUMNS, JOB_COLUMNS, instant
+from tiresias.store.rows import ALL_RUN_COLUMNS, JOB_COLUMNS, instant, service_value
 
 # The rows that are written most bring their checksum along; triggers add that of all others.
 INSERT_FACT = (
@@ -119,7 +119,7 @@ def write_nodes(connection: Connection, state: State) -> None:
         ledger = state.ledger_of(node.name)
         out = ledger.out_slots[position]
         withdrawn = [index for index in range(out.bit_length()) if out >> index & 1]
-        is_in = int(ledger.in_service[position])
+        is_in = service_value(in_service=ledger.in_service[position], silent=ledger.silent[position])
         rows.append((position, node.name, dump(NODE.encode(node)), is_in, dump(withdrawn)))
     connection.executemany(REPLACE_NODE, rows)
 

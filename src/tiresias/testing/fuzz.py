@@ -25,7 +25,9 @@ from tiresias.testing.builders import a_job
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
 TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress", "save", "lose"})
-NODES = frozenset({"drain", "restore", "drain slot", "restore slot"})
+NODES = frozenset(
+    {"drain", "restore", "drain slot", "restore slot", "fall silent", "return", "change node"}
+)
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
 SILENT = (f.RunStarted, f.RunProgressed)
@@ -225,6 +227,20 @@ class RandomDriver:
     def _restore(self, touched: set[JobId]) -> f.Fact | None:
         return f.NodeRestored(self.at, self.rng.choice(self.state.ledger.nodes).name)
 
+    def _fall_silent(self, touched: set[JobId]) -> f.Fact | None:
+        if self.rng.random() < 0.5:
+            return None
+        return f.NodeFellSilent(self.at, self.rng.choice(self.state.ledger.nodes).name)
+
+    def _return(self, touched: set[JobId]) -> f.Fact | None:
+        return f.NodeReturned(self.at, self.rng.choice(self.state.ledger.nodes).name)
+
+    def _change_node(self, touched: set[JobId]) -> f.Fact | None:
+        node = self.rng.choice(self.state.ledger.nodes)
+        if self.rng.random() < 0.8:
+            return None
+        return f.NodeChanged(self.at, replace(node, rack=self.rng.choice(("r0", "r1")), memory_bytes=1 << 40))
+
     def _drain_slot(self, touched: set[JobId]) -> f.Fact | None:
         node = self.rng.choice(self.state.ledger.nodes)
         return f.SlotDrained(self.at, node.name, self.rng.randrange(node.gpus or node.cpu_slots))
@@ -257,6 +273,9 @@ class RandomDriver:
         "cancel": _cancel,
         "drain": _drain,
         "restore": _restore,
+        "fall silent": _fall_silent,
+        "return": _return,
+        "change node": _change_node,
         "drain slot": _drain_slot,
         "restore slot": _restore_slot,
     }

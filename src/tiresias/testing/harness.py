@@ -185,6 +185,12 @@ class Harness:
     def restore(self, node: str) -> Plan:
         return self._happen(f.NodeRestored(self.at, node))
 
+    def fall_silent(self, node: str) -> Plan:
+        return self._happen(f.NodeFellSilent(self.at, node))
+
+    def come_back(self, node: str) -> Plan:
+        return self._happen(f.NodeReturned(self.at, node))
+
     def wait(self, seconds: float) -> Plan:
         """Let time pass; the plan has everything that was decided when timers fired."""
         self.controller  # noqa: B018  (replays the scene first)

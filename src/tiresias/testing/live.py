@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any, Self
 
 from tiresias.core.model import JobId, Phase
+from tiresias.executors.base import NodeSource
 from tiresias.live.answers import JobSummary
 from tiresias.live.errors import NotFound
 from tiresias.live.manager import Manager
@@ -32,16 +33,24 @@ ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
 class LiveLab:
-    """A manager at `home`; `options` are those of `open_manager`.
+    """A manager at `home`; `options` are those of `open_manager`. With a `source`, its nodes are used.
 
     Leaving the `with` block cancels all jobs. `python` as a command is the interpreter of the test.
     """
 
-    def __init__(self, home: Path, *, gpus: int = 2, policy: str = "tiresias-l", **options: Any):
-        self.home = home
+    def __init__(
+        self,
+        home: Path,
+        *,
+        gpus: int = 2,
+        policy: str = "tiresias-l",
+        source: NodeSource | None = None,
+        **options: Any,
+    ):
+        self.home, self.source = home, source
         options.setdefault("settings", SETTINGS)
         self.options = Options(fake_gpus=gpus, policy=policy, **options)
-        self.manager: Manager = open_manager(home, self.options)
+        self.manager: Manager = open_manager(home, self.options, source=source)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +72,7 @@ class LiveLab:
     def restart(self) -> None:
         """Open the manager again, as after a kill."""
         self.close()
-        self.manager = open_manager(self.home, self.options)
+        self.manager = open_manager(self.home, self.options, source=self.source)
 
     def submit(self, command: str | tuple[str, ...], *, by: Caller = ADMIN, **asked: Any) -> JobId:
         """Submit one job; `asked` are fields of Submission."""

@@ -64,7 +64,9 @@ def _nodes(found: Sequence[Mapping[str, Any]]) -> Lines:
     rows, has_groups = [], any(node["groups"] for node in found)
     for node in found:
         out = sum(bool(slot["reason"]) for slot in node["slots"])
-        state = "drained" if node["is_drained"] else f"{out} out of service" if out else "in service"
+        state = f"{out} out of service" if out else "in service"
+        if node["is_drained"] or node["is_silent"]:
+            state = "drained" if node["is_drained"] else "silent"
         reasons = {slot["reason"] for slot in node["slots"] if slot["reason"]}
         reason = plain(node["reason"] or "; ".join(sorted(reasons))) or NOTHING
         groups = [" ".join(ranges(group) for group in node["groups"]) or NOTHING] if has_groups else []

@@ -37,6 +37,7 @@ class Process:
     status: int = 0  # as waitpid returns it
     seen_at: float = 0.0  # when its parent gets to know of its end
     is_stopped: bool = False  # it has received SIGTERM
+    is_killing: bool = False  # it has received SIGINT: its gang must be killed at once
 
 
 @dataclass(slots=True, eq=False)
@@ -343,7 +344,7 @@ class SimulatedKernel:
         self._point(f"before a signal to {process.pid}")
         if not process.is_alive:
             raise fail(errno.ESRCH)
-        self._world.signal(process)
+        self._world.signal(process, number)
 
     def epoll(self) -> SimulatedEpoll:
         self._need(errno.EMFILE)

@@ -35,6 +35,14 @@ def _name(spec: RunSpec) -> str:
     return f"preflight of {spec.command[-1]}" if spec.preflight else spec.command[-1]
 
 
+def _may_look_unsaved(gang: Gang) -> bool:
+    """Whether the manager may conclude from the exit of this run that its job does not save."""
+    record = gang.record
+    if record is None or gang.has_saved:
+        return False
+    return bool(record["stopped"]) and not record["lost"]
+
+
 def _says_saved(gang: Gang) -> bool:
     exits = () if gang.record is None else gang.record["exits"]
     return gang.has_saved or any(each["code"] == SAYS_SAVED for each in exits)
@@ -54,7 +62,7 @@ class Witness:
         self._ended_at: dict[JobId, float] = {}  # when the end of each job was first seen
         self._unbooted: set[RunId] = set()  # runs that were forgotten in the boot in which they began
         self._losers: set[str] = set()  # trainings that have shown that they do not save
-        self._maybe_losers: set[str] = set()  # those, and others of which the manager may think so
+        self._commanded_at: dict[RunId, float] = {}  # when its start was first commanded
         self._boots: dict[RunId, int] = {}  # the boot in which each run was first commanded to start
 
     # --- commands --------------------------------------------------------------------------------------
@@ -73,6 +81,7 @@ class Witness:
         self._check_turn(spec, job)
         self._specs[spec.run_id] = spec
         self._boots[spec.run_id] = self._world.boot
+        self._commanded_at[spec.run_id] = self._world.at
 
     def _check_identity(self, spec: RunSpec) -> None:
         for other in self._specs.values():
@@ -148,21 +157,22 @@ class Witness:
         if any(_says_saved(gang) for gang in self._world.gangs if _name(gang.spec) == job.name):
             return  # it has shown both
         open_runs = [each for each in self._specs.values() if each.run_id not in self._forgotten]
-        others = {_name(each) for each in open_runs} & self._maybe_losers - {job.name}
+        # A manager that stored an exit and was killed never forgets the run: the World knows more exits.
+        suspects = {_name(gang.spec) for gang in self._world.gangs if _may_look_unsaved(gang)}
+        others = {_name(each) for each in open_runs} & suspects - {job.name}
         _must(bool(others), "a job that lost its work is preempted again", spec.run_id, spec.job_id)
 
     def _learn(self, gang: Gang) -> None:
-        """The exit of this run is durable: what the manager may know, and must know, about its saving."""
-        record = gang.record
-        if record is None or gang.spec.preflight or gang.has_saved or not record["stopped"] or record["lost"]:
+        """The exit of this run is durable: what the manager must know about its saving."""
+        if gang.spec.preflight or not _may_look_unsaved(gang):
             return
-        name = _name(gang.spec)
-        self._maybe_losers.add(name)
+        record = gang.record
+        assert record is not None
         lasted_s = (gang.over_at or gang.began_at) - gang.began_at
         has_shown = lasted_s >= JUDGED_AFTER_S + ROUNDED_S and record["exits"] and not _says_saved(gang)
         is_new = not gang.program.saved and self._boots.get(gang.spec.run_id) == self._world.boot
         if has_shown and is_new:
-            self._losers.add(name)
+            self._losers.add(_name(gang.spec))
 
     def forgets(self, run_id: RunId, is_stored: bool) -> None:
         _must(is_stored, "a run is forgotten before its exit is stored", run_id)
@@ -249,16 +259,29 @@ class Witness:
         _must(executed_s <= known_s + ROUNDED_S, "charged for time that never passed", job.id, executed_s)
         if reason == ReasonCode.TIME_LIMIT:
             limit_s = job.submission.time_limit_s or 0.0
-            # The run that was stopped may have been granted and never begun: then there is no gang of it.
-            stopped_at = self._stopped_at.get(gangs[-1].spec.run_id, self._ended_at[job.id])
-            lasted_s = stopped_at - self._known_since[job.name]
-            _must(lasted_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, lasted_s)
+            used_s = self._most_used_s(job, gangs)
+            _must(used_s >= limit_s - ROUNDED_S, "failed before its time limit", job.id, used_s)
         # After a boot with a wall clock that is behind, less time may have passed for the manager.
         seen = not any(gang.is_lost for gang in gangs)
         if seen and all(gang.spec.run_id in self._unbooted for gang in gangs):
             true_s = sum(gang.over_at - gang.began_at for gang in gangs if gang.over_at is not None)
             is_charged = executed_s >= true_s - LATE_S * len(gangs) - ROUNDED_S
             _must(is_charged, "not charged for time in which it ran", job.id, executed_s, true_s)
+
+    def _most_used_s(self, job: RequestedJob, gangs: list[Gang]) -> float:
+        """The most time that the runs of a job can have used: from their grants until their ends were known.
+
+        A run that was granted and never begun uses none. The end of a lost run becomes known when what it
+        left behind has been ended. A start may take as long as a manager is away.
+        """
+        assert job.id is not None
+        ended_at = self._ended_at[job.id]
+        used_s = LATE_S * sum(spec.job_id == job.id for spec in self._specs.values())
+        for gang in gangs:
+            since = max(self._known_since[job.name], self._commanded_at[gang.spec.run_id])
+            is_known = gang.over_at is not None and not gang.is_lost
+            used_s += (gang.over_at if is_known and gang.over_at is not None else ended_at) - since
+        return used_s
 
     def _failed_of(self, gangs: list[Gang], *troubles: Trouble) -> int:
         """How many runs failed by one of these troubles, were not stopped, and have an exit record."""

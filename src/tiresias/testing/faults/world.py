@@ -25,7 +25,7 @@ from tiresias.testing.faults.disk import Disk
 from tiresias.testing.faults.kernel import Process, SimulatedKernel
 from tiresias.testing.faults.trainings import CODES, TAILS, OnStop, Training, Trouble
 
-SIGKILL, SIGTERM = 9, 15
+SIGINT, SIGKILL, SIGTERM = 2, 9, 15
 WRITES_AGAIN_S = 1.0  # a supervisor that cannot write the exit record
 FIRST_PID = 100
 SLOW = 100.0
@@ -211,12 +211,13 @@ class World:
         self.after(self.rng.random() * self.weather.spawn_s * slow, self._main, process)
         return process.pid
 
-    def signal(self, process: Process) -> None:
-        """SIGTERM to a supervisor: it is to read the stop request."""
-        self.after(self.rng.random() * self.weather.signal_s, self._signalled, process)
+    def signal(self, process: Process, number: int) -> None:
+        """SIGTERM to a supervisor: it is to read the stop request. SIGINT: it is to kill its gang at once."""
+        self.after(self.rng.random() * self.weather.signal_s, self._signalled, process, number)
 
-    def _signalled(self, process: Process) -> None:
+    def _signalled(self, process: Process, number: int) -> None:
         process.is_stopped = True
+        process.is_killing = process.is_killing or number == SIGINT
         assert process.plan is not None
         gang = self._by_dir.get(process.plan["run_dir"])
         if gang is not None and gang.supervisor is process:
@@ -409,12 +410,13 @@ class World:
         gang.has_saved = True
 
     def _stop(self, gang: Gang) -> None:
-        """Send SIGTERM to every worker, and SIGKILL after the grace period."""
+        """Send SIGTERM to every worker, and SIGKILL after the grace period, if there is one."""
         if not gang.is_supervised or gang.is_ending or not gang.is_up:
             return
         kernel = self._kernel_of(gang.supervisor)
         request = run_files.read(str(gang.spec.run_dir), run_files.STOP, kernel) or {}
-        grace_s = float(request.get("grace_s", gang.spec.grace_s))
+        asked_s = float(request.get("grace_s", gang.spec.grace_s))
+        grace_s = 0.0 if gang.supervisor.is_killing else asked_s
         if gang.stop_grace_s is None or grace_s < gang.stop_grace_s:
             gang.stop_grace_s = grace_s
             self.after(grace_s, self._kill, gang)

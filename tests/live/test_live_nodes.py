@@ -1,0 +1,228 @@
+"""Nodes that join, fall silent and return while the manager runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tiresias.core import facts as f
+from tiresias.core import invariants
+from tiresias.core.model import Phase
+from tiresias.live.errors import Impossible, NotFound
+from tiresias.live.nodes import assigned, misnamed
+from tiresias.testing.live import ADMIN, LiveLab
+from tiresias.testing.nodes import ToldNodes
+
+FOREVER = "sleep 600"
+
+
+@pytest.fixture
+def nodes() -> ToldNodes:
+    return ToldNodes()
+
+
+def slots_of(lab: LiveLab, job: int) -> list[str]:
+    return lab.manager.queries.runs(ADMIN, job)[-1].slots
+
+
+def node(lab: LiveLab, name: str):
+    return next(each for each in lab.manager.queries.nodes() if each.name == name)
+
+
+def test_jobs_start_on_a_node_when_it_joins(tmp_path: Path, nodes: ToldNodes) -> None:
+    with LiveLab(tmp_path, source=nodes) as lab:
+        with pytest.raises(Impossible, match="there are 0 in all"):
+            lab.submit(FOREVER)
+        nodes.join("a", gpus=2, rack="r1", cpus=16, memory_bytes=1 << 34, address="192.0.2.1")
+        lab.turn()
+        job = lab.submit(FOREVER, gpus=2)
+        lab.until_running(job)
+        assert slots_of(lab, job) == ["a:0", "a:1"]
+        found = node(lab, "a")
+        assert (found.rack, found.cpus, found.memory_bytes, found.address) == ("r1", 16, 1 << 34, "192.0.2.1")
+        other = lab.submit(FOREVER, gpus=2)
+        assert lab.of(other).phase == Phase.PENDING
+        nodes.join("b", gpus=2)
+        lab.until_running(other)
+        assert slots_of(lab, other) == ["b:0", "b:1"]
+        invariants.check_plan(lab.manager.controller)
+
+
+def test_nothing_new_starts_on_a_silent_node_and_its_runs_go_on(tmp_path: Path, nodes: ToldNodes) -> None:
+    nodes.join("a", gpus=2)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        running = lab.submit(FOREVER)
+        lab.until_running(running)
+        nodes.fall_silent("a")
+        lab.turn()
+        waiting = lab.submit(FOREVER)
+        assert lab.of(waiting).phase == Phase.PENDING
+        assert lab.of(running).phase == Phase.RUNNING
+        found = node(lab, "a")
+        assert (found.is_silent, found.is_drained) == (True, False)
+        assert "does not answer" in found.reason
+        why = lab.manager.queries.why(ADMIN, waiting)
+        assert why.code == "OutOfService"
+        assert "a (it does not answer" in why.text
+        nodes.come_back("a")
+        lab.until_running(waiting)
+        assert not node(lab, "a").is_silent
+
+
+def test_a_manager_that_is_started_again_waits_to_hear_from_a_silent_node(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    nodes.join("a", gpus=1)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        nodes.fall_silent("a")
+        lab.turn()
+        lab.restart()
+        job = lab.submit(FOREVER)
+        lab.turn()
+        assert lab.of(job).phase == Phase.PENDING
+        nodes.join("a", gpus=1)
+        lab.until_running(job)
+        assert [
+            type(each.fact) for each in lab.manager.store.facts(0) if "Node" in type(each.fact).__name__
+        ] == [
+            f.NodeAdded,
+            f.NodeFellSilent,
+            f.NodeReturned,
+        ]
+
+
+def test_a_run_is_taken_over_whose_node_has_not_been_heard_of_yet(tmp_path: Path, nodes: ToldNodes) -> None:
+    nodes.join("a", uuids=("GPU-x", "GPU-y"))
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        job = lab.submit(("/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600"), gpus=2)
+        lab.until(lambda: lab.output(job) == "GPU-x,GPU-y\n")
+        nodes.fall_silent("a")
+        lab.restart()
+        spec = lab.manager.dispatcher.spec(lab.manager.state.jobs[job])
+        assert [slot.uuid for slot in spec.slots] == ["GPU-x", "GPU-y"]
+        assert lab.of(job).phase == Phase.RUNNING
+
+
+def test_a_node_keeps_its_slots_when_it_comes_back_with_its_gpus_in_another_order(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    nodes.join("a", uuids=("GPU-x", "GPU-y", "GPU-z"))
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        nodes.fall_silent("a")
+        lab.turn()
+        nodes.join("a", uuids=("GPU-z", "GPU-x"), rack="r2", gpu_type="A100")
+        lab.turn()
+        found = node(lab, "a")
+        assert [slot.state for slot in found.slots] == ["free", "out", "free"]
+        assert [lab.manager.queries._machine.slot(f"a:{i}").uuid for i in range(3)] == [
+            "GPU-x",
+            "GPU-y",
+            "GPU-z",
+        ]
+        assert (found.rack, found.gpu_type) == ("r2", "A100")
+        nodes.join("a", uuids=("GPU-x", "GPU-new", "GPU-z"), rack="r2", gpu_type="A100")
+        lab.turn()
+        assert [slot.state for slot in node(lab, "a").slots] == ["free"] * 3
+        assert lab.manager.queries._machine.slot("a:1").uuid == "GPU-new"
+
+
+def test_an_unusable_node_is_listed_with_the_reason_and_used_when_it_joins(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    with LiveLab(tmp_path, source=nodes) as lab:
+        nodes.refuse("a", "it cannot write to the shared folder /lab")
+        lab.turn()
+        found = node(lab, "a")
+        assert (found.gpus, found.is_silent, found.reason) == (
+            0,
+            True,
+            "it cannot write to the shared folder /lab",
+        )
+        nodes.join("a", gpus=1)
+        lab.turn()
+        lab.until_running(lab.submit(FOREVER))
+        nodes.refuse("a", "its shared folder is read-only now")
+        lab.turn()
+        assert node(lab, "a").reason == "its shared folder is read-only now"
+        assert lab.of(lab.submit(FOREVER)).phase == Phase.PENDING
+
+
+def test_gpus_that_their_node_reports_are_not_used_until_it_reports_otherwise(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    nodes.join("a", gpus=2)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        nodes.trouble("a", _0="used by others: pid 7", _1="77 uncorrected errors")
+        lab.turn()
+        states = [(slot.state, slot.reason) for slot in node(lab, "a").slots]
+        assert states == [("foreign", "used by others: pid 7"), ("out", "unhealthy: 77 uncorrected errors")]
+        nodes.trouble("a", _1="77 uncorrected errors")
+        job = lab.submit(FOREVER)
+        lab.until_running(job)
+        assert slots_of(lab, job) == ["a:0"]
+
+
+def test_an_administrator_drains_a_node_that_then_falls_silent_and_returns(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    nodes.join("a", gpus=1)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        lab.manager.requests.drain(ADMIN, "a", "new fans")
+        nodes.fall_silent("a")
+        lab.turn()
+        assert node(lab, "a").reason.endswith("new fans")
+        lab.manager.requests.undrain(ADMIN, "a")
+        job = lab.submit(FOREVER)
+        assert lab.of(job).phase == Phase.PENDING
+        nodes.come_back("a")
+        lab.until_running(job)
+
+
+def test_a_job_runs_on_cpus_while_the_gpus_are_full_and_changes_to_gpus(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    nodes.join("a", gpus=1)
+    nodes.join("c", cpus=16)
+    saves = "trap 'exit 75' TERM; echo $TIRESIAS_SLOTS; while :; do sleep 0.01; done"
+    with LiveLab(tmp_path, source=nodes, policy="fifo-skip") as lab:
+        lab.turn()
+        first = lab.submit(FOREVER)
+        lab.until_running(first)
+        second = lab.submit(("/bin/sh", "-c", saves), cpu_speed=0.1)
+        lab.manager.requests.set_policy(ADMIN, "tiresias-l", {})
+        lab.until(lambda: lab.output(second) == "c:0\n")
+        lab.until_running(second)
+        assert lab.of(second).reason == "RunningOnCPUs"
+        [cores] = [each for each in lab.manager.queries.nodes() if each.name == "c"]
+        assert [(slot.name, slot.state, slot.gpu) for slot in cores.slots] == [
+            ("c:0", "busy", "8 cores"),
+            ("c:1", "free", "8 cores"),
+        ]
+        lab.manager.requests.cancel(ADMIN, first)
+        lab.until(lambda: lab.output(second, 2) == "a:0\n")
+        assert [run.slots for run in lab.manager.queries.runs(ADMIN, second)] == [["c:0"], ["a:0"]]
+        lab.manager.requests.drain(ADMIN, "c:1")
+        with pytest.raises(NotFound):
+            lab.manager.requests.drain(ADMIN, "c:2")
+
+
+def test_gpus_keep_their_slots_by_uuid_and_new_ones_take_what_is_left(nodes: ToldNodes) -> None:
+    gpus = nodes.join("a", uuids=("Z", "N", "X", "M")).gpus
+    places = assigned(["a:0", "a:1", "a:2"], {"a:0": "X", "a:1": "Y", "a:2": "Z"}, gpus)
+    assert {slot: gpu.uuid for slot, gpu in places.items()} == {"a:2": "Z", "a:0": "X", "a:1": "N"}
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:1", "a/b", "x" * 201])
+def test_a_node_whose_name_cannot_be_written_is_not_used(name: str, tmp_path: Path, nodes: ToldNodes) -> None:
+    assert misnamed(name)
+    nodes.join(name, gpus=1)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        assert node(lab, name).gpus == 0
