@@ -226,7 +226,9 @@ def opened(pipe: Path) -> int | None:
 
 def test_what_an_agent_told_before_its_run_was_named_is_told_again(gang):
     """A manager that is started again may hear of a run before it has read of it in its journal."""
-    spec = gang.shell("exit 7", slots=slots(a=1, b=1))
+    spec = gang.shell(f"until [ -e {gang.top}/go ]; do sleep 0.01; done; exit 7", slots=slots(a=1, b=1))
+    gang.up()
+    (gang.top / "go").touch()
     gang.gone()
     (spec.run_dir / run_files.EXIT).unlink()  # the manager was killed before it wrote how the run had ended
     gang.again()

@@ -236,12 +236,17 @@ class GangExecutor:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            for task in list(self._tasks):
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._end_tasks())
             self._loop.run_until_complete(self._transport.close())
         finally:
             self._loop.close()
+
+    async def _end_tasks(self) -> None:
+        """Again and again: `wait_for` loses a cancellation that comes together with an answer."""
+        while tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=RETRY_S)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
