@@ -153,7 +153,7 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--nodes", "2", "--", "true"], "--nodes '2': this manager has one machine"),
         (["--name", "12", "--", "true"], "name: a name of digits alone"),
         (["--workers", "2", "--", "true"], "workers: 2 workers cannot share 1 GPUs"),
-        (["--gpus", "0", "--", "true"], "--gpus '0': give a whole number from 1 up"),
+        (["--gpus", "-1", "--", "true"], "--gpus '-1': give a whole number from 0 up"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complaint):

@@ -88,6 +88,7 @@ def test_a_summary_shows_the_queue_and_since_when_a_job_is_in_its_phase(tmp_path
         job = lab.submit(("/bin/sh", "-c", SAVES_LONG), grace_s=600.0)
         assert lab.of(job).queue == 1
         lab.until((tmp_path / "on").exists)
+        lab.until_running(job)
         lab.until(lambda: lab.of(job).queue == 2)
         run = lab.manager.state.jobs[job].run
         assert run is not None
@@ -141,6 +142,7 @@ VALUES = {
     "lost_s": 720.0,
     "gpus": 8,
     "sockets": ((0, 1), (2, 3)),
+    "cpus": 8,
     "allocation": ((0, 3),),
 }
 

@@ -18,9 +18,11 @@ from tiresias.policies.hazards import (
     TAIL_S,
     WIDTHS,
     Counts,
+    end_step_of,
     shrunk,
     step_of,
     survival,
+    work_in_steps,
 )
 from tiresias.policies.switching import log_index
 
@@ -41,7 +43,7 @@ def test_under_the_prior_who_has_worked_least_offers_most() -> None:
 @given(works, works)
 def test_no_second_of_work_is_lost_or_counted_twice(a: float, b: float) -> None:
     counts = Counts()
-    counts.add_work(min(a, b), max(a, b))
+    counts.add_work(work_in_steps(min(a, b), max(a, b)))
     assert isclose(sum(counts.seconds), abs(a - b), abs_tol=1e-2)
     assert min(counts.seconds) >= 0
 
@@ -50,9 +52,9 @@ def test_no_second_of_work_is_lost_or_counted_twice(a: float, b: float) -> None:
 def test_work_in_two_parts_counts_like_work_in_one(a: float, b: float, c: float) -> None:
     a, b, c = sorted((a, b, c))
     whole, parts = Counts(), Counts()
-    whole.add_work(a, c)
-    parts.add_work(a, b)
-    parts.add_work(b, c)
+    whole.add_work(work_in_steps(a, c))
+    parts.add_work(work_in_steps(a, b))
+    parts.add_work(work_in_steps(b, c))
     assert all(
         isclose(x, y, rel_tol=1e-9, abs_tol=5e-3) for x, y in zip(whole.seconds, parts.seconds, strict=True)
     )
@@ -60,7 +62,7 @@ def test_work_in_two_parts_counts_like_work_in_one(a: float, b: float, c: float)
 
 def test_an_end_at_the_edge_of_a_step_belongs_to_the_step_before() -> None:
     counts = Counts()
-    counts.add_end(120.0)
+    counts.add_end(end_step_of(120.0))
     assert counts.ends[step_of(119.0)] == 1
 
 
@@ -72,16 +74,16 @@ def test_where_nothing_was_counted_the_parents_hazards_hold(parent: tuple[float,
 def test_with_many_ends_the_parent_no_longer_matters() -> None:
     counts = Counts()
     for _ in range(1000):
-        counts.add_work(0, 50.0)
-        counts.add_end(50.0)
+        counts.add_work(work_in_steps(0, 50.0))
+        counts.add_end(end_step_of(50.0))
     assert shrunk(counts, None, PRIOR, 1.0)[0] == pytest.approx(1 / 50, rel=0.01)
 
 
 def test_unfinished_work_lowers_a_hazard() -> None:
     ended, unfinished = Counts(), Counts()
-    ended.add_work(0, 60.0)
-    ended.add_end(60.0)
-    unfinished.add_work(0, 6000.0)
+    ended.add_work(work_in_steps(0, 60.0))
+    ended.add_end(end_step_of(60.0))
+    unfinished.add_work(work_in_steps(0, 6000.0))
     alone, both = (shrunk(ended, more, PRIOR, 0.3) for more in (None, unfinished))
     assert all(x >= y for x, y in zip(alone, both, strict=True))
     assert both[3] < alone[3]
@@ -91,16 +93,16 @@ def test_hope_fades_where_much_was_seen() -> None:
     few, many = Counts(), Counts()
     for counts, number in ((few, 1), (many, 10_000)):
         for _ in range(number):
-            counts.add_work(0, 50.0)
-            counts.add_end(50.0)
+            counts.add_work(work_in_steps(0, 50.0))
+            counts.add_end(end_step_of(50.0))
     assert shrunk(few, None, PRIOR, 0.3, 0.5)[0] > 1.3 * shrunk(few, None, PRIOR, 0.3)[0]
     assert shrunk(many, None, PRIOR, 0.3, 0.5)[0] < 1.01 * shrunk(many, None, PRIOR, 0.3)[0]
 
 
 def test_counts_are_kept_as_the_steps_that_have_any() -> None:
     counts = Counts()
-    counts.add_work(0, 100.0)
-    counts.add_end(100.0)
+    counts.add_work(work_in_steps(0, 100.0))
+    counts.add_end(end_step_of(100.0))
     assert counts.sparse() == [[0, 0.0, 60.0], [1, 1.0, 40.0]]
     assert Counts.of(counts.sparse()).seconds == counts.seconds
 

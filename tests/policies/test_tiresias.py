@@ -12,9 +12,10 @@ import pytest
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster, Demand, Job, JobId
-from tiresias.core.plugins import placers, policies
+from tiresias.core.plugins import compact_json, placers, policies
 from tiresias.core.state import JobState, State
 from tiresias.policies import classes, load, tiresias
+from tiresias.policies.preemption_costs import PreemptionCosts
 from tiresias.sim import simulate, traces
 from tiresias.sim.engine import Engine
 from tiresias.sim.simulate import jobs_of
@@ -54,10 +55,12 @@ class Driven(Engine):
 
     def _handle(self, facts: list[f.Fact], at: float) -> None:
         self.handled += 1
+        memory, by = self.controller.state.memory, self.controller.policy
+        assert by.saved_text(memory) == compact_json(by.save(memory)), "a text that was kept is stale"
         if self.restarts_every and self.handled % self.restarts_every == 0:
             state, policy = self.controller.state, self.controller.policy
             before = state.memory
-            state.memory = policy.restore(json.loads(json.dumps(policy.save(before))))
+            state.memory = policy.restore(json.loads(policy.saved_text(before)))
             self.controller = Controller(state, policy, self.controller.placer)
             assert state.memory.load.waiting == before.load.waiting
             assert state.memory.classes.open == before.classes.open
@@ -214,6 +217,12 @@ def ended_every(gap_s: float, ends: int = 40) -> load.Load:
     return seen
 
 
+def costing(cost_s: float) -> PreemptionCosts:
+    costs = PreemptionCosts()
+    costs.expected_s = cost_s
+    return costs
+
+
 def waiting(count: int) -> set[JobId]:
     return {JobId(id) for id in range(count)}
 
@@ -228,7 +237,7 @@ def test_the_wait_that_a_preemption_can_save_is_that_until_enough_jobs_have_ende
 def test_before_any_job_has_ended_nothing_is_known_about_the_wait() -> None:
     seen = load.Load()
     seen.waiting = waiting(3)
-    assert seen.changed(60.0, 100.0) == []
+    assert seen.changed(costing(60.0), 100.0) == []
     assert seen.reluctance == 0.0
 
 
@@ -237,7 +246,7 @@ def test_the_shorter_the_wait_and_the_dearer_a_preemption_the_greater_the_reluct
     for count, cost_s in ((400, 60.0), (40, 60.0), (40, 300.0), (1, 300.0)):
         seen = ended_every(100.0)
         seen.waiting = waiting(count)
-        seen.changed(cost_s, 4000.0)
+        seen.changed(costing(cost_s), 4000.0)
         found.append(seen.reluctance)
     assert found == [0.0, 0.0, pytest.approx(0.6), load.MOST]
 
@@ -245,10 +254,10 @@ def test_the_shorter_the_wait_and_the_dearer_a_preemption_the_greater_the_reluct
 def test_all_waiting_jobs_are_ranked_anew_when_the_reluctance_changes_and_never_more_than_many() -> None:
     seen = ended_every(10.0)
     seen.waiting = waiting(5)
-    assert seen.changed(60.0, 400.0) == sorted(waiting(5))
-    assert seen.changed(60.0, 400.0) == []
+    assert seen.changed(costing(60.0), 400.0) == sorted(waiting(5))
+    assert seen.changed(costing(60.0), 400.0) == []
     seen.waiting = waiting(load.MANY)
-    assert len(seen.changed(60.0, 400.0)) == load.MANY
+    assert len(seen.changed(costing(60.0), 400.0)) == load.MANY
     assert seen.reluctance == 0.0
 
 

@@ -172,7 +172,6 @@ def test_a_cost_that_is_none_is_refused(cost_s: float) -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        {"gpus": [0, 1]},
         {"gpus": [-1, 1]},
         {"gpus": [None, 1]},
         {"duration_s": [0.0, 1.0]},

@@ -26,8 +26,8 @@ def test_the_defaults_are_a_job_that_may_be_submitted():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"gpus": 0}, "gpus: give a whole number from 1 up (is 0)"),
-        ({"gpus": True}, "gpus: give a whole number from 1 up (is True)"),
+        ({"gpus": -1}, "gpus: give a whole number from 0 up (is -1)"),
+        ({"gpus": True}, "gpus: give a whole number from 0 up (is True)"),
         ({"nodes": 2}, "nodes: this manager has one machine, and many machines are not supported yet"),
         ({"workers": 2}, "workers: 2 workers cannot share 1 GPUs"),
         ({"memory_bytes": 16}, "memory_bytes: give a size of 1 MiB or more, with its unit: 500M"),

@@ -59,7 +59,7 @@ class Happening:
 class Life:
     """Turns happenings into facts that are legal in the present State, and lets a Controller handle them."""
 
-    def __init__(self, controller: Controller, sizes: tuple[int, ...] = (1, 2, 4, 1, 8, 2)):
+    def __init__(self, controller: Controller, sizes: tuple[int, ...] = (1, 2, 4, 1, 8, 2, 0)):
         self.controller = controller
         self.sizes = sizes  # of gangs; with powers of two all instants are exact
         self.at = 0.0

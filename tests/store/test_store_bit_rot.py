@@ -16,7 +16,7 @@ from store_worlds import a_controller, a_store, hand
 
 from tiresias.core import facts as f
 from tiresias.core.model import Demand, Job, JobId
-from tiresias.store import Batch, Reader, Store, StoreError, SubmissionKey
+from tiresias.store import Batch, Reader, Store, StoreError, SubmissionKey, replay
 from tiresias.store.backup import backup, prepare
 from tiresias.store.checksums import MEANS, in_bytes
 
@@ -87,7 +87,7 @@ def test_a_flipped_bit_is_found_by_doctor_and_by_a_start_or_changes_no_value(
         folder.mkdir()
         path = folder / "journal.db"
         where, bit = rng.randrange(len(original)), 1 << rng.randrange(8)
-        path.write_bytes(original[:where] + bytes([original[where] ^ bit]) + original[where + 1 :])
+        path.write_bytes(_flipped(original, where, bit))
         before = path.read_bytes()
         if not check(path):
             path.write_bytes(before)  # a start adds a row
@@ -99,6 +99,58 @@ def test_a_flipped_bit_is_found_by_doctor_and_by_a_start_or_changes_no_value(
                 silent.append((where, bit))
         shutil.rmtree(folder)
     assert not silent
+
+
+@pytest.mark.parametrize("table, column", [("policy", "memory"), ("bases", "body")])
+def test_a_start_finds_every_flipped_bit_in_what_a_learning_policy_has_learned(
+    tmp_path: Path, table: str, column: str
+) -> None:
+    """The memory of `tiresias` is the longest row of a journal, and the base contains it as well."""
+    path = tmp_path / "journal.db"
+    controller = a_controller("tiresias")
+    with a_store(path, controller) as store:
+        for id in range(1, 40):
+            batch = Batch()
+            job = Job(JobId(id), Demand(1), 100.0 * id, user=f"user-{id}", name=f"train-{id}")
+            batch.add(*hand(controller, f.JobSubmitted(100.0 * id, job)))
+            run = next(run for run in controller.state.runs.values() if run.job_id == id)
+            batch.add(*hand(controller, f.RunStarted(100.0 * id + 1, run.id, 1.0)))
+            batch.add(*hand(controller, f.RunExited(100.0 * id + 90, run.id, f.ExitCause.FINISHED, 89.0)))
+            store.commit(controller, batch)
+        store.compact(before_at=0.0, base_every_s=0.0)
+        [(text,)] = store._all(f"SELECT {column} FROM {table} ORDER BY rowid DESC LIMIT 1")
+    assert len(text) > 10_000
+    original = path.read_bytes()
+    with_flip = tmp_path / "flipped.db"
+    rng = random.Random(12)
+    for _ in range(40):
+        at = rng.randrange(len(text) - 40)
+        where = original.find(text[at : at + 40].encode())
+        if where < 0:  # it lies across two pages of the file
+            continue
+        with_flip.write_bytes(_flipped(original, where, 1 << rng.randrange(7)))
+        assert is_refused(with_flip), (where, at)
+
+
+def test_a_replay_does_not_begin_with_an_older_base_that_is_damaged(tmp_path: Path) -> None:
+    """A start reads the latest base only; what is replayed is read whole."""
+    path = tmp_path / "journal.db"
+    controller = a_controller()
+    with a_store(path, controller) as store:
+        batch = Batch()
+        batch.add(*hand(controller, f.JobSubmitted(1.0, Job(JobId(1), Demand(1), 1.0))))
+        store.commit(controller, batch)
+        store.compact(before_at=0.0, base_every_s=0.0)
+        replay(store)
+        store._write.execute("UPDATE bases SET crc = crc + 1 WHERE seq = 0")
+    with Store.open(path) as store:
+        store.load()
+        with pytest.raises(StoreError, match=r"row 0 of the table bases .* replays"):
+            replay(store)
+
+
+def _flipped(original: bytes, where: int, bit: int) -> bytes:
+    return original[:where] + bytes([original[where] ^ bit]) + original[where + 1 :]
 
 
 def test_a_damaged_row_is_named_with_what_depends_on_it_and_can_be_accepted(

@@ -5,7 +5,8 @@ the target, and starts jobs of the target in rank order, as slots are physically
 A run that is saving counts as waiting, and its slots are used only after its exit. Being in the target is the
 reservation: a preempted job cannot take back the slots that it was preempted for. A job of the target that
 the placer refuses keeps free slots from those behind it, so that its hole grows (`Placer.claim`), and runs
-may migrate to make a hole for it (migrations.py). Other jobs may run on CPUs meanwhile (overflow.py).
+may migrate to make a hole for it (migrations.py). Other jobs may run on CPUs meanwhile (overflow.py). Jobs
+that ask for no GPUs are not in the target and have no rank (without_gpus.py).
 
 The order of `handle`, which gets the facts of one instant and makes one plan:
 1. `_apply` evolves the State by each fact, lets the policy learn from it, and ranks its job anew (`_sync`).
@@ -17,7 +18,7 @@ The order of `handle`, which gets the facts of one instant and makes one plan:
 
 What holds between two calls of `handle`:
 - `entries` has one entry per active job. An entry is ranked unless its job is pinned, on hold, deferred or
-  cancelled.
+  cancelled, or asks for no GPUs.
 - `target` is exact for the ranks of the last plan, and its `flips` are empty.
 - `_ready` has the jobs of the target that hold no GPUs, or whose runs are saving.
 - `_wakes` is a heap of (instant, job). An item counts only while it equals the entry's `wakes_at`.
@@ -65,6 +66,7 @@ from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
 from tiresias.core.view import View
+from tiresias.core.without_gpus import WithoutGpus
 
 STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
 BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
@@ -131,6 +133,7 @@ class Controller:
         self._passing: list[JobState] = []
         self._unsaving: dict[JobId, JobState] = {}
         self._protected: set[RunId] = set()
+        self.without_gpus = WithoutGpus(state)
         self._timer_at = INFINITY
         # Refused in this plan: the job, what it claims, and when the placer may decide otherwise.
         self._refused: list[tuple[JobEntry, Allocation, float]] = []
@@ -245,7 +248,9 @@ class Controller:
                 step.ended.append(job)
             elif kind is not RunExited and (run := job.run) is not None:
                 step.commands.append(StopRun(run.id))
-        changed: bool | Sequence[int] = self.policy.learn(state.memory, fact, job) if is_learned else False
+        changed: bool | Sequence[int] = False
+        if is_learned and (job is None or job.gpus):
+            changed = self.policy.learn(state.memory, fact, job)
         if changed is True:
             self._stale = True
         if job is None:
@@ -267,7 +272,8 @@ class Controller:
             self._sync(job, at)
         if self._teaches and kind in SILENT:
             assert job is not None
-            self.placer.learn(fact, job, state)
+            if job.gpus:
+                self.placer.learn(fact, job, state)
         if changed and changed is not True:
             self._rerank(changed, at)
         return not is_silent
@@ -314,6 +320,12 @@ class Controller:
             entry = self.entries[job.id]
         except KeyError:
             entry = self.entries[job.id] = JobEntry(job)
+        if not job.gpus or not entry.gpus:  # without GPUs, now or until now
+            self.without_gpus.update(job)
+            if not job.gpus:
+                self._sync_without_gpus(job, entry)
+                return
+            entry.gpus = job.gpus
         phase, run = job.phase, job.run
         if job.ended_at != INFINITY or job.on_hold or job.cancelled or job.deferred:
             self._unrank(entry)
@@ -354,6 +366,15 @@ class Controller:
         elif until != entry.wakes_at:
             soonest = at + 2 * BLINK_S
             self._wake_at(entry, until if until > soonest else soonest)
+
+    def _sync_without_gpus(self, job: JobState, entry: JobEntry) -> None:
+        if entry.gpus:  # its demand has changed
+            self._unrank(entry)
+            entry.gpus = 0
+        if job.ended_at != INFINITY:
+            del self.entries[job.id]
+        else:
+            self._wake_at(entry, job.deferred_until if job.deferred else INFINITY)
 
     def _rerank(self, ids: Sequence[int], at: float) -> None:
         """Rank anew those of these jobs that are ranked."""
@@ -442,6 +463,7 @@ class Controller:
         self._wakes.clear()
         self._unsaving = {job.id: job for job in self.state.jobs.values() if job.resumable is False}
         self._protected = self._find_protected()
+        self.without_gpus = WithoutGpus(self.state)
         self.target.gather()
         for job in self.state.jobs.values():
             self._sync(job, at)
@@ -470,7 +492,10 @@ class Controller:
             if self.target.flips or self._passing:
                 continue
             if self.state.cpus is None or not self._overflow(at, step):
-                return
+                break
+        if self.without_gpus.waiting:
+            for job in self.without_gpus.startable():
+                self._grant(job, (), at, step)
 
     def _revoke(self, at: float, step: Step) -> None:
         """Stop the runs that fell out of the target, and add what came in to `_ready`."""

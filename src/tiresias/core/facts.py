@@ -279,6 +279,15 @@ class NodeRegrouped:
 
 
 @dataclass(slots=True)
+class NodeCoresCounted:
+    """The node, which has GPUs, has so many CPU cores (Node.cpus)."""
+
+    at: float
+    node: str
+    cpus: int
+
+
+@dataclass(slots=True)
 class TimerFired:
     at: float
 
@@ -311,5 +320,6 @@ Fact = (
     | SlotDrained
     | SlotRestored
     | NodeRegrouped
+    | NodeCoresCounted
     | TimerFired
 )

@@ -11,6 +11,7 @@ from tiresias.core.overflow import overflow
 from tiresias.core.protection import protected_runs
 from tiresias.core.state import State, is_schedulable
 from tiresias.core.target import Target, plain_target
+from tiresias.core.without_gpus import most
 
 
 def check(state: State) -> None:
@@ -83,7 +84,7 @@ def check_plan(controller: Controller) -> None:
     lost = protected - {entry.job.run.id for entry in pinned if entry.job.run is not None}
     assert not lost, ("protected, but not pinned", lost)
     assert target.capacity == state.ledger.capacity - sum(entry.gpus for entry in pinned)
-    expected = {id for id, entry in entries.items() if not entry.pinned and is_schedulable(entry.job)}
+    expected = {id for id, entry in entries.items() if _is_ranked(entry)}
     assert {entry.id for entry in ranked} == expected, "a job lost from the ranking"
     chosen = plain_target(ranked, target.capacity, strict=controller.policy.strict)
     assert {entry.id for entry in ranked if entry.admitted} == chosen, ("not the plain target", chosen)
@@ -98,9 +99,24 @@ def check_plan(controller: Controller) -> None:
             assert entry.admitted, ("runs, but is not in the target", job.id)
     assert state.refused_since.keys() <= chosen, ("refused, but not in the target", state.refused_since)
     _check_starts(controller, [entry for entry in ranked if entry.admitted and entry.job.gpu_run is None])
+    _check_without_gpus(controller)
     if state.cpus is not None and controller.policy.uses_cpus:
         left = [entry.id for entry in overflow(ranked, state.cpus.free)]
         assert not left, ("would fit on CPUs, and was not started there", left)
+
+
+def _is_ranked(entry: JobEntry) -> bool:
+    return not entry.pinned and entry.job.gpus > 0 and is_schedulable(entry.job)
+
+
+def _check_without_gpus(controller: Controller) -> None:
+    """Those that run are counted, and one waits only if as many run as may."""
+    kept, jobs = controller.without_gpus, [job for job in controller.state.jobs.values() if not job.gpus]
+    assert kept.running == {job.id for job in jobs if job.run is not None}, kept.running
+    waiting = {job.id for job in jobs if job.run is None and is_schedulable(job)}
+    assert kept.waiting.keys() == waiting, (kept.waiting.keys(), waiting)
+    assert kept.most == most(controller.state), kept.most
+    assert not waiting or len(kept.running) >= kept.most, ("could run, and was not started", waiting)
 
 
 def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:

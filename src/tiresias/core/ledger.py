@@ -87,6 +87,14 @@ class Ledger(Holes):
         self.sockets[position] = tuple(sum(1 << slot for slot in group) for group in sockets)
         self.memo.clear()
 
+    def recount_cores(self, node: str, cpus: int) -> None:
+        """Set the number of CPU cores of a node with GPUs; on other nodes they are slots."""
+        position = self._position[node]
+        assert self.nodes[position].gpus, ("the cores of this node are slots", node, cpus)
+        self.nodes[position] = replace(self.nodes[position], cpus=cpus)
+        self._suited.clear()
+        self.memo.clear()
+
     def change_node(self, node: Node) -> None:
         """Set the properties of a node that has as many slots as before."""
         position = self._position[node.name]

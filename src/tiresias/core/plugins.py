@@ -14,6 +14,7 @@ a `rank`:
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -28,6 +29,11 @@ from tiresias.core.state import JobState, State
 
 PROTECT = 0.25
 """The share of the GPUs that protected runs may hold (protection.py), if the policy has no option for it."""
+
+
+def compact_json(value: Any) -> str:
+    """A memory, or a part of one, as text. Only Python reads it, so it may contain infinities."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 class OptionError(ValueError):
@@ -103,6 +109,14 @@ class Policy(ABC):
         """The memory as a value that JSON can hold."""
         return memory
 
+    def saved_text(self, memory: Any) -> str:
+        """What `save` gives, as JSON; it is stored with each commit that has a fact that was learned.
+
+        A policy with a large memory can keep the texts of parts that have not changed. The text must be the
+        same as this one.
+        """
+        return compact_json(self.save(memory))
+
     def restore(self, saved: Any) -> Any:
         """The memory that `save` gave."""
         return saved
@@ -114,7 +128,8 @@ class Policy(ABC):
     def begin(self, memory: Any, state: State) -> None:
         """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
 
-        What follows from the State need not be saved; here it can be found again.
+        What follows from the State need not be saved; here it can be found again. Jobs without GPUs, of which
+        `learn` and `rank` are never told, are in the State as well: leave them out.
         """
         return None
 

@@ -42,4 +42,6 @@ def protected_gpus(share: float, gpus: int) -> int:
 def _counts(job: JobState) -> bool:
     """Whether it has a run on GPUs that a plan could stop."""
     run = job.run
-    return run is not None and run.pool is Pool.GPUS and job.preemptible and job.phase is not Phase.STOPPING
+    if run is None or run.pool is not Pool.GPUS or not job.gpus:
+        return False
+    return job.preemptible and job.phase is not Phase.STOPPING

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiresias.core import overflow
+from tiresias.core import overflow, without_gpus
 from tiresias.core.entries import Entry, JobEntry
 from tiresias.core.model import Phase
 from tiresias.core.plugins import Placer
@@ -36,6 +36,7 @@ class ReasonCode(StrEnum):
     QUOTA = "Quota"
     ARRAY_LIMIT = "ArrayLimit"
     BACKOFF = "BackoffAfterFailure"
+    WITHOUT_GPUS = "LimitOfJobsWithoutGPUs"
     VICTIMS = "WaitingForVictimsToExit"
     ITS_KIND = "WaitingForItsKind"
     FRAGMENTED = "Fragmented"
@@ -82,6 +83,7 @@ TEXT: dict[str, str] = {
     ReasonCode.QUOTA: "limit of its user reached",
     ReasonCode.ARRAY_LIMIT: "limit of its array reached",
     ReasonCode.BACKOFF: "waits after a failure",
+    ReasonCode.WITHOUT_GPUS: "as many jobs without GPUs run as may",
     ReasonCode.VICTIMS: "next, while others stop",
     ReasonCode.ITS_KIND: "GPUs of its kind are taken",
     ReasonCode.FRAGMENTED: "free GPUs are too fragmented",
@@ -147,6 +149,8 @@ def code_of(entry: JobEntry, state: State, placer: Placer, head: Entry | None = 
         return ReasonCode.HELD
     if job.deferred:
         return job.deferred
+    if not job.gpus:
+        return ReasonCode.WITHOUT_GPUS
     if entry.admitted:
         return _code_of_admitted(job, state, placer) if job.gpus <= ledger.free else ReasonCode.VICTIMS
     if head is not None and head is not entry:
@@ -214,6 +218,8 @@ def _evidence(reason: Reason, entry: JobEntry, state: State, placer: Placer, hea
         return _too_large(job, state)
     if job.phase is Phase.STOPPING or job.on_hold or job.deferred:
         return ""
+    if code == ReasonCode.WITHOUT_GPUS:
+        return without_gpus.where(job, state)
     free, reason.free_gpus, reason.best_hole = ledger.free, ledger.free, ledger.best_hole()
     if code == ReasonCode.VICTIMS:
         return f"{free} free, needs {job.gpus}; it starts when the runs before it have exited"

@@ -177,8 +177,11 @@ class State:
         self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
 
     def pool_of(self, allocation: Allocation) -> Pool:
-        """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs."""
-        if self.cpus is None or self.ledger.nodes[allocation[0][0]].gpus:
+        """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs.
+
+        The runs of jobs without GPUs hold no slots, and count as runs of the pool of GPUs.
+        """
+        if self.cpus is None or not allocation or self.ledger.nodes[allocation[0][0]].gpus:
             return GPUS
         return CPUS
 
@@ -430,6 +433,10 @@ def _node_regrouped(state: State, fact: f.NodeRegrouped) -> None:
     state.ledger.regroup(fact.node, fact.sockets)
 
 
+def _cores_counted(state: State, fact: f.NodeCoresCounted) -> None:
+    state.ledger.recount_cores(fact.node, fact.cpus)
+
+
 def _nothing(state: State, fact: f.TimerFired) -> None:
     return None
 
@@ -462,6 +469,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.SlotDrained: _slot_drained,
     f.SlotRestored: _slot_restored,
     f.NodeRegrouped: _node_regrouped,
+    f.NodeCoresCounted: _cores_counted,
     f.TimerFired: _nothing,
 }
 

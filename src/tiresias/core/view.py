@@ -1,4 +1,4 @@
-"""A read-only view of the State, for plug-ins and tests."""
+"""A read-only view of the State, for plug-ins and tests. Jobs without GPUs are not in its lists."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class View:
 
     def running(self) -> Iterator[JobState]:
         """The jobs that hold GPUs."""
-        return (job for job in self._state.jobs.values() if job.gpu_run is not None)
+        return (job for job in self._state.jobs.values() if job.gpus and job.gpu_run is not None)
 
     def waiting(self) -> Iterator[JobState]:
         """The jobs that hold no GPUs; some of them may run on CPUs."""
-        return (job for job in self._state.jobs.values() if job.gpu_run is None)
+        return (job for job in self._state.jobs.values() if job.gpus and job.gpu_run is None)
 
     def ranked(self) -> Iterator[JobState]:
         """Every job that is neither pinned, on hold nor deferred, best first."""

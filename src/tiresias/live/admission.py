@@ -271,7 +271,7 @@ class Admission:
                 self._update_queue(queue, id, 1, may_queue=self._may_queue(id))
                 seen.update(dict.fromkeys(queue.changed()))
         for id in list(seen):
-            if (queue := self._user_queue(id)) is not None:
+            if self._jobs[id].gpus and (queue := self._user_queue(id)) is not None:
                 may_queue = self._may_queue(id, in_array=True)
                 self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
                 seen.update(dict.fromkeys(queue.changed()))
@@ -366,7 +366,8 @@ class Admission:
         job = self._jobs[id]
         if (queue := self._array_queue(id)) is not None:
             queue.put(job, 1, holds=False)
-        if (queue := self._user_queue(id)) is not None and not self._is_over_array(id):
+        queue = self._user_queue(id) if job.gpus else None
+        if queue is not None and not self._is_over_array(id):
             queue.put(job, job.gpus, holds=False)
         return self._limit_reason(id)
 
@@ -376,7 +377,7 @@ class Admission:
             return DEPENDENCY
         if spec.begin_at is not None and spec.begin_at > self._journal.wall():
             return BEGIN
-        queue = self._of_user.get(spec.user)
+        queue = self._of_user.get(spec.user) if spec.gpus else None
         return QUOTA if queue is not None and not queue.has_room(spec.gpus) else ""
 
 

@@ -25,7 +25,7 @@ def event_of(stored: StoredFact, run: int | None = None, *, was_killed: bool = F
 def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.JobSubmitted):
         name = f" {fact.job.name!r}" if fact.job.name else ""
-        return f"submitted{name} by {fact.job.user or 'nobody'} for {fact.job.demand.gpus} GPUs"
+        return f"submitted{name} by {fact.job.user or 'nobody'} {_demand(fact.job.demand.gpus)}"
     if isinstance(fact, f.RunExited):
         return f"run {run} ended: {fact.cause}"
     if isinstance(fact, f.RunRevoked):
@@ -42,6 +42,10 @@ def _text(fact: f.Fact, run: int | None) -> str:
         return f"node {fact.node.name} has other properties"
     words = WORDS[type(fact)]
     return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
+
+
+def _demand(gpus: int) -> str:
+    return f"for {gpus} GPUs" if gpus else "without GPUs"
 
 
 WORDS: dict[type, str] = {
@@ -64,5 +68,6 @@ WORDS: dict[type, str] = {
     f.SlotDrained: "slot {node}:{index} out of service",
     f.SlotRestored: "slot {node}:{index} back in service",
     f.NodeRegrouped: "the GPUs of node {node} are near each other in groups {sockets}",
+    f.NodeCoresCounted: "node {node} has {cpus} CPU cores",
     f.TimerFired: "timer",
 }

@@ -125,7 +125,7 @@ class GpuHealth:
         facts: list[f.Fact] = [f.NodeAdded(at, node) for name, node in found.items() if name not in known]
         for node in (known | found).values():
             facts += self.slot_changes(node, at)
-        return [*facts, *self._regrouped(at, known)]
+        return [*facts, *self._regrouped(at, known), *self._cores_counted(at, known)]
 
     def slot_changes(self, node: Node, at: float) -> list[f.Fact]:
         """The slots of a node whose GPUs are missing or unhealthy, or are back, since the last look."""
@@ -169,6 +169,14 @@ class GpuHealth:
             if node.name in known and is_whole and known[node.name].sockets != node.sockets:
                 facts.append(f.NodeRegrouped(at, node.name, node.sockets))
         return facts
+
+    def _cores_counted(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
+        """Nodes with another number of CPU cores than the journal knows; 0 means that it is not known."""
+        return [
+            f.NodeCoresCounted(at, node.name, node.cpus)
+            for node in self._machine.nodes
+            if node.cpus and node.name in known and known[node.name].cpus != node.cpus
+        ]
 
 
 def split_slot(slot: str) -> tuple[str, int]:

@@ -17,6 +17,8 @@ def preview(controller: Controller, job: Job, at: float) -> DryRun:
     state, target, policy = controller.state, controller.target, controller.policy
     ledger = state.ledger
     trial = JobEntry(JobState(job))
+    if not job.demand.gpus:
+        return _without_gpus(controller, trial)
     rank, _ = policy.standing(trial.job, state.memory, at, False)
     key = controller.key_of(trial.job, rank)
     is_admitted, out = target.trial(trial, key, at)
@@ -31,3 +33,11 @@ def preview(controller: Controller, job: Job, at: float) -> DryRun:
     ranked = chain(ahead, (trial,))
     found = explain(trial, controller.pinned(), ranked, state, controller.placer, strict=policy.strict)
     return DryRun(False, [], stopped, Explanation.of(found))
+
+
+def _without_gpus(controller: Controller, trial: JobEntry) -> DryRun:
+    kept = controller.without_gpus
+    if not kept.waiting and len(kept.running) < kept.most:
+        return DryRun(True, [], [], None)
+    found = explain(trial, (), (), controller.state, controller.placer)
+    return DryRun(False, [], [], Explanation.of(found))

@@ -222,6 +222,8 @@ class Queries:
         )
 
     def _queue(self, job: JobState) -> int | None:
+        if not job.gpus:
+            return None
         queue = self._journal.controller.policy.queue(job, self._state.memory, self._journal.now())
         return None if queue is None else queue + 1
 

@@ -205,7 +205,11 @@ def _machine(survey: Survey, store: Store) -> Machine:
     if everything != kept:
         store.set_setting(GPUS, everything)
     counts = {name: sum(slot.rpartition(":")[0] == name for slot in everything) for name in sorted(nodes)}
-    made = [Node(name, count, sockets=_near(name, gpus, survey)) for name, count in counts.items()]
+    cores = {node: len(os.sched_getaffinity(0))}  # of the machine, so of its first node alone
+    made = [
+        Node(name, count, sockets=_near(name, gpus, survey), cpus=cores.get(name, 0))
+        for name, count in counts.items()
+    ]
     return Machine(made, gpus, topology=survey.topology)
 
 

@@ -26,6 +26,7 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
     ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
     ReasonCode.BACKOFF: "`tir logs {id}`",
+    ReasonCode.WITHOUT_GPUS: "wait until one of them ends: `tir ls` shows them with 0 GPUs",
     ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have exited",
     ReasonCode.FRAGMENTED: "nothing to do: slots are kept for it as they become free",
     ReasonCode.ITS_KIND: "wait: slots are granted in the order of the ranks",
@@ -69,7 +70,7 @@ def why(
 
 def queue_ahead(job: JobState, journal: Journal) -> Queue | None:
     """What the estimate of its start needs; None for a job that does not wait for its rank."""
-    if job.run is not None or job.deferred or job.on_hold or job.cancelled:
+    if job.run is not None or job.deferred or job.on_hold or job.cancelled or not job.gpus:
         return None
     now, controller = journal.now(), journal.controller
     ahead = []

@@ -16,6 +16,8 @@ def lasting(seconds: float) -> str:
 
 def work(seconds: float, gpus: int) -> str:
     """What runs of a job took: 12 min x 8 GPUs."""
+    if not gpus:
+        return lasting(seconds)
     return f"{lasting(seconds)} x {'1 GPU' if gpus == 1 else f'{gpus} GPUs'}"
 
 

@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from tiresias.core.model import JobId
+from tiresias.core.plugins import compact_json
 from tiresias.core.state import JobState
-from tiresias.policies.hazards import PRIOR, Counts, Rates, shrunk
+from tiresias.policies.hazards import PRIOR, Counts, Rates, end_step_of, shrunk, work_in_steps
 
 Key = tuple[str | int, ...]
 """A class: its level, and what its jobs have in common."""
@@ -70,6 +71,9 @@ class Classes:
         self.counts: dict[Key, Counts] = {ALL: Counts()}
         self.parents: dict[Key, Key] = {}
         self.open: dict[JobId, tuple[tuple[Key, ...], Open]] = {}
+        # What `save` gives for a class or a run, as JSON, until it changes: all are stored with each commit.
+        self._class_texts: dict[Key, str] = {}
+        self._open_texts: dict[JobId, str] = {}
 
     @property
     def ended(self) -> int:
@@ -81,12 +85,14 @@ class Classes:
         run = job.gpu_run
         if run is None:
             return
+        self._open_texts.pop(job.id, None)
         known = self.open.get(job.id)
         began_s = run.progress_s if known is None else known[1][0]
         self.open[job.id] = (classes_of(job), [began_s, run.progress_s, run.progress_at, run.speed])
 
     def stops(self, job: JobState, progress_s: float, *, has_ended: bool) -> None:
         """The job's run has exited."""
+        self._open_texts.pop(job.id, None)
         known = self.open.pop(job.id, None)
         if known is not None:
             keys, (began_s, *_) = known
@@ -96,17 +102,19 @@ class Classes:
 
     def _add(self, keys: Sequence[Key], from_s: float, to_s: float, *, has_ended: bool) -> None:
         before: Key | None = None
+        work, end_step = work_in_steps(from_s, to_s), end_step_of(to_s)
         for key in keys:
             counts = self._counts(key, before)
             before = key
-            counts.add_work(from_s, to_s)
+            counts.add_work(work)
             if has_ended:
-                counts.add_end(to_s)
+                counts.add_end(end_step)
                 if key[0] in FADES:
                     counts.fade(1 - 1 / RECENT)
 
     def _counts(self, key: Key, parent: Key | None) -> Counts:
-        """The counts of the class, which becomes the one that was seen last."""
+        """The counts of the class, which will change; it becomes the one that was seen last."""
+        self._class_texts.pop(key, None)
         counts = self.counts.pop(key, None) if key[0] in ("user", "name") else self.counts.get(key)
         if counts is None:
             counts = Counts()
@@ -121,6 +129,7 @@ class Classes:
         for key in self.counts:
             if key[0] == "name" or (key[0] == "user" and key not in self.parents.values()):
                 del self.counts[key]
+                self._class_texts.pop(key, None)
                 self.parents.pop(key, None)
                 return
 
@@ -128,10 +137,10 @@ class Classes:
         """The hazards of every class, with what the present runs have done until now."""
         more: dict[Key, Counts] = {}
         for keys, (began_s, work_s, since, speed) in self.open.values():
-            to_s = work_s + (at - since) * speed
+            work = work_in_steps(began_s, work_s + (at - since) * speed)
             for key in keys:
                 if key in self.counts:
-                    more.setdefault(key, Counts()).add_work(began_s, to_s)
+                    more.setdefault(key, Counts()).add_work(work)
         found: dict[Key, Rates] = {}
         for key in sorted(self.counts, key=lambda key: _LEVELS[str(key[0])]):
             parent = found.get(self.parents[key]) if key in self.parents else None
@@ -143,12 +152,29 @@ class Classes:
 
     def save(self) -> dict[str, Any]:
         return {
-            "counts": [
-                [list(key), list(self.parents.get(key, ())), counts.ended, counts.sparse()]
-                for key, counts in self.counts.items()
-            ],
-            "open": [[id, [list(key) for key in keys], run] for id, (keys, run) in self.open.items()],
+            "counts": [self._saved_class(key) for key in self.counts],
+            "open": [self._saved_run(id) for id in self.open],
         }
+
+    def saved_text(self) -> str:
+        """What `save` gives, as JSON."""
+        class_texts, open_texts = self._class_texts, self._open_texts
+        for key in self.counts:
+            if key not in class_texts:
+                class_texts[key] = compact_json(self._saved_class(key))
+        for id in self.open:
+            if id not in open_texts:
+                open_texts[id] = compact_json(self._saved_run(id))
+        counts = ",".join([class_texts[key] for key in self.counts])
+        return f'{{"counts":[{counts}],"open":[{",".join([open_texts[id] for id in self.open])}]}}'
+
+    def _saved_class(self, key: Key) -> list[Any]:
+        counts = self.counts[key]
+        return [list(key), list(self.parents.get(key, ())), counts.ended, counts.sparse()]
+
+    def _saved_run(self, id: JobId) -> list[Any]:
+        keys, run = self.open[id]
+        return [id, [list(key) for key in keys], run]
 
     @classmethod
     def restore(cls, saved: Mapping[str, Any]) -> Classes:

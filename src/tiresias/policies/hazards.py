@@ -48,6 +48,25 @@ def step_of(work_s: float) -> int:
     return bisect_right(EDGES, work_s + TOLERANCE_S) - 1
 
 
+def end_step_of(work_s: float) -> int:
+    """The step in which a job has ended that has worked for so long: at an edge, the step before it."""
+    return step_of(max(0.0, work_s - 2 * TOLERANCE_S))
+
+
+def work_in_steps(from_s: float, to_s: float) -> list[tuple[int, float]]:
+    """Work from here to there, as the seconds in each step."""
+    if to_s <= from_s:
+        return []
+    step = step_of(from_s)
+    found = []
+    while step + 1 < STEPS and EDGES[step + 1] < to_s:
+        found.append((step, max(0.0, EDGES[step + 1] - from_s)))
+        step += 1
+        from_s = EDGES[step]
+    found.append((step, max(0.0, to_s - from_s)))
+    return found
+
+
 class Counts:
     """Ends and seconds of work, by step."""
 
@@ -58,21 +77,15 @@ class Counts:
         self.seconds = [0.0] * STEPS
         self.ended = 0  # how many jobs, without fading
 
-    def add_work(self, from_s: float, to_s: float) -> None:
-        """A job has worked from here to there."""
-        if to_s <= from_s:
-            return
-        step = step_of(from_s)
+    def add_work(self, work: Iterable[tuple[int, float]]) -> None:
+        """A job has worked so long in each of these steps (see `work_in_steps`)."""
         seconds = self.seconds
-        while step + 1 < STEPS and EDGES[step + 1] < to_s:
-            seconds[step] += max(0.0, EDGES[step + 1] - from_s)
-            step += 1
-            from_s = EDGES[step]
-        seconds[step] += max(0.0, to_s - from_s)
+        for step, worked_s in work:
+            seconds[step] += worked_s
 
-    def add_end(self, work_s: float) -> None:
-        """A job has ended after so much work."""
-        self.ends[step_of(max(0.0, work_s - 2 * TOLERANCE_S))] += 1
+    def add_end(self, step: int) -> None:
+        """A job has ended in this step."""
+        self.ends[step] += 1
         self.ended += 1
 
     def fade(self, share: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.state import JobState
+from tiresias.policies.preemption_costs import PreemptionCosts
 
 STOPPING = Phase.STOPPING
 RECENT = 30
@@ -69,12 +70,14 @@ class Load:
             return INFINITY
         return len(self.waiting) * (self.over_s + at - self.last_end_at) / self.ends
 
-    def changed(self, cost_s: float, at: float) -> list[JobId]:
+    def changed(self, costs: PreemptionCosts, at: float) -> list[JobId]:
         """Follow the load; the jobs that must be ranked anew for that."""
         if not self.waiting:
             return []
-        wait_s = self.wait_s(at) if len(self.waiting) < MANY else INFINITY
-        wanted = min(WEIGHT * cost_s / wait_s, MOST) if wait_s else MOST
+        wanted = 0.0
+        if len(self.waiting) < MANY:
+            wait_s = self.wait_s(at)
+            wanted = min(WEIGHT * sum(costs.cost()) / wait_s, MOST) if wait_s else MOST
         if abs(wanted - self.reluctance) <= CHANGE and (wanted or not self.reluctance):
             return []
         self.reluctance = wanted

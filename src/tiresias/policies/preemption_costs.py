@@ -85,5 +85,8 @@ class PreemptionCosts:
 
 
 def _add(means: dict[str, Mean], model: str, seconds: float) -> None:
-    for key in {EVERYTHING, model}:
-        means.setdefault(key, Mean()).add(seconds)
+    for key in (EVERYTHING, model) if model else (EVERYTHING,):
+        mean = means.get(key)
+        if mean is None:
+            mean = means[key] = Mean()
+        mean.add(seconds)

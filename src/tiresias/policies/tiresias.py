@@ -27,7 +27,7 @@ from typing import Any
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank
-from tiresias.core.plugins import Policy, option, policies
+from tiresias.core.plugins import Policy, compact_json, option, policies
 from tiresias.core.state import JobState, State
 from tiresias.policies.classes import Classes, Key, best_known, chain, size_of
 from tiresias.policies.hazards import EDGES, PRIOR, STEPS, Rates, step_of
@@ -56,13 +56,30 @@ have run before, and of jobs that have not."""
 class Published:
     """Hazards and costs that ranks follow from; the tables are worked out when they are needed."""
 
-    __slots__ = ("_by_job", "_tables", "costs", "rates")
+    __slots__ = ("_by_job", "_tables", "_text", "costs", "rates")
 
     def __init__(self, rates: dict[Key, Rates], costs: dict[str, Cost]):
         self.rates = rates
         self.costs = costs
         self._tables: dict[tuple[Key, float, float], Table] = {}
         self._by_job: dict[tuple[Any, ...], Table] = {}
+        self._text = ""
+
+    def save(self) -> list[Any]:
+        return [[[list(key), list(rates)] for key, rates in self.rates.items()], self.costs]
+
+    def saved_text(self) -> str:
+        """What `save` gives, as JSON; what was published does not change."""
+        self._text = self._text or compact_json(self.save())
+        return self._text
+
+    @classmethod
+    def restore(cls, saved: Sequence[Any]) -> Published:
+        rates, costs = saved
+        return cls(
+            {tuple(key): tuple(values) for key, values in rates},
+            {model: (save_s, load_s) for model, (save_s, load_s) in costs.items()},
+        )
 
     def table(self, job: JobState, log_stay: float) -> Table:
         of = job.job
@@ -160,20 +177,34 @@ class Tiresias(Policy):
 
     def begin(self, memory: Memory, state: State) -> None:
         """Take over jobs that another policy has ranked so far, and find out which ones wait."""
-        memory.last_id = max(memory.last_id, max(state.jobs, default=NOBODY))
-        for job in state.jobs.values():
+        jobs = [job for job in state.jobs.values() if job.gpus]  # `learn` sees no others either
+        memory.last_id = max(memory.last_id, max((job.id for job in jobs), default=NOBODY))
+        for job in jobs:
             run = job.gpu_run
             if run is not None and run.speed and job.id not in memory.classes.open:
                 memory.classes.works(job)
-        memory.load.begin(state.jobs.values())
+        memory.load.begin(jobs)
 
     def save(self, memory: Memory) -> dict[str, Any]:
         return {
             "classes": memory.classes.save(),
+            "now": memory.now.save(),
+            "before": None if memory.before is memory.now else memory.before.save(),
+            **self._saved_rest(memory),
+        }
+
+    def saved_text(self, memory: Memory) -> str:
+        before = "null" if memory.before is memory.now else memory.before.saved_text()
+        return (
+            f'{{"classes":{memory.classes.saved_text()},"now":{memory.now.saved_text()},"before":{before},'
+            f"{compact_json(self._saved_rest(memory))[1:]}"
+        )
+
+    def _saved_rest(self, memory: Memory) -> dict[str, Any]:
+        """The small parts, which change often."""
+        return {
             "costs": memory.costs.save(),
             "load": memory.load.save(),
-            "now": _saved(memory.now),
-            "before": None if memory.before is memory.now else _saved(memory.before),
             "last_id": memory.last_id,
             "cursor": memory.cursor,
             "refit_at": memory.refit_at,
@@ -187,8 +218,8 @@ class Tiresias(Policy):
         memory.costs = PreemptionCosts.restore(saved["costs"])
         if "load" in saved:  # memories that were stored before it was measured have none
             memory.load = Load(saved["load"])
-        memory.now = _restored(saved["now"])
-        memory.before = memory.now if saved["before"] is None else _restored(saved["before"])
+        memory.now = Published.restore(saved["now"])
+        memory.before = memory.now if saved["before"] is None else Published.restore(saved["before"])
         memory.last_id, memory.cursor = saved["last_id"], saved["cursor"]
         memory.refit_at = saved["refit_at"]
         memory.promoted = {JobId(id): gpus for id, gpus in saved["promoted"]}
@@ -225,7 +256,7 @@ class Tiresias(Policy):
 
     def _ranked_anew(self, memory: Memory, ids: range, at: float) -> Sequence[int]:
         """These jobs, and those whose ranks follow from the load if that has changed."""
-        waiting = memory.load.changed(sum(memory.costs.cost()), at)
+        waiting = memory.load.changed(memory.costs, at)
         return [*ids, *waiting] if waiting else ids
 
     def _learn_exit(self, memory: Memory, fact: f.RunExited, job: JobState) -> range:
@@ -303,21 +334,11 @@ class Tiresias(Policy):
         return bool(self._max_slowdown) and at - job.submitted_at >= bound - BLINK_S
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
+        if not self._max_slowdown:
+            return None
         waits = job.gpu_run is None or job.phase is STOPPING
         if not waits or job.id in memory.promoted or not self._is_starving(job, at, 1.0):
             return None
         if sum(memory.promoted.values()) + job.gpus > max(self.options.budget * self.gpus, 1):
             return None
         return f.JobPromoted(at, job.id)
-
-
-def _saved(published: Published) -> list[Any]:
-    return [[[list(key), list(rates)] for key, rates in published.rates.items()], published.costs]
-
-
-def _restored(saved: list[Any]) -> Published:
-    rates, costs = saved
-    return Published(
-        {tuple(key): tuple(values) for key, values in rates},
-        {model: (save_s, load_s) for model, (save_s, load_s) in costs.items()},
-    )

@@ -472,9 +472,7 @@ def _simulated(
     cell: Cell, replayed: Replayed | None, keep: Callable[[Result], object], pipe: Connection
 ) -> tuple[str, object]:
     assert replayed is not None, cell
-    return _answer(
-        cell, replayed, keep, lambda done, total, at: pipe.send(("progress", done, total, at))
-    )
+    return _answer(cell, replayed, keep, lambda done, total, at: pipe.send(("progress", done, total, at)))
 
 
 def _answer(

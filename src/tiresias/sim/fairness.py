@@ -160,6 +160,7 @@ def average_apps(jobs: list[tuple[float, int, float, str]], gpus: int) -> list[f
 
 def with_rho(finished: pl.DataFrame, contention: Contention) -> pl.DataFrame:
     """The finished jobs with `apps`, `rho`, and `paper_rho`, which has no cap: see the page on fairness."""
+    finished = finished.filter(pl.col("gpus") > 0)  # the others share nothing
     known = contention.jobs.select("id").with_columns(contention.apps())
     joined = finished.join(known, on="id", how="left", maintain_order="left")
     lasts = pl.max_horizontal(pl.col("duration_s"), pl.lit(SHORTEST_S))

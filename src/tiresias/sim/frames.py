@@ -33,7 +33,7 @@ def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
         raise InputError(f"{name}: {error}") from None
     cost_s = pl.col("preemption_cost_s")
     wrong = frame.filter(
-        (pl.col("gpus") < 1)
+        (pl.col("gpus") < 0)
         | ~((pl.col("duration_s") > 0) & pl.col("duration_s").is_finite())
         | (cost_s.is_not_null() & ~((cost_s >= 0) & cost_s.is_finite()))
         | ~pl.col("submitted_at").is_finite()

@@ -23,8 +23,8 @@ class Moment:
         """Store which job holds which slot; the State must be that after the last instant up to `at`."""
         self.holders, self.jobs, self.nodes = {}, {}, {}
         for run in state.runs.values():
-            if run.id not in state.ledger.allocations:
-                continue  # on CPUs
+            if not state.ledger.allocations.get(run.id):
+                continue  # on CPUs, or without GPUs
             self.jobs[run.job_id] = state.jobs[run.job_id].job
             self.nodes[run.job_id] = len(run.allocation)
             for node, slots in run.allocation:

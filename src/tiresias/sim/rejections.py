@@ -37,7 +37,9 @@ def demand_of(
     memory_gib: float | None = None,
     cpu_speed: float | None = None,
 ) -> Demand:
-    """The demand in a row of a trace."""
+    """The demand in a row of a trace. A job without GPUs has no slots to be particular about."""
+    if not gpus:
+        return Demand(0)
     memory = None if memory_gib is None else round(memory_gib * GIB)
     return Demand(
         gpus, gpu_type=gpu_type or None, cpus=cpus, memory_bytes=memory, cpu_speed=cpu_speed or None

@@ -283,7 +283,7 @@ class Result:
         return {
             "avg_slowdown": gangs["slowdown"].mean(),
             "work_slowdown": float(slowdowns @ work / work.sum()) if gangs.height else None,
-            "avg_nodes_per_job": jobs["nodes"].mean(),
+            "avg_nodes_per_job": jobs.filter(pl.col("gpus") > 0)["nodes"].mean(),
             "fragmentation_wait_s": float(jobs["fragmented_s"].sum()),
             "migrations": self.migrations,
             "moved_resumes": int(jobs["moved_resumes"].sum()),

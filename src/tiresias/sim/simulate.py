@@ -231,7 +231,7 @@ def _contention(trace: Trace, cluster: Cluster, rejected: Rejections) -> Content
     jobs = trace.jobs.select("id", *CONTENTION_COLUMNS)
     if rejected.rows:
         jobs = jobs.with_row_index("row").filter(~pl.col("row").is_in(list(rejected.rows))).drop("row")
-    return Contention(jobs, cluster.gpus)
+    return Contention(jobs.filter(pl.col("gpus") > 0), cluster.gpus)
 
 
 def _policy(policy: str | Policy | type[Policy], options: Mapping[str, Any] | None) -> Policy:

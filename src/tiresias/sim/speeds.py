@@ -2,7 +2,8 @@
 
 Rules: a run goes at the speed of its slowest node, times the speed that another SpeedModel (the network's)
 gives for nodes of speed 1. On CPUs it goes at the speed of the slowest node times the `cpu_speed` of its job,
-and the network has no effect. Not modelled: a faster GPU waits for the network for more of its time.
+and the network has no effect. A job without GPUs goes at full speed. Not modelled: a faster GPU waits for the
+network for more of its time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class NodeSpeeds:
                 self._slowest.pop(run_id, None)
             elif run_id not in self._slowest:
                 cpu_speed = None if run.gpus else run.job.demand.cpu_speed
-                slowest = min(self._nodes[node].speed for node in run.nodes)
+                slowest = min((self._nodes[node].speed for node in run.nodes), default=1.0)
                 self._slowest[run_id] = slowest * (cpu_speed or 1.0)
                 found.setdefault(run_id, 1.0)
         return {run_id: speed * self._slowest[run_id] for run_id, speed in found.items()}

@@ -9,7 +9,7 @@ import polars as pl
 SCHEMA: dict[str, pl.DataType] = {
     "id": pl.String(),  # as the source names it; unique
     "submitted_at": pl.Float64(),  # epoch seconds, or seconds from the start of a trace without dates
-    "gpus": pl.Int64(),  # >= 1
+    "gpus": pl.Int64(),  # >= 0
     "duration_s": pl.Float64(),  # > 0: time at full speed, without waiting
     "user": pl.String(),  # "" where unknown, like the following
     "tenant": pl.String(),

@@ -45,8 +45,8 @@ class WorldRun:
     ):
         self.id = id
         self.job = job
-        self.gpus = job.demand.gpus  # GPUs that it holds; 0 on CPUs
-        self.nodes = nodes  # indices in the cluster
+        self.gpus = job.demand.gpus  # GPUs that it holds; 0 on CPUs and for jobs without GPUs
+        self.nodes = nodes  # indices in the cluster; none for jobs without GPUs
         self.started_at = started_at
         self.works_from = works_from
         self.began_s = self.done_s = done_s  # work of the job that is done at its start, and at works_from
@@ -113,7 +113,7 @@ class World:
         works_from = at + load_s
         nodes = tuple([node for node, _ in command.allocation])
         self.runs[run_id] = run = WorldRun(run_id, job, nodes, at, works_from, done_s)
-        if self._cpu_nodes and nodes[0] in self._cpu_nodes:
+        if self._cpu_nodes and nodes and nodes[0] in self._cpu_nodes:
             run.gpus = 0
         assert job.duration_s is not None
         self._exit(run, works_from + (job.duration_s - done_s))
@@ -169,7 +169,8 @@ class World:
         if spent is None:
             spent = self.spent[job.id] = Spent(run.started_at)
         if not run.gpus:
-            self._leave_cpus(run)
+            if run.nodes:
+                self._leave_cpus(run)
         elif spent.nodes != run.nodes:
             spent.moved_resumes += bool(spent.nodes)
             spent.nodes = run.nodes

@@ -39,6 +39,7 @@ DEFAULT_RETRIES = 3
 DEFAULT_PREFLIGHT_S = 60.0
 PRIORITIES = ("high", "normal", "low")
 SHOWN = 80  # characters of a wrong value in a message
+PER_GPU = "per-gpu"
 ONE_MACHINE = "this manager has one machine, and many machines are not supported yet; leave it out"
 
 
@@ -86,13 +87,14 @@ class JobSpec:
     gpus: int = field(
         default=1,
         metadata=about(
-            Whole(1),
-            "Number of GPUs. The job gets all of them at once.",
+            Whole(0),
+            "Number of GPUs. The job gets all of them at once. 0: CPU work beside the GPUs.",
             flag="--gpus",
             short="-g",
             metavar="N",
             default="1",
             in_group="resources.gpus",
+            more="[A job without GPUs](../howto/run-cpu-work.md) holds no slots and is never preempted.",
         ),
     )
     name: str = field(
@@ -479,7 +481,7 @@ class JobSpec:
         """The job that tries the command on one GPU, once."""
         return replace(
             self,
-            gpus=1,
+            gpus=min(1, self.gpus),
             nodes=None,
             cpu_speed=None,
             workers=1,
@@ -496,7 +498,11 @@ class JobSpec:
             value = getattr(self, name)
             if value is not DEFAULTS[name]:  # a default is right, and most options have it
                 check_value(name, value)
-        if self.workers > self.gpus:
+        if self.launcher == PER_GPU and not self.gpus:
+            raise SpecError(
+                "launcher: per-gpu starts one process per GPU, and the job asks for none (--gpus)"
+            )
+        if self.workers > max(1, self.gpus):
             few = f"{self.workers} workers cannot share {self.gpus} GPUs"
             raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")
 

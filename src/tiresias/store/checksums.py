@@ -14,7 +14,7 @@ from __future__ import annotations
 import marshal
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cache
 from struct import pack
@@ -47,7 +47,7 @@ AT_START = {  # of tables that grow, what a start reads; doctor reads all rows
     "submissions": "WHERE job IN (SELECT id FROM jobs)",
     "managed": "WHERE job IN (SELECT id FROM jobs)",
     "submission_keys": "ORDER BY rowid DESC LIMIT 2000",
-    "bases": "WHERE 0",
+    "bases": "ORDER BY rowid DESC LIMIT 1",  # each is a whole State
 }
 
 
@@ -102,9 +102,12 @@ def register(connection: sqlite3.Connection) -> None:
     connection.create_function("row_crc", -1, row_crc, deterministic=True)
 
 
-def damaged_rows(connection: sqlite3.Connection, *, is_start: bool = False) -> Iterator[str]:
+def damaged_rows(
+    connection: sqlite3.Connection, *, is_start: bool = False, tables: Iterable[str] = tuple(MEANS)
+) -> Iterator[str]:
     """Rows whose values do not have their checksum, one line each, with what depends on the row."""
-    for table, meaning in MEANS.items():
+    for table in tables:
+        meaning = MEANS[table]
         columns = ", ".join(_columns(connection, table))
         among = f"SELECT rowid AS damaged_row, * FROM {table} {AT_START.get(table, '') if is_start else ''}"
         sql = f"SELECT damaged_row FROM ({among}) WHERE crc IS NOT row_crc('{table}', {columns})"

@@ -9,22 +9,22 @@ import json
 from typing import Any
 
 from tiresias.core.plugin_failures import PluginRaised, failure_of
-from tiresias.core.plugins import Policy
+from tiresias.core.plugins import Policy, compact_json
 from tiresias.core.state import State
 
 OF_POLICY, OF_PLACER = "of_policy", "of_placer"
 
 
 def dump(policy: Policy, state: State) -> str:
-    """Both memories as text. Only Python reads it, so it may contain infinities.
+    """Both memories as text.
 
     PluginRaised if the policy cannot save its memory, or if JSON cannot hold what it saved.
     """
     try:
-        saved = policy.save(state.memory)
+        saved = policy.saved_text(state.memory)
         if state.placing is not None and state.placing.get("seen"):
-            saved = {OF_POLICY: saved, OF_PLACER: state.placing}
-        return json.dumps(saved, separators=(",", ":"))
+            saved = f'{{"{OF_POLICY}":{saved},"{OF_PLACER}":{compact_json(state.placing)}}}'
+        return saved
     except Exception as error:
         raise PluginRaised(failure_of(error, "policy", policy.name)) from error
 

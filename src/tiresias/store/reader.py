@@ -336,6 +336,11 @@ class Reader:
             wrong += checksums.schema_damage(self._read, migrations())
             return wrong or list(checksums.damaged_rows(self._read, is_start=is_start))
 
+    def damaged_rows(self, *tables: str) -> list[str]:
+        """Rows of these tables that have not the values that were stored."""
+        with self._reading, explaining(self.path, "check the journal"):
+            return list(checksums.damaged_rows(self._read, tables=tables))
+
     def all_facts(self, since: int, size: int = 2000) -> Iterator[StoredFact]:
         """All facts after number `since`, read in pages of `size`."""
         while page := self.facts(since, size):

@@ -19,7 +19,7 @@ from tiresias.core.state import State
 from tiresias.profiles.known import Profiles
 from tiresias.store import memories
 from tiresias.store.batch import Chosen
-from tiresias.store.errors import StoreError
+from tiresias.store.errors import StoreError, damaged
 from tiresias.store.profiles import profiles_in
 from tiresias.store.reader import Reader, chosen_of
 from tiresias.store.rows import Row, from_json, rebuild
@@ -56,7 +56,12 @@ class Replay:
 
 
 def replay(reader: Reader) -> Replay:
-    """Prepare a replay from the oldest base to the last fact."""
+    """Prepare a replay from the oldest base to the last fact.
+
+    StoreError if a row that it reads is damaged: a start checks the latest rows of these tables only.
+    """
+    if found := reader.damaged_rows("facts", "bases", "restarts"):
+        raise StoreError(damaged(reader.path, found))
     bases = [(seq, from_json(body)) for seq, body in reader._all("SELECT seq, body FROM bases ORDER BY seq")]
     if not bases:
         raise StoreError(f"{reader.path}: nothing has been stored here yet, so there is nothing to replay")

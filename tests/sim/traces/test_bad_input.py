@@ -18,8 +18,8 @@ HEADER = "id,submitted_at,gpus,duration_s\n"
     [
         ("a,0,x,1", "gpus", "'x'", "is not a number"),
         ("a,0,,1", "gpus", "''", "is empty"),
-        ("a,0,0,1", "gpus", "'0'", "is below 1"),
-        ("a,0,-4,1", "gpus", "'-4'", "is below 1"),
+        ("a,0,-1,1", "gpus", "'-1'", "is below 0"),
+        ("a,0,-4,1", "gpus", "'-4'", "is below 0"),
         ("a,0,1.5,1", "gpus", "'1.5'", "is not a whole number"),
         ("a,0,1e300,1", "gpus", "'1e300'", "is above 1,000,000"),
         ("a,0,nan,1", "gpus", "'nan'", "is not a finite number"),
@@ -83,8 +83,8 @@ def test_row_numbers_do_not_shift_when_bad_rows_are_skipped(given):
 
 
 def test_many_bad_rows_are_counted_and_the_first_few_shown(given, complaint):
-    path = given(HEADER + "ok,0,1,1\n" + "".join(f"j{i},0,0,0\n" for i in range(5)))
-    assert "line 3, column gpus: '0' is below 1 (4 more bad rows)" in complaint(path)
+    path = given(HEADER + "ok,0,1,1\n" + "".join(f"j{i},0,-1,0\n" for i in range(5)))
+    assert "line 3, column gpus: '-1' is below 0 (4 more bad rows)" in complaint(path)
     trace = load(path, skip_bad_rows=True)
     assert trace.skipped_rows == 5
     assert trace.notes[0].startswith(f"skipped 5 bad rows of {path}: line 3, column gpus")
@@ -110,7 +110,7 @@ def test_a_long_value_is_cut(given, complaint):
 
 
 def test_only_bad_rows_leave_nothing_to_replay(given, complaint):
-    message = complaint(given(f"{HEADER}a,0,0,1\n"), skip_bad_rows=True)
+    message = complaint(given(f"{HEADER}a,0,-1,1\n"), skip_bad_rows=True)
     assert "has no job that can be replayed (skipped 1 bad row" in message
 
 

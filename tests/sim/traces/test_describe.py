@@ -44,7 +44,7 @@ def test_the_description_is_plain_json():
 
 
 def test_the_table_says_it_for_people(given):
-    path = given(TRACE + "5,0,1,,\n")
+    path = given(TRACE + "5,-1,1,,\n")
     rows = table(describe(load(path, skip_bad_rows=True)))
     assert ("jobs", "3") in rows
     assert ("span", "16 min 40 s") in rows
@@ -53,7 +53,7 @@ def test_the_table_says_it_for_people(given):
     assert ("largest job", "4 GPUs") in rows
     assert ("bad rows skipped", "1") in rows
     assert rows[-1][0] == "note"
-    assert "line 5, column gpus: '0' is below 1" in rows[-1][1]
+    assert "line 5, column gpus: '-1' is below 0" in rows[-1][1]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def _slurm(words: list[tuple[int, str]], path: Path) -> tuple[JobOptions, list[s
     if asked.ignored:
         notes.append(f"{path}: ignored options of Slurm: {', '.join(dict.fromkeys(asked.ignored))}")
     gpus = asked.total()
-    if gpus:
+    if gpus is not None:
         asked.keep(gpus=str(gpus))
     return asked.options, notes
 

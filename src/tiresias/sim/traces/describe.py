@@ -70,7 +70,12 @@ def describe(trace: Trace) -> Description:
 def _sizes(jobs: pl.DataFrame, total: float) -> list[SizeShare]:
     by_size = jobs.group_by("gpus").agg(pl.len().alias("jobs"), pl.col("service").sum()).sort("gpus")
     return [
-        {"gpus": gpus, "jobs": count, "jobs_share": count / jobs.height, "service_share": service / total}
+        {
+            "gpus": gpus,
+            "jobs": count,
+            "jobs_share": count / jobs.height,
+            "service_share": service / (total or 1.0),
+        }
         for gpus, count, service in by_size.select("gpus", "jobs", "service").iter_rows()
     ]
 

@@ -111,9 +111,9 @@ class Sheet:
         """Seconds, above zero."""
         return self.number(column, above=0.0)
 
-    def gpus(self, column: str) -> pl.Series:
-        """Numbers of GPUs: whole, at least 1."""
-        values = self.number(column, least=1.0, most=MOST_GPUS)
+    def gpus(self, column: str, least: int = 1) -> pl.Series:
+        """Numbers of GPUs: whole, and not below the least."""
+        values = self.number(column, least=float(least), most=MOST_GPUS)
         self.refuse(values.is_not_null() & (values != values.floor()), column, "is not a whole number")
         return values.cast(pl.Int64)
 

@@ -28,7 +28,7 @@ def read(source: Source) -> Draft:
         FORMAT.name,
         id=_ids(sheet),
         submitted_at=sheet.instant("submitted_at"),
-        gpus=sheet.gpus("gpus"),
+        gpus=sheet.gpus("gpus", least=0),
         duration_s=sheet.duration("duration_s"),
         priority=_priority(sheet),
         preemption_cost_s=_cost(sheet),
