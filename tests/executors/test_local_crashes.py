@@ -185,6 +185,19 @@ def test_a_manager_that_is_killed_as_it_gives_a_run_up_leaves_a_run_that_has_nev
     assert gone.lost
 
 
+def test_a_run_that_had_not_begun_when_nothing_could_be_found_out_is_not_lost(bench, monkeypatch):
+    """Without a descriptor a manager cannot know whether the run has begun. Later it ends as never begun."""
+    spec = bench.spec(PYTHON, "-c", "pass")
+
+    def no_descriptor(run):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(bench.executor, "_resume", no_descriptor)
+        assert bench.executor.adopt([spec]).running == [R1]
+    assert bench.gone() == RunGone(R1, stopped=True, never_begun=True)
+
+
 def test_a_manager_that_waits_is_woken_when_a_run_is_up(bench):
     bench.shell(FOREVER)
     while not any(isinstance(report, RunUp) for report in bench.updates):

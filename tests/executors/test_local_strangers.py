@@ -60,7 +60,9 @@ def worker_of(bench: Bench, spec: RunSpec) -> int:
     bench.up(int(spec.run_id))
     up = run_files.read(str(spec.run_dir), run_files.UP)
     assert up is not None
-    return int(up["workers"][0][0])
+    worker = int(up["workers"][0][0])
+    until(lambda: NAME.encode() in environment_of(worker), "the command of the worker")  # not only the fork
+    return worker
 
 
 def kill_supervisor(spec: RunSpec) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tiresias.core.model import JobId
 from tiresias.live.clock import ANCHOR, Clock, elapsed_s
 from tiresias.live.start import open_manager
+from tiresias.store import StoreError
 from tiresias.testing.live import ADMIN, LiveLab
 
 DAY_S = 86_400.0
@@ -167,6 +168,27 @@ def test_a_run_that_has_not_begun_when_its_manager_was_killed_is_not_charged_for
         lab.until_running(job)
         assert lab.of(job).runs == 2, "another run, granted now"
         assert lab.of(job).service_gpu_s < DAY_S
+
+
+def test_a_run_that_was_granted_while_the_disk_was_full_is_not_charged_for_that_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        wall = Wall(lab)
+
+        def full(*_: object) -> None:
+            raise StoreError("cannot commit: the disk is full")
+
+        with monkeypatch.context() as while_full:
+            while_full.setattr(lab.manager.journal.store, "commit", full)
+            with pytest.raises(StoreError):
+                lab.submit("sleep 600", time_limit_s=DAY_S)
+            wall.wait(MONTH_S)
+        job = JobId(1)
+        lab.until_running(job)
+        assert lab.of(job).runs == 2, "another run, granted now"
+        assert lab.of(job).service_gpu_s < DAY_S
+        assert not (lab.home / "jobs" / str(job) / "runs" / "1").exists(), "the first one has never begun"
 
 
 def test_without_runs_a_start_takes_the_time_from_the_wall_clock_and_says_so(

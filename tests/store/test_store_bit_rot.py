@@ -101,7 +101,7 @@ def test_a_flipped_bit_is_found_by_doctor_and_by_a_start_or_changes_no_value(
     assert not silent
 
 
-@pytest.mark.parametrize("table, column", [("policy", "memory"), ("bases", "body")])
+@pytest.mark.parametrize(("table", "column"), [("policy", "memory"), ("bases", "body")])
 def test_a_start_finds_every_flipped_bit_in_what_a_learning_policy_has_learned(
     tmp_path: Path, table: str, column: str
 ) -> None:

@@ -188,8 +188,8 @@ class LocalExecutor:
         """Continue from the files of the run; False if the machine does not allow it now."""
         try:
             self._resume(run)
-        except OSError as error:
-            run.why = {"lost": True, "error": f"the manager could not find out what became of it: {error}"}
+        except OSError:
+            run.why = {"stopped": True}  # if it turns out that it has not begun
             self._try_again(run)
             return False
         return True
@@ -460,7 +460,7 @@ class LocalExecutor:
             return
         try:
             if not self._resume(run):
-                self._void(run, **{**run.why, "stopped": run.is_stopping})
+                self._void(run, **{"stopped": run.is_stopping, **run.why})
         except OSError:
             self._try_again(run)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -116,9 +116,11 @@ class Journal:
         self.problem = ""  # why nothing can be made durable at present; empty if nothing is wrong
         self.commands: deque[Command] = deque()  # decided, and not yet carried out
         self.inherited: set[RunId] = set()  # granted by a manager before this one, and not ended when it came
+        self.overdue: set[RunId] = set()  # granted long before that could be stored: not to be started
         self._after_commit: deque[Callable[[], None]] = deque()
         self._batch = Batch()
         self._step = Step()
+        self._has_failed = False  # the last commit, which is tried again
 
     @property
     def state(self) -> State:
@@ -223,7 +225,23 @@ class Journal:
                 log.exception("%s", error)
                 self.controller.set_aside(error.failure)
                 self.store.commit(self.controller, batch)
+            except StoreError:
+                self._has_failed = True
+                raise
             self._batch = Batch()
+            if self._has_failed:
+                self._has_failed = False
+                self._find_overdue()
+
+    def _find_overdue(self) -> None:
+        """Note the runs that were granted while nothing could be stored.
+
+        They were not started in all that time. Their jobs must not be charged for it, because it would count
+        against their time limits. So they are granted anew.
+        """
+        now, runs = self.now(), self.state.runs
+        starts = {command.run_id for command in self.commands if isinstance(command, StartRun)}
+        self.overdue |= {id for id in starts if id in runs and now - runs[id].granted_at > LATE_S}
 
     def finish_commit(self) -> None:
         """Call what was put off until after the commit."""
@@ -267,20 +285,21 @@ class Journal:
         """After a restart: carry out what was decided and not done, and stop runs that have not begun.
 
         A run that was granted well before this, and has not begun, is not started any more: it would be
-        charged for the time between. Neither is one that was granted before the machine was booted: if it has
-        begun, the loss of power may have removed what shows it.
+        charged for the time between. The executor ends it if it could not find out now whether it has begun.
+        Neither is a run started that was granted before the machine was booted: if it has begun, the loss of
+        power may have removed what shows it.
         """
-        late = {id for id in absent if self.now() - self.state.runs[id].granted_at > LATE_S}
-        commands = [each for each in commands if not self._is_stale(each, late)]
+        commands = [each for each in commands if not self._is_stale(each)]
         commanded = {command.run_id for command in commands if isinstance(command, StartRun | StopRun)}
         self.inherited = set(self.state.runs)
         self.commands += commands
         self.commands += [StopRun(id) for id in absent if id not in commanded]
 
-    def _is_stale(self, command: Command, late: Container[RunId]) -> bool:
+    def _is_stale(self, command: Command) -> bool:
         if not isinstance(command, StartRun):
             return False
-        return command.run_id in late or self.clock.last_before_boot(command.run_id) is not None
+        is_late = self.now() - self.state.runs[command.run_id].granted_at > LATE_S
+        return is_late or self.clock.last_before_boot(command.run_id) is not None
 
     # --- reading what is not yet committed -------------------------------------------------------------
 

@@ -180,6 +180,7 @@ class Manager:
         runs = [self.state.runs[record.id] for record in loaded.open_runs]
         adopted = self.executor.adopt([self.dispatcher.spec(self.state.jobs[run.job_id]) for run in runs])
         journal.command_again(loaded.commands, adopted.absent)
+        self.dispatcher.carry_out()  # at once: a run that is to be stopped may begin meanwhile
         at = self.now()
         self._handle(Input([*self.gpu_health.machine_changes(at), f.TimerFired(at)]))
 

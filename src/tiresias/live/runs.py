@@ -143,6 +143,8 @@ class Runs:
 
     @property
     def next_due_at(self) -> float:
+        if self._journal.overdue:
+            return self._journal.now()
         due_at = INFINITY
         jobs, managed = self._journal.state.jobs, self._journal.managed
         for run in self._journal.state.runs.values():
@@ -156,8 +158,15 @@ class Runs:
         return due_at
 
     def due(self, at: float) -> Iterator[Input]:
-        """Stop runs whose time limit has passed, and preflights that have been seen to work."""
+        """Stop runs whose time limit has passed, and preflights that have been seen to work.
+
+        Runs that were granted long before that could be stored end without having begun.
+        """
         runs, managed = self._journal.state.runs, self._journal.managed
+        while self._journal.overdue:
+            run_id = self._journal.overdue.pop()
+            if run_id in runs:
+                yield self.exited(runs[run_id], RunGone(run_id, stopped=True, never_begun=True))
         for run in list(runs.values()):
             if self._expires_at(run) <= at:
                 managed.change(run.job_id, is_expired=True)
