@@ -51,7 +51,7 @@ class Dispatcher:
 
     def carry_out_one(self, command: Command) -> None:
         state = self._journal.state
-        if command.run_id in self._journal.overdue:
+        if isinstance(command, StartRun | StopRun) and command.run_id in self._journal.overdue:
             return  # it is about to be granted anew
         if isinstance(command, StartRun):
             job = state.jobs.get(command.job_id)
