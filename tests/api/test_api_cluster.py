@@ -113,7 +113,7 @@ def test_figures_have_no_label_that_a_caller_can_choose(http):
         ("POST", "/api/v1/status", None, 405, "POST"),
         ("POST", "/api/v1/jobs", "{", 422, "JSON"),
         ("POST", "/api/v1/jobs", "[" * 100_000, 400, "body"),
-        ("POST", "/api/v1/jobs", '{"command": ["x"], "cwd": "/", "gpus": 0}', 422, "gpus: "),
+        ("POST", "/api/v1/jobs", '{"command": ["x"], "cwd": "/", "gpus": -1}', 422, "gpus: "),
         ("POST", "/api/v1/jobs", '{"command": ["x"], "cwd": "/", "gpu": 1}', 422, "gpu: "),
         ("POST", "/api/v1/jobs", '{"jobs": [{"command": ["x"]}]}', 422, "jobs.0.cwd: "),
         ("POST", "/api/v1/jobs", '{"command": ["x"], "cwd": "there"}', 422, "'there'"),

@@ -85,7 +85,7 @@ def test_one_job_and_several_are_distinguished():
         ("env", {"A": "\0"}),
         ("env", {"A": "\udfff"}),
         ("env", {"A": 1}),
-        ("gpus", 0),
+        ("gpus", -1),
         ("gpus", 2**70),
         ("gpus", 1.5),
         ("nodes", 2),

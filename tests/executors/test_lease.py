@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from tiresias.executors import heartbeat, procfs, run_files
 from tiresias.executors.base import Executor
 from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.local import LocalExecutor
-from tiresias.testing.executors import R1, Bench, ExecutorContract, is_alive, processes_of, until
+from tiresias.testing.executors import R1, Bench, ExecutorContract, is_alive, paused, processes_of, until
 
 LEASE_S = 2.0
 
@@ -141,10 +140,9 @@ def test_what_does_not_stop_within_its_grace_is_killed(bench):
 def test_a_supervisor_that_was_paused_beyond_its_lease_ends_its_workers_when_it_wakes(bench):
     bench.shell("exec sleep 600")
     bench.up()
-    os.kill(supervisor_of(bench), signal.SIGSTOP)
-    begun = heartbeat.now()
-    until(lambda: heartbeat.now() > begun + LEASE_S, "the lease is over", within_s=60)
-    os.kill(supervisor_of(bench), signal.SIGCONT)
+    with paused(supervisor_of(bench)):
+        begun = heartbeat.now()
+        until(lambda: heartbeat.now() > begun + LEASE_S, "the lease is over", within_s=60)
     assert bench.gone().lost
 
 
@@ -156,3 +154,35 @@ def test_a_run_can_be_stopped_through_the_folder_alone(bench):
     gone = bench.gone()
     assert gone.stopped
     assert not gone.lost
+
+
+PAUSER = """
+import sys, time
+from tiresias.testing.executors import paused
+with paused(int(sys.argv[1])):
+    print("paused", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_supervisor_that_killed_tests_have_paused_does_not_stay(bench):
+    bench.shell("exec sleep 600")
+    bench.up()
+    pid = supervisor_of(bench)
+    tests = subprocess.Popen([sys.executable, "-c", PAUSER, str(pid)], stdout=subprocess.PIPE, text=True)
+    assert tests.stdout is not None
+    assert tests.stdout.readline() == "paused\n"
+    until(lambda: (process := procfs.look(pid)) is not None and process.state == "T", "it is paused")
+    tests.kill()
+    tests.wait()
+    tests.stdout.close()
+    until(lambda: (process := procfs.look(pid)) is None or process.state != "T", "it goes on", within_s=60)
+
+
+def test_a_supervisor_whose_folder_was_removed_ends_with_its_workers(bench):
+    """As after tests that were killed: nobody is left who could stop the run."""
+    spec = bench.shell("exec sleep 600")
+    bench.up()
+    pid = supervisor_of(bench)
+    shutil.rmtree(spec.run_dir)
+    until(lambda: not is_alive(pid) and not processes_of(bench.top), "nothing is left", within_s=60)

@@ -48,6 +48,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) 
         ended_elapsed_s=record.get("ended_elapsed_s", 0.0),
         files_saved=record.get("files_saved"),
         last_saved_at=record.get("last_saved_at", 0.0),
+        unknown_on=tuple(record.get("unknown_on", ())),
     )
 
 

@@ -163,6 +163,12 @@ class LocalExecutor:
         else:
             self._void(run, stopped=True)
 
+    def refuse(self, spec: RunSpec, error: str) -> None:
+        """End a run that must not begin on this machine; one that has begun is left as it is."""
+        run = self._runs.setdefault(spec.run_id, _Run(spec))
+        if run.gone is None and run.pidfd < 0 and not self._resume(run):
+            self._void(run, error=error)
+
     def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
         adopted = Adopted()
         for spec in expected:

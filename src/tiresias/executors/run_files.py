@@ -159,6 +159,11 @@ def put(run_dir: str, name: str, content: Mapping[str, Any], kernel: Kernel = KE
         raise
 
 
+def put_once(run_dir: str, name: str, content: Mapping[str, Any], kernel: Kernel = KERNEL) -> bool:
+    """Write a file unless it exists already; True for exactly one caller."""
+    return _create(run_dir, name, content, kernel)
+
+
 def remove(run_dir: str, name: str, kernel: Kernel = KERNEL) -> None:
     """Remove a file, if it is there."""
     _unlink(os.path.join(run_dir, name), kernel)

@@ -15,10 +15,12 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
+import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -114,6 +116,21 @@ class Bench:
         """Wait for a file that a worker writes, and return its contents."""
         path = self.top / name
         return until(lambda: path.read_text() if path.exists() else "", f"file {name}")
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """Pause a process. It continues even if the tests are killed meanwhile; else it would stay for ever."""
+    command = ["/bin/sh", "-c", f"read end; kill -CONT {pid}"]
+    # A session of its own, because `timeout` and a terminal signal the whole group of the tests.
+    waker = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    assert waker.stdin is not None
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        waker.stdin.close()  # as the end of this process does
+        waker.wait()
 
 
 def processes_of(top: Path) -> list[int]:
