@@ -92,6 +92,7 @@ def test_the_wish_is_a_fact_of_what_has_changed_only():
         (wish(one(1, 2), one(2, 3)), False, "it gives jobs 5 GPUs (the last one is job 2), and there are 4"),
         (wish(one(1, 1)), False, "splits the gang of job 1: it gives 1 GPUs, and the job needs 2"),
         (wish(one(9, 1)), False, "it names job 9, which has ended or never was"),
+        (wish(one(6, 0)), False, "it names job 6, which is a job without GPUs"),
         (wish(one(1, 2, ((0, 3),))), False, "it names slots for job 1"),
         (wish(one(1, 2)), True, "it names no slots for job 1"),
         (wish(one(1, 2, ((0, 3),)), one(2, 3, ((0, 14),))), True, "5 GPUs"),
@@ -108,7 +109,7 @@ def test_nothing_of_a_bad_wish_is_applied_and_the_one_before_stands(
     good = wish(one(3, 1, ((0, 8),) if names_slots else None))
     answers = [good]
     lab = Lab(lambda view, at: answers[-1], names_slots=names_slots)
-    assert [each.job_id for each in lab.submit(0.0, (1, 2), (2, 3), (3, 1))] == [3]
+    assert [each.job_id for each in lab.submit(0.0, (1, 2), (2, 3), (3, 1), (6, 0))] == [3, 6]
     answers.append(bad)
     assert lab.submit(1.0, (4, 1)) == []
     assert problem in lab.refused

@@ -144,6 +144,11 @@ VALUES = {
     "sockets": ((0, 1), (2, 3)),
     "cpus": 8,
     "allocation": ((0, 3),),
+    "shares": {"lab": 2.0},
+    "by": "leased",
+    "given": (f.Allotment(JobId(7), 2),),
+    "withdrawn": (JobId(8),),
+    "problem": "it names job 9, which has ended or never was",
 }
 
 
