@@ -97,6 +97,10 @@ class Policy(ABC):
         """
         return None
 
+    def learned(self, memory: Any) -> list[str]:
+        """What the policy has learned, as sentences for people; it has no influence on decisions."""
+        return []
+
     def drift(self, job: JobState) -> float:
         """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0

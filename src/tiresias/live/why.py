@@ -79,7 +79,7 @@ def queue_ahead(job: JobState, journal: Journal) -> Queue | None:
         if len(ahead) > MOST_AHEAD:
             break
     strict = bool(getattr(controller.policy, "strict", False))
-    return Queue(tuple(ahead), journal.state.ledger.gpus, job.gpus, strict)
+    return Queue(tuple(ahead), journal.state.ledger.gpus, job.gpus, strict, job.executed_at(now))
 
 
 def _ranked_before(journal: Journal, job: JobState) -> Iterator[JobEntry]:

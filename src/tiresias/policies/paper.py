@@ -16,7 +16,7 @@ from tiresias.core.model import INFINITY, JobId, Pool, Rank
 from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState
 from tiresias.policies.gittins import IndexTable, queue_table, sample, sup_table
-from tiresias.policies.ladder import Histogram, auto_ladder, parse_queues
+from tiresias.policies.ladder import ENOUGH, Histogram, auto_ladder, parse_queues
 from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds
 from tiresias.policies.orders import NEW, ORDERS, STOPPING
 from tiresias.policies.samples import parse_distribution, parse_table
@@ -127,6 +127,14 @@ class TiresiasL(Policy):
 
     def queue(self, job: JobState, memory: Memory, at: float) -> int:
         return bisect_right(memory.ladder, self._service(job, memory, at) + TOLERANCE_GPU_S)
+
+    def learned(self, memory: Memory) -> list[str]:
+        if self._auto is None:
+            return []
+        ended = f"{memory.seen.count:,} ended {'job' if memory.seen.count == 1 else 'jobs'}"
+        if memory.seen.count < ENOUGH:
+            return [f"The thresholds will be fitted when {ENOUGH} jobs have ended; so far there are {ended}."]
+        return [f"The thresholds are fitted to the service that {ended} took."]
 
     def _service(self, job: JobState, memory: Memory, at: float) -> float:
         """Attained service, since the last promotion if there was one."""
