@@ -177,7 +177,7 @@ async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     id = shared.manager.queries.find(caller, ref)
     question = shared.manager.queries.end_question(id)
     if question is None:
-        return answer(Eta(unknown="it has ended, or does not wait for its rank"))
+        return answer(Eta())
     found = await to_thread(estimate, *question, id)
     starts = (None, None) if shared.manager.queries.has_started(id) else (found.p50_s, found.p90_s)
     return answer(Eta(*starts, found.ends_p50_s, found.ends_p90_s, found.history, found.unknown))

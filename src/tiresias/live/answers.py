@@ -98,7 +98,8 @@ class Explanation:
 
 @dataclass(slots=True)
 class Eta:
-    """Seconds from now until a job starts and ends; null where that is over, or cannot be known."""
+    """Seconds from now until a job starts and ends; null where that is over, cannot be known, or does not
+    follow from its rank, as for a job on hold."""
 
     starts_p50_s: float | None = None
     starts_p90_s: float | None = None

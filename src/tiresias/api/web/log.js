@@ -6,7 +6,7 @@ import { Failure } from "./parts.js";
 import { logLine, number } from "./text.js";
 
 const TAIL_BYTES = 65536;
-const LINES = 1000;
+const LINES = 1000, LONGEST = 20000; // characters of a line that has not ended
 
 export function Log({ id, runs, isOver }) {
   const [open, setOpen] = useState(true);
@@ -18,16 +18,16 @@ export function Log({ id, runs, isOver }) {
   useEffect(() => {
     if (!has || !open) return undefined;
     const stop = new AbortController();
-    const kept = { lines: [], rest: "", run: null, cut: false };
+    const kept = { lines: [], rest: "", left: 0, run: null };
     let drawing = false;
-    const draw = () => { drawing = false; if (!stop.signal.aborted) setLines([...kept.lines, ...(kept.rest ? [logLine(kept.rest)] : [])]); };
+    const draw = () => { drawing = false; if (!stop.signal.aborted) setLines([...kept.lines, ...(kept.rest ? [logLine(kept.rest, kept.left)] : [])]); };
     const add = (text, run) => {
-      if (kept.run !== null && run !== kept.run) { if (kept.rest) kept.lines.push(logLine(kept.rest)); kept.rest = ""; kept.lines.push(`── run ${run} ──`); }
+      if (kept.run !== null && run !== kept.run) { if (kept.rest) kept.lines.push(logLine(kept.rest, kept.left)); kept.rest = ""; kept.left = 0; kept.lines.push(`── run ${run} ──`); }
       kept.run = run;
       const parts = (kept.rest + text).split("\n");
       kept.rest = parts.pop();
-      if (kept.rest.length > 100000) kept.rest = `${kept.rest.slice(0, 50000)}${kept.rest.slice(-1000)}`;
-      for (const each of parts) kept.lines.push(logLine(each));
+      for (const each of parts) { kept.lines.push(logLine(each, kept.left)); kept.left = 0; }
+      if (kept.rest.length > LONGEST) { kept.left += kept.rest.length - LONGEST; kept.rest = kept.rest.slice(0, LONGEST); }
       if (kept.lines.length > LINES) kept.lines.splice(0, kept.lines.length - LINES);
       if (!drawing) { drawing = true; requestAnimationFrame(draw); }
     };
@@ -61,7 +61,7 @@ export function Log({ id, runs, isOver }) {
     return () => stop.abort();
   }, [id, has, open, chosen]);
   useEffect(() => { if (stays.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines]);
-  const onScroll = () => { const it = box.current; stays.current = it.scrollHeight - it.scrollTop - it.clientHeight < 30; };
+  const onScroll = () => { const it = box.current; if (it) stays.current = it.scrollHeight - it.scrollTop - it.clientHeight < 30; };
   return html`<section class="card" aria-labelledby="log-title"><div class="head"><h2 id="log-title">Output</h2><div class="tools">
       ${runs.length > 1 ? html`<label>Run <select value=${chosen} onChange=${(event) => { setLines([]); setChosen(event.target.value); }}>
         <option value="">latest</option>${runs.slice(-50).map((run) => html`<option value=${run.number}>${run.number}</option>`)}</select></label>` : null}

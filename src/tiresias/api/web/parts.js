@@ -55,9 +55,9 @@ export function Confirm({ title, children, action, danger = false, onDo, onClose
   const [problem, setProblem] = useState(null);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    const before = document.activeElement;
-    box.current.showModal();
-    return () => before?.focus?.();
+    const before = document.activeElement, it = box.current;
+    it.showModal();
+    return () => { it.close(); before?.focus?.(); };
   }, []);
   const act = async (event) => {
     event.preventDefault();

@@ -14,11 +14,11 @@ export function plain(text, most = 300) {
 }
 
 // A line of a log: without colours, of text that a carriage return overwrites only the last, and not too long.
-export function logLine(line) {
+export function logLine(line, left = 0) { // `left` characters of it were left out
   const uncoloured = line.replace(COLOUR, "").replace(/\r+$/, "");
   const last = uncoloured.slice(uncoloured.lastIndexOf("\r") + 1);
-  const cut = last.length > LONGEST_LINE
-    ? `${last.slice(0, LONGEST_LINE)}… (${(last.length - LONGEST_LINE).toLocaleString("en")} more characters)` : last;
+  const more = Math.max(0, last.length - LONGEST_LINE) + left;
+  const cut = more ? `${last.slice(0, LONGEST_LINE)}… (${more.toLocaleString("en")} more characters)` : last;
   return cut.replace(UNSAFE, (char) => (char === "\t" ? char : shown(char)));
 }
 
