@@ -7,8 +7,8 @@ scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things
 holes.py has what placers see.
 
 A slot has one or more layers, and one run may hold it on each of them; the first layer is 0. Runs on several
-layers share the slot. It is free only when it is free on all layers, and its memory must be enough for all its
-runs together.
+layers share the slot. It is free only when it is free on all layers, and its memory must be enough for all of
+them together.
 
 Slots of CPUs are in a Ledger of their own, whose nodes have the same positions: if the first node of an
 allocation has no GPUs, its slots are of CPUs.

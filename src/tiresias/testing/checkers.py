@@ -123,7 +123,10 @@ def service_is_conserved(story: Story) -> None:
 
 
 def work_is_conserved(story: Story) -> None:
-    """A job has done all its work when it finishes and never loses any; the rest of its time is lost time."""
+    """A job has done all its work when it finishes and never loses any; the rest of its time is lost time.
+
+    Runs that share slots are slower than that.
+    """
     jobs = story.jobs()
     done: dict[JobId, float] = defaultdict(float)
     executed_gpu_s = work_gpu_s = 0.0
@@ -139,6 +142,9 @@ def work_is_conserved(story: Story) -> None:
             work_gpu_s += job.duration_s * job.demand.gpus
     on_cpus = story.result.on_cpus
     spent_gpu_s = work_gpu_s + story.result.lost_gpu_s - (0.0 if on_cpus is None else on_cpus.work_gpu_s)
+    if any(grant.layer for grant in story.grants().values()):
+        assert executed_gpu_s >= spent_gpu_s * (1 - CLOSE), (executed_gpu_s, spent_gpu_s)
+        return
     assert isclose(executed_gpu_s, spent_gpu_s, rel_tol=CLOSE, abs_tol=CLOSE), (executed_gpu_s, spent_gpu_s)
 
 

@@ -93,7 +93,7 @@ class Stacked(Allocator):
                 assert run is not None
                 free[run.layer][node] &= ~mask
         chosen: dict[JobId, tuple[JobState, f.Allocation, int]] = {}
-        for job in view.jobs():
+        for job in sorted(view.jobs(), key=lambda job: (job.gpu_run is None, view.key(job))):
             run = job.gpu_run
             where = None if run is None else (run.allocation, run.layer)
             if where is None or not _fits(free[where[1]], where[0]):
