@@ -41,7 +41,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tiresias-g online": {"queues": "100,800", "learn_after": "5", "min_run_s": "15"},
 }
 CROWDED = ["tiresias-l", "tiresias-l last", "tiresias-g", "fifo-skip", "srsf"]
-DECISIONS = {f.JobPromoted, f.RunGranted, f.RunRevoked, f.WishChanged, f.WishRefused}  # only Controllers make
+DECISIONS = {  # kinds that only a Controller makes
+    f.JobPromoted,
+    f.RunGranted,
+    f.RunPaced,
+    f.RunRevoked,
+    f.WishChanged,
+    f.WishRefused,
+}
 PROMOTING = {"queues": "40,300", "order": "running-first", "promote_knob": "2"}
 
 

@@ -4,6 +4,8 @@ Rules:
 - How a class is encoded follows from the types of its fields. A new kind of fact needs no code here, as long
   as its fields are numbers, strings, enums, tuples, lists or dataclasses of these. Any other type is refused
   when this module is imported.
+- A field that earlier versions did not have (`model.later`) is left out where it has its default, so that
+  what does not use it is stored as it always was.
 - Floats keep every bit. What JSON cannot hold (nan, infinities) is refused before anything is written.
 - A stored fact of an older version goes through the upgraders of its kind, one version at a time. A fact of a
   newer version or of an unknown kind is refused.
@@ -83,6 +85,7 @@ class Codec:
         ]
         assert all(field.init and not field.kw_only for field in fields(cls)), ("made by position", cls)
         self._names = frozenset(name for name, _, _ in self._fields)
+        self._later = [(each.name, each.default) for each in fields(cls) if each.metadata.get("later")]
         self._needed = frozenset(
             field.name
             for field in fields(cls)
@@ -96,6 +99,9 @@ class Codec:
             body = dict(zip(self._in_order, self._values(value), strict=True))
         for name, encode in self._encoders:
             body[name] = encode(body[name])
+        for name, default in self._later:
+            if body[name] == default:
+                del body[name]
         return body
 
     def decode(self, body: Body) -> Any:

@@ -11,7 +11,7 @@ from tiresias.core.facts import Allocation, ExitCause, Fact
 from tiresias.core.model import INFINITY, Job, JobId, Phase, RunId
 from tiresias.core.state import JobState
 from tiresias.store import codec
-from tiresias.store.rows import PHASES, Row
+from tiresias.store.rows import PHASES, Row, slots_in
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ def run_of(row: Row) -> StoredRun:
         RunId(id),
         JobId(job_id),
         number,
-        tuple((node, mask) for node, mask in json.loads(allocation)),
+        slots_in(allocation)[0],
         granted_at,
         started_at,
         revoked_at,
