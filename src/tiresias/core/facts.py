@@ -23,13 +23,15 @@ Allocation = tuple[tuple[int, int], ...]
 class Allotment:
     """What an allocator wants one job to hold: so many GPUs, on these slots if it names them.
 
-    With `until` the run has a lease: no plan stops it before that instant.
+    With `until` the run has a lease: no plan stops it before that instant. `lent` says that the GPUs are
+    of what other tenants leave of their shares; only the allocator itself and people read it.
     """
 
     job_id: JobId
     gpus: int
     slots: Allocation | None = None
     until: float | None = None
+    lent: bool = False
 
 
 class ExitCause(StrEnum):
