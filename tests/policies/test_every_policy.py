@@ -8,7 +8,8 @@ import tiresias.policies  # noqa: F401  (for what it registers)
 from tiresias.core.plugins import policies
 from tiresias.testing.contracts import AllocatorContract, PolicyContract
 
-BUILTIN = [name for name in policies.names() if policies.get(name).__module__.startswith("tiresias.policies.")]
+HERE = "tiresias.policies."
+BUILTIN = [name for name in policies.names() if policies.get(name).__module__.startswith(HERE)]
 OURS = [name for name in BUILTIN if not policies.get(name).allots]
 ALLOCATORS = [name for name in BUILTIN if policies.get(name).allots]
 ALLOCATOR_VARIANTS = [
@@ -44,6 +45,7 @@ class TestEveryAllocator(AllocatorContract):
     )
     def which(self, request: pytest.FixtureRequest) -> None:
         self.policy, self.options = request.param
+        self.keeps_shares = self.options.get("fairness") != "0"
 
 
 def test_the_baselines_and_tiresias_are_there() -> None:

@@ -8,7 +8,9 @@ from tiresias.testing.contracts import AllocatorContract
 
 class TestInTurn(AllocatorContract):
     policy = "in-turn"
+    keeps_shares = False
 
 
 class TestLeased(AllocatorContract):
     policy = "leased"
+    keeps_shares = False

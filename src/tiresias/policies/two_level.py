@@ -1,19 +1,21 @@
 """`two-level`: fair between tenants by finish time, and least average JCT within a tenant.
 
-Our own design. First each tenant's jobs get GPUs as they would in a private cluster of its share: a walk in the
-order of another policy admits what fits into the share. What tenants leave of their shares is lent: a second
-walk, over the jobs of all tenants that were not admitted, in the same order (lending.py). Since both walks are
-repeated whenever something happens, what was lent is recalled as soon as its owner has a job for it.
+Our own design. First each tenant's jobs get GPUs as they would in a private cluster of its share: a walk in
+the order of another policy admits what fits into the share. What tenants leave of their shares is lent: a
+second walk, over the jobs of all tenants that were not admitted, in the same order (lending.py). Since both
+walks are repeated whenever something happens, what was lent is recalled as soon as its owner has a job for
+it.
 
 A tenant may get less than its share for a while: runs on lent GPUs must save first, or a gang is larger than
-the share. Accounts remember that. A tenant that is entitled to more GPU-seconds than it has got, by more than
-a tenth, since it last had no jobs, is behind: it would finish later than in a private cluster. Its jobs are the
-first to which GPUs are lent. Who is behind is decided every five minutes, so that plans do not flutter.
+the share. Accounts remember that. A tenant that is entitled to more GPU-seconds than it has got, by more
+than a tenth, since it last had no jobs, is behind: it would finish later than in a private cluster. Its jobs
+are the first to which GPUs are lent. Who is behind is decided every five minutes, so that plans do not
+flutter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 from typing import Any
@@ -52,7 +54,9 @@ ABOUT_JOBS = frozenset(
 @dataclass(slots=True)
 class TwoLevelOptions(PreemptiveOptions):
     within: str = option("tiresias-l", "policy in whose order the jobs of a tenant go")
-    within_set: str = option("", "options of that policy: KEY=VALUE, several divided by semicolons")
+    within_set: str | None = option(
+        None, "options of that policy: KEY=VALUE, several divided by semicolons", str
+    )
     fairness: float = option(
         1.0, "part of its share that is kept for a tenant, 0 to 1; the rest goes to whoever is ahead", share
     )
@@ -193,7 +197,7 @@ class TwoLevel(Allocator):
         memory.review_at = saved["review_at"]
         return memory
 
-    def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool | range:
+    def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool | Sequence[int]:
         if memory.review_at <= fact.at:
             self._review(memory, fact.at)
         if job is not None and type(fact) in ABOUT_JOBS:
@@ -288,7 +292,7 @@ class TwoLevel(Allocator):
         return f"{whose} has a share of {share} GPUs and holds {held}"
 
 
-def _within(name: str, options: str) -> Policy:
+def _within(name: str, options: str | None) -> Policy:
     try:
         cls = policies.get(name)
     except OptionError as error:
@@ -298,10 +302,10 @@ def _within(name: str, options: str) -> Policy:
     if cls.strict:
         raise OptionError(f"two-level: within={name!r} lets no job pass another; give fifo-skip, for example")
     given = {}
-    for part in filter(None, (part.strip() for part in options.split(";"))):
+    for part in filter(None, (part.strip() for part in (options or "").split(";"))):
         key, equals, value = part.partition("=")
         if not equals:
-            raise OptionError(f"two-level: within_set={part!r} is not KEY=VALUE; write for example queues=3600")
+            raise OptionError(f"two-level: within_set={part!r} is not KEY=VALUE, such as queues=3600")
         given[key.strip()] = value.strip()
     try:
         made: Policy = cls(parse_options(cls, given))

@@ -25,9 +25,7 @@ from tiresias.testing.builders import a_job
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
 TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress", "save", "lose"})
-NODES = frozenset(
-    {"drain", "restore", "drain slot", "restore slot", "fall silent", "return", "change node"}
-)
+NODES = frozenset({"drain", "restore", "drain slot", "restore slot", "fall silent", "return", "change node"})
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
 SILENT = (f.RunStarted, f.RunProgressed)
@@ -129,6 +127,8 @@ class RandomDriver:
             ),
             preemptible=rng.random() < 0.9,
             resumable=rng.choice((None, None, None, True, False)) if "lose" in self._kinds else None,
+            tenant=("a", "b", "b", "")[number % 4],
+            group=("", "", "search", "", "sweep")[number % 5],
         )
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
