@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from tiresias.core import facts as f
 from tiresias.core import invariants
-from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.commands import PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Job, JobId, Phase, Priority, RunId
@@ -29,7 +29,7 @@ NODES = frozenset({"drain", "restore", "drain slot", "restore slot", "fall silen
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
 SILENT = (f.RunStarted, f.RunProgressed)
-HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING)
 
 
 class RandomDriver:
@@ -92,7 +92,7 @@ class RandomDriver:
             elif isinstance(command, StopRun):
                 self.stopped.add(command.run_id)
             else:
-                assert isinstance(command, StartRun)
+                assert isinstance(command, StartRun | PaceRun)
         self.ended += len(step.ended)
         for list_ in (step.facts, step.commands, step.ended):
             list_.clear()
