@@ -153,6 +153,19 @@ def test_limits_hold_and_are_lifted(tir, client):
         assert tir("limits", *words).code == 2
 
 
+def test_shares_of_tenants_are_shown_set_and_lifted(tir):
+    assert tir("limits", "shares").out == "all tenants have equal shares\n"
+    try:
+        assert "vision" in tir("limits", "shares", "vision=3,speech=1").out
+        assert tir("limits", "shares", "-o", "json").json == {"vision": 3.0, "speech": 1.0}
+        for wrong in ("vision", "vision=-1", "vision=a lot", "vision=0", "a=1,a=2"):
+            refused = tir("limits", "shares", wrong)
+            assert refused.code == 2, wrong
+            assert wrong.partition("=")[0] in refused.err or "all shares are 0" in refused.err
+    finally:
+        assert tir("limits", "shares", "none").out == "all tenants have equal shares\n"
+
+
 def test_tokens_are_made_listed_and_revoked(tir):
     token = tir("token", "create", "laptop", "--user", "daemon").out.strip()
     assert len(token) > 20

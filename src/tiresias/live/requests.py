@@ -17,6 +17,7 @@ from tiresias.core.model import JobId, Phase, Priority
 from tiresias.core.plugin_failures import PluginRaised, blame
 from tiresias.core.plugins import OptionError, Placer, Policy, placers
 from tiresias.core.reasons import text_of
+from tiresias.core.shares import problem_in
 from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
 from tiresias.live import fallback
@@ -460,6 +461,14 @@ class Requests:
         self.admission.set_limits(user, limits)
         self.journal.keep_setting(LIMITS, {who: asdict(what) for who, what in self.admission.limits.items()})
         self._apply()
+
+    def set_shares(self, caller: Caller, shares: Mapping[str, float]) -> None:
+        """The weights of tenants for allocators; a tenant that is not named has a weight of 1."""
+        self._check_admin(caller, "set shares")
+        if problem := problem_in(shares):
+            raise Invalid(f"shares: {problem}")
+        if dict(shares) != self._state.shares:
+            self._apply(f.SharesSet(self.journal.now(), dict(shares)))
 
     def set_notify(self, caller: Caller, url: str, on: Sequence[str]) -> None:
         """What the caller is told about jobs that say nothing else, and where; an empty URL: nothing."""

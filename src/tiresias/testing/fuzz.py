@@ -146,6 +146,8 @@ class RandomDriver:
             ),
             preemptible=rng.random() < 0.9,
             resumable=rng.choice((None, None, None, True, False)) if "lose" in self._kinds else None,
+            tenant=("a", "b", "b", "")[number % 4],
+            group=("", "", "search", "", "sweep")[number % 5],
         )
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
