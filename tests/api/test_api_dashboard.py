@@ -23,14 +23,21 @@ from tiresias.api.dashboard import Dashboard, Sessions
 from tiresias.api.transport import Address
 
 VENDOR = pages.WEB / "vendor"
-PARTS = ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'")
+PARTS = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+)
 
 
 class Process:
     """The dashboard as a user starts it."""
 
     def __init__(self, home: Path, *words: str):
-        env = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        env = {
+            name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")
+        }
         command = [sys.executable, "-m", "tiresias.cli.main", "dashboard", "--no-open", *words]
         self.process = subprocess.Popen(
             command, env={**env, "TIRESIAS_HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -77,7 +84,9 @@ def test_a_code_is_exchanged_for_a_session_which_has_the_rights_of_the_caller(
     assert http.get(f"{dashboard.url}/api/v1/whoami").status_code == 401
     session = dashboard.sign_in(http)
     assert http.get(f"{dashboard.url}/api/v1/whoami", headers=session).json()["role"] == "admin"
-    assert http.get(f"{dashboard.url}/api/v1/whoami", headers={"Authorization": "Bearer x"}).status_code == 401
+    assert (
+        http.get(f"{dashboard.url}/api/v1/whoami", headers={"Authorization": "Bearer x"}).status_code == 401
+    )
 
 
 def test_a_code_is_good_once(dashboard: Process, http: httpx.Client) -> None:
@@ -132,8 +141,12 @@ def test_a_session_dies_with_its_dashboard(server: Server, dashboard: Process, h
         next_one.end()
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "[::1]:{port}", ""])
-def test_a_name_that_was_made_to_point_here_is_refused(dashboard: Process, http: httpx.Client, host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "[::1]:{port}", ""]
+)
+def test_a_name_that_was_made_to_point_here_is_refused(
+    dashboard: Process, http: httpx.Client, host: str
+) -> None:
     """DNS rebinding: the browser believes that this is a site of the attacker's."""
     session = dashboard.sign_in(http)
     for path in ("/", "/session", "/api/v1/status"):
@@ -166,7 +179,9 @@ def test_other_sites_and_other_ports_may_ask_nothing(
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_every_answer_says_what_a_page_may_do_and_sets_no_cookie(dashboard: Process, http: httpx.Client) -> None:
+def test_every_answer_says_what_a_page_may_do_and_sets_no_cookie(
+    dashboard: Process, http: httpx.Client
+) -> None:
     session = dashboard.sign_in(http)
     for path in ("/", "/web/main.js", "/api/v1/status", "/nothing"):
         found = http.get(dashboard.url + path, headers=session)
@@ -183,9 +198,18 @@ def test_a_file_that_has_not_changed_is_not_sent_again(dashboard: Process, http:
 
 
 @pytest.mark.parametrize(
-    "path", ["/web/../dashboard.py", "/web/%2e%2e/dashboard.py", "/web/vendor/vendored.json", "/web//main.js", "/metrics"]
+    "path",
+    [
+        "/web/../dashboard.py",
+        "/web/%2e%2e/dashboard.py",
+        "/web/vendor/vendored.json",
+        "/web//main.js",
+        "/metrics",
+    ],
 )
-def test_nothing_but_the_pages_and_the_api_is_served(dashboard: Process, http: httpx.Client, path: str) -> None:
+def test_nothing_but_the_pages_and_the_api_is_served(
+    dashboard: Process, http: httpx.Client, path: str
+) -> None:
     session = dashboard.sign_in(http)
     assert http.get(dashboard.url + path, headers=session).status_code == 404
 

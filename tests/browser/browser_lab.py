@@ -1,7 +1,7 @@
 """A real manager on fake GPUs, a real dashboard before it, and a real Chromium that looks at it.
 
-Whatever a test does, its pages are watched: a request that leaves the origin, a report of the content security
-policy or an error in a script fails the test.
+Whatever a test does, its pages are watched: a request that leaves the origin, a report of the content
+security policy or an error in a script fails the test.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FLAGS = [
 REPORTS = """
 window.__reports = [];
 document.addEventListener("securitypolicyviolation", (event) =>
-  window.__reports.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
+  window.__reports.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}`));
 """
 HARMLESS = ("Failed to load resource",)  # what the API refuses, or while a manager is down
 
@@ -50,7 +50,9 @@ class Dashboard:
     """`tir dashboard --no-open` for one home."""
 
     def __init__(self, home: Path, *words: str):
-        env = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        env = {
+            name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tiresias.cli.main", "dashboard", "--no-open", *words],
             env={**env, "TIRESIAS_HOME": str(home)},

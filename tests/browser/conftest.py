@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "api"))
 
-from browser_lab import FLAGS, Lab, chromium, missing  # noqa: E402
+from browser_lab import FLAGS, Lab, chromium, missing
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ import hmac
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -25,7 +24,7 @@ from tiresias.api.transport import Address, ApiError
 
 CODE_S = 60.0
 LARGEST_BODY_BYTES = 4 * 1024 * 1024  # as in the manager itself
-API, SESSION, SIMULATION = "/api/v1/", "/session", "/simulation"
+API, SESSION = "/api/v1/", "/session"
 PRIVATE = (f"{API}tokens",)
 METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE")
 SENT_ON = ("accept", "accept-encoding", "content-type", "last-event-id", "idempotency-key")
@@ -77,24 +76,17 @@ class Sessions:
 
 
 class Dashboard:
-    """The application. `address` is that of the manager, None if there is only a simulation to show."""
+    """The application; `address` is that of the manager."""
 
-    def __init__(
-        self,
-        address: Address | None,
-        sessions: Sessions | None = None,
-        simulation: Mapping[str, Any] | None = None,
-    ):
+    def __init__(self, address: Address, sessions: Sessions | None = None):
         self.sessions = sessions or Sessions()
         self.port = 0  # set when it is known, before the first request
         self._address = address
-        self._simulation = simulation
         files()  # read now, so that no request waits for the disk
 
     def url(self) -> str:
         """An address with a new one-time code."""
-        begin = "#/simulations&code=" if self._address is None else "#code="
-        return f"http://127.0.0.1:{self.port}/{begin}{self.sessions.new_code()}"
+        return f"http://127.0.0.1:{self.port}/#code={self.sessions.new_code()}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", scope["type"]
@@ -123,13 +115,11 @@ class Dashboard:
         if not self.sessions.knows(request.headers.get("authorization")):
             text = "this page has no session, or its dashboard has ended; run `tir dashboard` again"
             return _error(401, "denied", text)
-        if path == SIMULATION and request.method == "GET":
-            return JSONResponse(dict(self._simulation or {}), headers={"Cache-Control": "no-store"})
-        if not path.startswith(API) or request.method not in METHODS or self._address is None:
+        if not path.startswith(API) or request.method not in METHODS:
             return _error(404, "not-found", f"there is no route {request.method} {path[:200]}")
         if path.startswith(PRIVATE):
             return _error(403, "denied", "tokens are made by `tir token create`, not through the dashboard")
-        return await self._passed(request, self._address)
+        return await self._passed(request)
 
     def _refusal(self, request: Request) -> Response | None:
         headers = request.headers
@@ -159,7 +149,7 @@ class Dashboard:
             return _error(403, "denied", text)
         return JSONResponse({"session": session}, headers={"Cache-Control": "no-store"})
 
-    async def _passed(self, request: Request, address: Address) -> Response:
+    async def _passed(self, request: Request) -> Response:
         body = await _body(request, LARGEST_BODY_BYTES)
         if body is None:
             return _error(413, "invalid", f"a request has at most {LARGEST_BODY_BYTES:,} bytes")
@@ -167,7 +157,7 @@ class Dashboard:
         query: bytes = request.scope["query_string"]
         target = (raw + (b"?" + query if query else b"")).decode("latin-1")
         sent = {name: request.headers[name] for name in SENT_ON if name in request.headers}
-        passed = await pass_on(address, request.method, target, sent, body)
+        passed = await pass_on(self._address, request.method, target, sent, body)
         back = {name: passed.headers[name] for name in SENT_BACK if name in passed.headers}
         return StreamingResponse(parts(passed), passed.status, {**back, "Cache-Control": "no-store"})
 

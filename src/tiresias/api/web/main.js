@@ -2,17 +2,14 @@
 
 import { html, render, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { api, get, session, signIn, signInBy, whenSignedOut } from "./api.js";
-import { History } from "./history.js";
 import { Job } from "./job.js";
 import { connect, useLive } from "./live.js";
 import { Now } from "./now.js";
 import { Failure, Loading } from "./parts.js";
 import { Queue } from "./queue.js";
-import { Simulations } from "./simulations.js";
 import { plain } from "./text.js";
-import { WhatIf } from "./whatif.js";
 
-const VIEWS = [["", "Now", Now], ["queue", "Queue", Queue], ["history", "History", History], ["what-if", "What-if", WhatIf], ["simulations", "Simulations", Simulations]];
+const VIEWS = [["", "Now", Now], ["queue", "Queue", Queue]];
 const view = () => location.hash.replace(/^#\/?/, "").split("?")[0].split("&")[0];
 
 function App({ problem }) {
@@ -36,7 +33,6 @@ function App({ problem }) {
         if (!over) { setMe(found); setError(null); connect(); }
       } catch (problem) {
         if (over || problem.status === 401) return;
-        if (problem.status === 404) { setMe({ user: "", role: "", isAlone: true }); return; }
         setError(problem);
         setTimeout(ask, 2000);
       }
@@ -45,19 +41,16 @@ function App({ problem }) {
     return () => { over = true; };
   }, [signed]);
   const [first, id] = where.split("/");
-  const isAlone = Boolean(me?.isAlone);
   const name = first === "jobs" ? `Job ${id ?? ""}` : VIEWS.find(([path]) => path === first)?.[1] ?? "Tiresias";
   useEffect(() => { document.title = `${name} · Tiresias`; main.current?.focus({ preventScroll: true }); scrollTo(0, 0); }, [where]);
-  const views = isAlone ? VIEWS.filter(([path]) => path === "simulations") : VIEWS;
   const Page = VIEWS.find(([path]) => path === first)?.[2];
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>To the contents</a>
     <header class="top"><a class="brand" href="#/"><img src="/web/icon.svg" alt="" width="22" height="22" />Tiresias</a>
-      <nav aria-label="Pages">${signed ? views.map(([path, text]) => html`<a href="#/${path}" aria-current=${first === path || (path === "" && first === "jobs") ? "page" : undefined}>${text}</a>`) : null}</nav>
-      ${signed && !isAlone ? html`<${Connection} me=${me} />` : null}</header>
+      <nav aria-label="Pages">${signed ? VIEWS.map(([path, text]) => html`<a href="#/${path}" aria-current=${first === path || (path === "" && first === "jobs") ? "page" : undefined}>${text}</a>`) : null}</nav>
+      ${signed ? html`<${Connection} me=${me} />` : null}</header>
     <main id="main" ref=${main} tabindex="-1">${!signed ? html`<${SignIn} error=${error} onSigned=${() => { setError(null); setSigned(true); }} />`
       : me === null ? html`<${Failure} error=${error} />${error ? null : html`<${Loading} what="the page" />`}`
-      : first === "jobs" && id && !isAlone ? html`<${Job} key=${id} id=${decodeURIComponent(id)} me=${me} />`
-      : isAlone ? html`<${Simulations} me=${me} />`
+      : first === "jobs" && id ? html`<${Job} key=${id} id=${decodeURIComponent(id)} me=${me} />`
       : Page ? html`<${Page} me=${me} />` : html`<h1>There is no page ${plain(where)}</h1><p><a href="#/">Now</a> shows the GPUs and the jobs.</p>`}</main>`;
 }
 
