@@ -40,9 +40,13 @@ class Process:
         }
         command = [sys.executable, "-m", "tiresias.cli.main", "dashboard", "--no-open", *words]
         self.process = subprocess.Popen(
-            command, env={**env, "TIRESIAS_HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
+            command,
+            env={**env, "TIRESIAS_HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
         assert self.process.stdout is not None
         self.said = self.process.stdout.readline()
         found = re.search(r"(http://127\.0\.0\.1:(\d+))/#code=([\w-]+)", self.said)
