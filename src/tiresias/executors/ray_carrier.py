@@ -276,6 +276,8 @@ class Carrier:
             answer = await asyncio.wait_for(_awaited(actor.join.remote(asked)), AGENT_S)
         except TimeoutError:
             return  # it is silent, or very slow: what the agents tell decides
+        except ray.exceptions.ActorUnavailableError:
+            return
         except ray.exceptions.RayError as error:
             member.problem, member.actor = _agent_problem(str(error)), None
             return
