@@ -1,4 +1,4 @@
-"""The contract of allocators, for one that leaves slots to the placer and one that names them."""
+"""The contract of allocators: one leaves slots to the placer, one names them, one lets jobs share them."""
 
 from __future__ import annotations
 
@@ -12,3 +12,7 @@ class TestInTurn(AllocatorContract):
 
 class TestLeased(AllocatorContract):
     policy = "leased"
+
+
+class TestStacked(AllocatorContract):
+    policy = "stacked"

@@ -59,6 +59,8 @@ from tiresias.store import Chosen, Loaded, Store, StoreError
 
 log = logging.getLogger("tiresias")
 
+LOOKED_BACK = 500  # ended jobs from which a start learns what commands tend to do
+
 
 class Manager:
     """See the module. Made by `open`, which also takes over from a manager before."""
@@ -93,8 +95,9 @@ class Manager:
             self.host_faults.pause,
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
-        self.failures = RepeatedFailures(journal)
-        self.unsaved = UnsavedWork(journal)
+        latest = journal.store.latest_endings(LOOKED_BACK)
+        self.failures = RepeatedFailures(latest)
+        self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)
         self.tallies = Tallies(journal)
         self.notices = Notices(journal, paths, settings, notify_allow)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from tiresias.core import facts as f
 from tiresias.core import invariants
-from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.commands import PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Job, JobId, Phase, Priority, RunId
@@ -25,13 +25,11 @@ from tiresias.testing.builders import a_job
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
 TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress", "save", "lose"})
-NODES = frozenset(
-    {"drain", "restore", "drain slot", "restore slot", "fall silent", "return", "change node"}
-)
+NODES = frozenset({"drain", "restore", "drain slot", "restore slot", "fall silent", "return", "change node"})
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
 SILENT = (f.RunStarted, f.RunProgressed)
-HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING)
 
 
 class RandomDriver:
@@ -94,7 +92,7 @@ class RandomDriver:
             elif isinstance(command, StopRun):
                 self.stopped.add(command.run_id)
             else:
-                assert isinstance(command, StartRun)
+                assert isinstance(command, StartRun | PaceRun)
         self.ended += len(step.ended)
         for list_ in (step.facts, step.commands, step.ended):
             list_.clear()
