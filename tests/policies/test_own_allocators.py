@@ -8,11 +8,14 @@ from tiresias.testing.contracts import AllocatorContract
 
 class TestInTurn(AllocatorContract):
     policy = "in-turn"
+    keeps_shares = False
 
 
 class TestLeased(AllocatorContract):
     policy = "leased"
+    keeps_shares = False
 
 
 class TestStacked(AllocatorContract):
     policy = "stacked"
+    keeps_shares = False

@@ -46,6 +46,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("tiresias-g", {"queues": "64,512", "learn_after": "1", "min_run_s": "8"}),
     ("srsf", {}),
     ("in-turn", {}),
+    ("two-level", {"within": "tiresias-l", "within_set": "queues=64,512"}),
     ("stacked", {}),
 ]
 

@@ -26,6 +26,7 @@ class Allotment:
     With `until` the run has a lease: no plan stops it before that instant. Two runs may hold one slot only on
     different layers. In each slice of time a run works if it has the turn: `turn` counts from 0, and with 1
     turn it always works, with 0 turns never: it is paused. Runs of one slot with the same turn are packed.
+    `lent` says that the GPUs are of what other tenants leave of their shares; only the allocator reads it.
     """
 
     job_id: JobId
@@ -35,6 +36,7 @@ class Allotment:
     layer: int = later(0)
     turn: int = later(0)
     turns: int = later(1)
+    lent: bool = later(False)
 
 
 class ExitCause(StrEnum):
