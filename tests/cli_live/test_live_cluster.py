@@ -84,7 +84,7 @@ def test_events_tell_the_story_and_go_on(tir, client, in_terminal):
     assert "Traceback" not in terminal.seen
 
 
-def test_usage_counts_what_each_got_and_who_splits(tir, client):
+def test_usage_shows_what_each_user_got_and_which_users_split_their_work(tir, client):
     me = client.whoami()["user"]
     nothing = {"jobs": 0, "short_jobs": 0}
     before = {row["who"]: row for row in tir("usage", "-o", "json").json}.get(me, nothing)

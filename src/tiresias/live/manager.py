@@ -41,7 +41,6 @@ from tiresias.live.housekeeping import Compaction, Snapshots
 from tiresias.live.journal import Input, Journal, Part
 from tiresias.live.machine import Machine
 from tiresias.live.managed_jobs import ManagedJob
-from tiresias.live.models import Models
 from tiresias.live.nodes import Nodes
 from tiresias.live.notice_target import Network
 from tiresias.live.notices import Notices
@@ -123,7 +122,6 @@ class Manager:
             self.feedback,
             self.failures,
             self.unsaved,
-            Models(journal.profiles),
             machine,
             settings,
             self.notices,
