@@ -70,7 +70,8 @@ def philly() -> None:
         found["cpu_s"] = process_time() - began
         base = base or found
         print(
-            f"  {name:12} average JCT {found['avg_jct_s']:10,.0f} s ({found['avg_jct_s'] / base['avg_jct_s']:.2f}x),"
+            f"  {name:12} average JCT {found['avg_jct_s']:10,.0f} s"
+            f" ({found['avg_jct_s'] / base['avg_jct_s']:.2f}x),"
             f" median {found['p50_jct_s']:9,.0f} s ({found['p50_jct_s'] / base['p50_jct_s']:.2f}x),"
             f" max rho {found['max_rho']:.2f}, p99 rho {found['p99_rho']:.2f}, Jain {found['jain']:.3f},"
             f" preemptions {found['preemptions']:,},"

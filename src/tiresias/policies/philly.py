@@ -9,8 +9,8 @@ A gang that does not fit gathers GPUs as they become free: for `timeout_s` it ke
 behind it, then releases it and backs off for `back_off_s`, in which others may pass, and so on. Once enough
 GPUs are free for it, the placer `relaxing` does the same for locality, and wants less of it after each try.
 
-The paper does not say in which order the jobs of one virtual cluster go, nor how many retries there are before
-locality is relaxed: submission, and two retries, are our choices.
+The paper does not say in which order the jobs of one virtual cluster go, nor how many retries there are
+before locality is relaxed: submission, and two retries, are our choices.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Books:
 
 @policies.register
 class Philly(Allocator):
-    """Quotas, lending, and preemption only above 90 % in use: the scheduler of Microsoft's Philly (ATC'19)."""
+    """Quotas, lending, and preemption only above 90 % in use: Microsoft's scheduler of Philly (ATC'19)."""
 
     name = "philly"
     placer = "relaxing"

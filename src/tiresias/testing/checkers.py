@@ -161,9 +161,12 @@ def no_run_is_pointless(story: Story) -> None:
             at, granted, revoked = fact.at, set(), set()
         if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
-        elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
-            if fact.why is None or fact.why.rule is not f.Rule.MIGRATION:
-                revoked.add(grants[fact.run_id].job_id)
+        elif (
+            isinstance(fact, f.RunRevoked)
+            and story.on_gpus(grants[fact.run_id])
+            and (fact.why is None or fact.why.rule is not f.Rule.MIGRATION)
+        ):
+            revoked.add(grants[fact.run_id].job_id)
         assert not granted & revoked, ("granted and revoked at one instant", fact)
 
 
