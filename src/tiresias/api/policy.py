@@ -26,7 +26,7 @@ async def policy(caller: AnyCaller, shared: Shared) -> Response:
 @router.get("/queue", response_model=QueueInfo)
 async def queue(caller: AnyCaller, shared: Shared) -> Response:
     """The queues of the policy, what it has learned, and which runs would be preempted next."""
-    return answer(shared.manager.queries.queue())
+    return answer(shared.manager.queries.order.info())
 
 
 @router.put("/policy", response_model=dict[str, Any])

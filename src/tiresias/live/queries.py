@@ -26,7 +26,6 @@ from tiresias.live.answers import (
     ManagerStatus,
     NodeInfo,
     ProgressInfo,
-    QueueInfo,
     RunInfo,
     SlotInfo,
     SlowdownRow,
@@ -51,7 +50,7 @@ from tiresias.live.queue_order import QueueOrder
 from tiresias.live.references import References
 from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
-from tiresias.live.why import queue_ahead, why
+from tiresias.live.why import durations, queue_ahead, why
 from tiresias.live.words import began_anew, work
 from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
@@ -59,7 +58,6 @@ from tiresias.store import StoredFact, StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
 READING_S = 1.0
-HISTORY_USED = 1000  # ended jobs from which starts are estimated
 NO_RUN = RunId(0)
 NOBODY = Caller("", is_admin=False)  # sees of each job what everybody may see
 ACTIVE = (
@@ -101,7 +99,7 @@ class Queries:
         self._host_faults, self._nodes = host_faults, nodes
         self._began_at = journal.now()
         self.references = References(journal)
-        self._order = QueueOrder(journal, self._without_metrics)
+        self.order = QueueOrder(journal, self._without_metrics)
         self._readings: dict[str, tuple[float, Reading]] = {}  # by UUID, with the instant
 
     @property
@@ -314,20 +312,7 @@ class Queries:
         """What `eta.estimate` needs; None for a job that does not wait for its rank."""
         job = self._state.jobs.get(id)
         queue = None if job is None else queue_ahead(job, self._journal)
-        return None if queue is None else (queue, self._journal.store.history.latest_durations(HISTORY_USED))
-
-    def end_question(self, id: JobId) -> tuple[Queue, list[float]] | None:
-        """The same for its end; None for a job of which neither start nor end can be estimated."""
-        job = self._state.jobs.get(id)
-        if job is None or job.gpu_run is None or job.phase is Phase.STOPPING:
-            return self.start_question(id)
-        queue = Queue((), job.gpus, job.gpus, executed_s=job.executed_at(self._journal.now()))
-        return queue, self._journal.store.latest_durations(HISTORY_USED)
-
-    def has_started(self, id: JobId) -> bool:
-        """Whether the job holds GPUs, or has ended."""
-        job = self._state.jobs.get(id)
-        return job is None or job.gpu_run is not None
+        return None if queue is None else (queue, durations(self._journal))
 
     def report_folders(self, caller: Caller, id: JobId) -> list[Path]:
         """Where the runs of a job leave their progress reports, the first run first."""
@@ -531,10 +516,6 @@ class Queries:
             "queues_gpu_s": None if ladder is None else list(ladder),
             "problem": self.plugin_problem() or None,
         }
-
-    def queue(self) -> QueueInfo:
-        """The order in which jobs get GPUs, for everybody: it says no more than the list of jobs."""
-        return self._order.info()
 
     def _without_metrics(self, jobs: Sequence[JobState]) -> list[JobSummary]:
         codes = self._codes([job.id for job in jobs])
