@@ -57,7 +57,7 @@ def test_thresholds_are_worth_what_a_preemption_wastes() -> None:
 
 def test_a_ladder_stays_while_it_is_nearly_right() -> None:
     def spread(scale: float) -> Histogram:
-        return seen(*[(20, scale * 3.0**step) for step in range(-5, 3)])
+        return seen(*[(128 >> step, scale * 4.0**step) for step in range(8)])
 
     now = AutoLadder().fit(spread(1_000.0))
     assert AutoLadder().fit(spread(1_800.0), now) == now
