@@ -208,7 +208,7 @@ class TiresiasL(Policy):
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
         if run is None or waits:
             rank = self._order(job, queue, *self._came(job, memory, ladder, queue, had, at))
-            is_timed = self._knob and queue and job.executed_s
+            is_timed = self._knob and queue and had + TOLERANCE_GPU_S >= ladder[0]
             until = self._starves_at(job, memory) if is_timed else INFINITY
             return rank, until, service, learned
         if job.phase is STOPPING:
