@@ -199,7 +199,9 @@ class Requests:
 
     def _checked(self, caller: Caller, submission: Submission, models: Models) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
-        asked = submission.of(caller)
+        asked = submission.completed().of(caller)
+        if self.machine.source is not None:
+            asked = asked.but(narrows=True)
         _check(asked)
         self._check_grace(asked)
         self._check_limits(asked)
