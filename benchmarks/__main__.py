@@ -37,6 +37,7 @@ ALL = {
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
     "quality.learning": learning.learning,
+    "quality.allocators": allocators.philly,
     "quality.flood": allocators.flood,
     "quality.placement": placement.quality,
     "live.start": live.start,
