@@ -502,7 +502,7 @@ class Queries:
     def policy(self) -> dict[str, Any]:
         """The policy in use, its options, and the thresholds that it has learned."""
         memory = self._state.memory
-        ladder = getattr(memory, "ladder", None)
+        ladder = self._journal.controller.policy.thresholds(memory)
         return {
             "name": self._journal.chosen.policy,
             "options": dict(self._journal.chosen.options),

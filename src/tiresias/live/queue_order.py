@@ -33,14 +33,14 @@ class QueueOrder:
     def _info(self, now: float) -> QueueInfo:
         journal, policy = self._journal, self._journal.controller.policy
         memory = journal.state.memory
-        ladder = getattr(memory, "ladder", None)
+        ladder = policy.thresholds(memory)
         counted = [job for job in journal.state.jobs.values() if job.gpus]
         if ladder is not None:
             levels = _empty(ladder)
             for job in counted:
                 queue = policy.queue(job, memory, now)
                 if queue is not None:
-                    _count(levels[queue], job)
+                    _count(levels[min(queue, len(levels) - 1)], job)  # they may just have changed
             kind = LEVELS
         else:
             levels = [QueueLevel(1, 0.0, None)]
