@@ -187,9 +187,7 @@ def test_what_a_full_disk_does_not_take_is_told_and_the_program_goes_on(
 ) -> None:
     filler = small_disk / "filler"
     script = f"head -c 100000000 /dev/zero > {filler}; seq 30000; rm {filler}; echo; echo end; exit 0"
-    spec = bench.shell(
-        script, log_bytes=256 << 20, reserve_bytes=1 << 30, run_dir=small_disk / "runs" / "1"
-    )
+    spec = bench.shell(script, log_bytes=256 << 20, reserve_bytes=1 << 30, run_dir=small_disk / "runs" / "1")
     assert bench.gone().status == 0
     text = spec.log(0).read_text(errors="replace")
     assert "bytes of output are lost" in text

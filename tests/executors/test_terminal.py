@@ -228,7 +228,8 @@ def test_a_run_that_nobody_uses_is_warned_and_ended(bench: Bench) -> None:
 
 
 def test_typing_and_output_count_as_use(bench: Bench) -> None:
-    person = start(bench, "/bin/sh", "-c", "for i in $(seq 30); do echo $i; sleep 0.1; done", idle_limit_s=1.0)
+    script = "for i in $(seq 30); do echo $i; sleep 0.1; done"
+    person = start(bench, "/bin/sh", "-c", script, idle_limit_s=1.0)
     assert not bench.gone().idle
     assert "ended" not in person.spec.log(0).read_text()
 

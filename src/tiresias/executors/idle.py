@@ -26,9 +26,7 @@ WARN_S = 300.0  # before the end, or a quarter of the limit if that is shorter
 class IdleWatch:
     """`cpu_s` tells the processor time of the run so far; `touched`, whether its terminal was used since."""
 
-    def __init__(
-        self, limit_s: float, job_dir: str, cpu_s: Callable[[], float], touched: Callable[[], bool]
-    ):
+    def __init__(self, limit_s: float, job_dir: str, cpu_s: Callable[[], float], touched: Callable[[], bool]):
         self.limit_s = limit_s
         self.warn_s = min(WARN_S, limit_s / 4)
         self._path = os.path.join(job_dir, ACTIVE)

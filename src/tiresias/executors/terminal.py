@@ -1,4 +1,4 @@
-"""The terminal of an interactive run. It belongs to the supervisor, so it outlives the manager and every client.
+"""The terminal of an interactive run. It belongs to the supervisor, so it outlives manager and clients.
 
 The run has one side, as its controlling terminal. What it writes is copied into the log of the run, where all
 readers find it. Input and the size of the window come through a socket in the directory of the run, which
@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import select
 import struct
-
 from _socket import AF_UNIX, SO_PEERCRED, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_SEQPACKET, SOL_SOCKET
 from _socket import socket as Socket
 

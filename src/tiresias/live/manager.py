@@ -76,7 +76,7 @@ class Manager:
         settings, paths, progress = settings or Settings(), HomePaths(home), ProgressReader()
         self.home, self.executor, self.journal = home, executor, journal
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
-        self.admission = Admission(journal)
+        self.admission = Admission(journal, settings)
         self.gpu_health = GpuHealth(journal, machine, settings)
         self.nodes = Nodes(journal, machine, self.gpu_health)
         self.host_faults = HostFaults(journal, self.gpu_health, self.dispatcher, settings)
