@@ -153,27 +153,32 @@ class Attached:
 
     def work(self) -> bool:
         """True when the job has ended, False if the user has detached."""
-        from tiresias.api.client import ApiError
-
-        run, offset = 1, 0
-        try:
-            there = self._client.attach(self._id, *_window())
-            self._session = there["session"]
-            if not self._is_first:
-                run, offset = there["run"], there["offset"]
-        except ApiError as error:
-            if error.status != 409:
-                raise
-            if not self._has_ended():
-                raise
+        run, offset = self._attach()
         with _raw(self._wake):
             following = threading.Thread(target=self._follow, args=(run, offset), daemon=True)
             following.start()
             return self._type()
 
-    def _has_ended(self) -> bool:
-        """A short job may be over before anybody can attach: then there is only its output to show."""
-        return self._client.job(self._id)["summary"]["phase"] in ENDED
+    def _attach(self) -> tuple[int, int]:
+        """The run and the offset at which its output begins.
+
+        A short job may be over before anybody can attach: then there is only its output to show.
+        """
+        from tiresias.api.client import ApiError
+
+        give_up_at = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                there = self._client.attach(self._id, *_window())
+            except ApiError as error:
+                if error.status != 409 or time.monotonic() > give_up_at:
+                    raise
+                if self._client.job(self._id)["summary"]["phase"] in ENDED:
+                    return 1, 0
+                time.sleep(LOOK_AGAIN_S)  # its run has just ended, or is about to be there
+            else:
+                self._session = there["session"]
+                return (1, 0) if self._is_first else (there["run"], there["offset"])
 
     def _follow(self, run: int, offset: int) -> None:
         """In a thread of its own: copy what the job writes to this terminal, until it has ended."""
@@ -259,7 +264,7 @@ def _raw(on_resize: Callable[..., None]) -> Iterator[None]:
     handlers = {number: signal.signal(number, leave) for number in (signal.SIGHUP, signal.SIGTERM)}
     handlers[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, on_resize)
     try:
-        tty.setraw(stdin)
+        tty.setraw(stdin, termios.TCSADRAIN)  # keeps what was typed while the job was waiting
         yield
     finally:
         termios.tcsetattr(stdin, termios.TCSADRAIN, before)
