@@ -74,7 +74,7 @@ def test_attaching_is_in_the_audit_log_and_what_is_typed_is_not(people, shell, s
     eventually(lambda: "secret" in screen(people.ada, shell))
     log = server.log()
     assert f"POST /api/v1/jobs/{shell}/terminal by daemon: 200" in log
-    assert "terminal/input" not in log
+    assert f"jobs/{shell}/terminal/input" not in log
     refusal(lambda: people.bob.type_in(shell, there["session"], 1, b"x"))
     assert f"POST /api/v1/jobs/{shell}/terminal/input by nobody: 403" in server.log()
 

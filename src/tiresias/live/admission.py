@@ -8,6 +8,7 @@ of limit_queue.py: so a user is never above the limit, and splitting work into m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
@@ -49,6 +50,7 @@ class Admission:
         self._of_user: dict[str, LimitQueue] = {}  # users with a limit
         self._of_array: dict[str, LimitQueue] = {}
         self._interactive = LimitQueue(0)  # interactive jobs of all users
+        self._interactive_jobs: Counter[str] = Counter()  # by user
         self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must end before it may queue
         self._needed_by: dict[JobId, dict[JobId, None]] = {}
         self._begins: list[tuple[float, JobId]] = []  # begin times that the wall clock has not reached
@@ -120,6 +122,7 @@ class Admission:
     def _add(self, id: JobId) -> None:
         spec = self._journal.managed[id].spec
         self._by_user.setdefault(spec.user, {})[id] = None
+        self._interactive_jobs[spec.user] += spec.is_interactive
         if spec.begin_at is not None and self._awaits(id):
             heappush(self._begins, (spec.begin_at, id))
         if needs := {other for other in self._needs_of(id) if other in self._jobs}:
@@ -131,6 +134,7 @@ class Admission:
     def _remove(self, ended: Ended) -> None:
         id, spec = ended.job.id, ended.managed.spec
         self._by_user[spec.user].pop(id, None)
+        self._interactive_jobs[spec.user] -= spec.is_interactive
         if not self._by_user[spec.user]:
             del self._by_user[spec.user]
         self._leave(self._of_array, spec.array, id)
@@ -194,7 +198,7 @@ class Admission:
         return len(self._by_user.get(user, ()))
 
     def interactive_jobs_of(self, user: str) -> int:
-        return sum(self._journal.managed[id].spec.is_interactive for id in self._by_user.get(user, ()))
+        return self._interactive_jobs[user]
 
     @property
     def interactive_gpus(self) -> int:

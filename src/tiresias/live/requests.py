@@ -310,8 +310,8 @@ class Requests:
         return list(found)
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
-        here = self.admission.interactive_jobs_of(caller.user)
         if more := sum(each.is_interactive for each in asked):
+            here = self.admission.interactive_jobs_of(caller.user)
             may_have = int(self.settings.interactive_jobs)
             if here + more > may_have:
                 raise Impossible(
