@@ -32,5 +32,6 @@ class Settings:
     interactive_jobs: int = 2  # that a user may have at once
     interactive_idle_s: float = 3600.0  # an interactive job that nobody has used for so long is ended
     interactive_time_s: float = 43_200.0  # the longest time limit of an interactive job, and the usual one
+    lease_s: float = 60.0  # a run on many nodes that cannot write to the shared folder for so long is ended
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S
