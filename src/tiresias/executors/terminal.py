@@ -49,7 +49,6 @@ class Terminal:
         self._seen: dict[bytes, int] = {}  # session: the number of its last input
         self._connections: dict[int, Socket] = {}
         self._is_told = False  # the foreground was asked to end
-        self._is_hung_up = False
         self.touched = True  # input or output since the last look
         self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._listening = self._listen()
@@ -170,21 +169,19 @@ class Terminal:
         """Ask the program in the foreground to end, and then the shell, which does not heed SIGTERM.
 
         To be called again until the run has ended. A shell that is hung up at once would hang up all its
-        programs, which could then save nothing.
+        programs, which could then save nothing. One that is hung up just before it waits for input may notice
+        only when it is hung up again.
         """
-        if self._is_hung_up:
-            return
         try:
             foreground = os.tcgetpgrp(self.master)
             if foreground in (0, leader):
-                self._is_hung_up = True
                 os.killpg(leader, signal.SIGHUP)
             elif not self._is_told:
                 self._is_told = True
                 os.killpg(foreground, signal.SIGTERM)
                 os.killpg(foreground, signal.SIGCONT)
-        except OSError:
-            self._is_hung_up = True
+        except OSError:  # it has ended just now
+            pass
 
 
 def take_terminal(slave: int) -> None:
