@@ -101,6 +101,7 @@ def test_placers_side_by_side(tiresias, tmp_path):
     assert "placer" in outcome.out
     assert "spread" in outcome.out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == [
+        "fairness.png",
         "jct-cdf.png",
         "packed",
         "slowdown.png",
@@ -188,3 +189,20 @@ def test_a_policy_that_raises_does_not_lose_the_others(tiresias, tmp_path, two_j
     assert [each["policy"] for each in outcome.json] == ["fifo", "srsf"]
     assert "mine: the policy 'mine' raised ZeroDivisionError" in outcome.err
     assert "line 7" in outcome.err
+
+
+def test_all_policies_and_allocators_are_compared_in_one_table(tiresias, two_jobs, tmp_path):
+    from tiresias.core.plugins import policies
+
+    outcome = tiresias("compare", two_jobs, *ON, "--all", "--json", "--out", tmp_path / "o")
+    assert outcome.code == 0
+    found = json.loads(outcome.out)
+    assert {each["policy"] for each in found} == set(policies.names())
+    assert {"two-level", "philly", "themis", "ftf"} <= {each["policy"] for each in found}
+    assert (tmp_path / "o/fairness.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_and_named_policies_are_refused_together(tiresias, two_jobs):
+    outcome = tiresias("compare", two_jobs, *ON, "--all", "--policies", "fifo")
+    assert outcome.code == 2
+    assert "--all and --policies fifo" in outcome.err
