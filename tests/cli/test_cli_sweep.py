@@ -196,7 +196,16 @@ def test_a_cluster_without_the_cpus_that_are_asked_for_is_named(tiresias, two_jo
 
 
 def test_a_sweep_takes_allocators_and_their_options(tiresias, two_jobs):
-    asked = ("--policies", "two-level,themis", "--set", "themis.f=0.5,0.8", "--out", "s.csv")
+    asked = (
+        "--policies",
+        "two-level,themis",
+        "--set",
+        "themis.f=0.5",
+        "--set",
+        "themis.f=0.8",
+        "--out",
+        "s.csv",
+    )
     outcome = tiresias("sweep", two_jobs, "--clusters", "1x4", *asked)
     assert outcome.code == 0, outcome.err
     assert "two-level" in outcome.out or "themis" in outcome.out
