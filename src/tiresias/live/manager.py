@@ -94,7 +94,7 @@ class Manager:
             self.host_faults.pause,
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
-        latest = journal.store.latest_endings(LOOKED_BACK)
+        latest = journal.store.history.latest_endings(LOOKED_BACK)
         self.failures = RepeatedFailures(latest)
         self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)
