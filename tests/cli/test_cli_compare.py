@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_an_option_goes_to_the_policies_that_have_it_and_that_is_said(tiresias):
 
 def test_what_a_worker_cannot_simulate_comes_back_as_a_message(tiresias, two_jobs, monkeypatch):
     # The parent's own checks are switched off, so that it is the worker that finds the mistake.
-    monkeypatch.setattr(sys.modules["tiresias.sim.experiment"], "check", lambda cell: None)
+    monkeypatch.setattr(import_module("tiresias.sim.experiment"), "check", lambda cell: None)
     monkeypatch.setattr("tiresias.cli.inputs.require_placer", lambda name: None)
     outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--placer", "nowhere")
     assert outcome.code == 2
