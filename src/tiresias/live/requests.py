@@ -436,6 +436,7 @@ class Requests:
         try:
             chosen = Chosen(policy, dict(options), placer, given)
             new_policy = fallback.made("policy", (policy, chosen.options), journal.profiles)
+            new_policy.suits(sum(node.gpus for node in self._state.ledger.nodes))
             fallback.made("placer", (placer, given), journal.profiles)
             measured = str(journal.chosen.placer_options.get(MEASURED, ""))
             chosen = feedback.completed(chosen, given, measured)
