@@ -81,7 +81,7 @@ class Manager:
         self.paths = paths = paths or HomePaths(home)
         self.home, self.executor, self.journal = home, executor, journal
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
-        self.admission = Admission(journal)
+        self.admission = Admission(journal, settings)
         self.gpu_health = GpuHealth(journal, machine, settings)
         self.nodes = Nodes(journal, machine, self.gpu_health)
         self.drains = Drains(journal)
@@ -98,7 +98,7 @@ class Manager:
             self.host_faults.pause,
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
-        latest = journal.store.latest_endings(LOOKED_BACK)
+        latest = journal.store.history.latest_endings(LOOKED_BACK)
         self.failures = RepeatedFailures(latest)
         self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)

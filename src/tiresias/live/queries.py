@@ -31,7 +31,7 @@ from tiresias.live.answers import (
     SlowdownRow,
     UsageRow,
 )
-from tiresias.live.errors import Denied, Invalid, NotFound
+from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
 from tiresias.live.eta import Queue
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
@@ -144,7 +144,7 @@ class Queries:
             if len(found) == limit:
                 return found, ACTIVE - 1, total
             cursor = None
-        records, following = self._journal.store.ended(
+        records, following = self._journal.store.history.page(
             limit - len(found), cursor, wanted.user, wanted.tenant, wanted.phases, wanted.search
         )
         if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
@@ -310,7 +310,7 @@ class Queries:
         """What `eta.estimate` needs; None for a job that does not wait for its rank."""
         job = self._state.jobs.get(id)
         queue = None if job is None else queue_ahead(job, self._journal)
-        return None if queue is None else (queue, self._journal.store.latest_durations(HISTORY_USED))
+        return None if queue is None else (queue, self._journal.store.history.latest_durations(HISTORY_USED))
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -385,6 +385,20 @@ class Queries:
         if is_over and not path.exists() and worker:
             raise NotFound(f"run {number} of job {id} had no worker {worker}")
         return LogFile(path, number, worker, is_over, number + 1 if number < runs else None, job is None)
+
+    def terminal(self, caller: Caller, id: JobId) -> LogFile:
+        """The log of the run whose terminal the caller may use: only the owner, as whom one acts there."""
+        job = self._readable(caller, id)
+        managed = self._journal.managed.get(id)
+        if job is None or managed is None:
+            raise Conflict(f"job {id} has ended; see `tir logs {id}`")
+        if job.user != caller.user:
+            raise Denied(f"job {id} belongs to {job.user}, who alone can use its terminal")
+        if not managed.spec.pty:
+            raise Conflict(f"job {id} has no terminal; submit it with --pty, or see `tir logs -f {id}`")
+        if job.phase not in (Phase.RUNNING, Phase.STOPPING):
+            raise Conflict(f"job {id} is {job.phase}: {self.why(caller, id).text}")
+        return self.log_file(caller, id)
 
     # --- the cluster -----------------------------------------------------------------------------------
 
@@ -535,7 +549,7 @@ class Queries:
         since = 0.0 if since_s is None else now - since_s
         rows = {
             who: UsageRow(who, jobs, 0, 0, service, wait, short, again, lost)
-            for who, jobs, service, wait, short, again, lost in self._journal.store.usage(
+            for who, jobs, service, wait, short, again, lost in self._journal.store.history.usage(
                 by, since, SHORT_JOB_S
             )
         }
@@ -574,7 +588,7 @@ class Queries:
 
         `duration_s` is for how long it would have run without interruptions (losses.py).
         """
-        records, following = self._journal.store.ended(limit, cursor)
+        records, following = self._journal.store.history.page(limit, cursor)
         runs = self._journal.store.spans(record.id for record in records)
         rows = []
         for record in records:
