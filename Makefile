@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks test-ray test-browser pictures bench soak clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks test-ray soak-ray test-browser pictures bench soak clean
 
 install: .venv/installed
 
@@ -67,6 +67,10 @@ $(RAY)/installed: pyproject.toml Makefile
 
 test-ray: $(RAY)/installed
 	TIRESIAS_RAY=1 $(RAY)/bin/pytest -rs tests/ray
+
+# 40 trainings on four nodes, then half as many while managers, raylets and links fail.
+soak-ray: $(RAY)/installed
+	TIRESIAS_RAY=1 TIRESIAS_RAY_TRAININGS=40 $(RAY)/bin/pytest -rs -s tests/ray/test_ray_campaign.py
 
 # The pages in a real Chromium. Where it cannot be had, the tests are skipped and say what is missing.
 AXE := .venv/axe

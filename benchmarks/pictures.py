@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def play(client: Client, url: str) -> str:
-    """Long trainings take all GPUs and fall to lower queues; short ones displace them. Returns ada's token."""
+    """Long trainings take all GPUs and fall to lower levels; short ones displace them. The token is ada's."""
     tokens = {user: client.create_token(user, user) for user in ("ada", "bob", "cleo")}
     people = {user: Client(url=url, token=token) for user, token in tokens.items()}
     for number in range(32):  # from so many ended jobs starts are estimated
