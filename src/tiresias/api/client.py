@@ -234,6 +234,25 @@ class Client:
                 return
             since = page["next"]
 
+    # --- terminals -------------------------------------------------------------------------------------
+
+    def attach(self, ref: Ref, rows: int, columns: int) -> Value:
+        """Attach to the terminal of a job: its `session`, and where its output begins in the log."""
+        return self._value("POST", _job(ref, "terminal"), {"rows": rows, "columns": columns})
+
+    def type_in(self, ref: Ref, session: str, number: int, data: bytes) -> None:
+        """Type in the terminal. The same number of a session is never typed twice."""
+        typed = base64.b64encode(data).decode()
+        self._again(
+            "POST",
+            _job(ref, "terminal/input"),
+            {"session": session, "number": number, "input": typed},
+        )
+
+    def resize(self, ref: Ref, rows: int, columns: int) -> None:
+        """The window has another size."""
+        self._again("PUT", _job(ref, "terminal/window"), {"rows": rows, "columns": columns})
+
     # --- the cluster -----------------------------------------------------------------------------------
 
     def status(self) -> Value:
@@ -247,9 +266,10 @@ class Client:
         nodes: list[Value] = self._value("GET", "/api/v1/nodes")["nodes"]
         return nodes
 
-    def drain(self, what: str, reason: str = "") -> Value:
+    def drain(self, what: str, reason: str = "", deadline_s: float | None = None) -> Value:
         """Take a node, or one GPU as `node:index`, out of service; runs on it continue."""
-        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", {"reason": reason})
+        asked = {"reason": reason, "deadline_s": deadline_s}
+        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", asked)
 
     def undrain(self, what: str) -> Value:
         return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/undrain")
