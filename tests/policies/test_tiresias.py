@@ -183,7 +183,7 @@ def test_the_number_of_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     seen = classes.Classes()
     for number in range(100):
         keys = classes.chain("team", f"user{chr(97 + number % 26)}{chr(97 + number // 26)}", "run", 0)
-        seen._add(keys, 0.0, 100.0, has_ended=True)
+        seen.add(keys, 0.0, 100.0, has_ended=True)
     assert len(seen.counts) <= 11
     assert all(seen.rates(0.0).values())
 

@@ -104,6 +104,33 @@ def generate(
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
 
 
+@app.command("prior")
+def prior(
+    trace: inputs.TraceName,
+    out: OutFile,
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    seed: inputs.Seed = None,
+) -> None:
+    """Write what the policy tiresias would learn from a trace, for --set prior=@FILE.
+
+    A new cluster begins with it instead of with nothing, for example with the history of an earlier one
+    (tir history export).
+    """
+    from tiresias.policies import priors
+    from tiresias.sim.errors import InputError
+
+    inputs.require_directory_of(out, "--out")
+    if out.exists() and Path(trace).exists() and out.samefile(trace):
+        raise InputError(f"{out} is the trace itself; name another file to write to")
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    rows = jobs.jobs.filter(jobs.jobs["gpus"] > 0)
+    rows = rows.sort(rows["submitted_at"] + rows["duration_s"])
+    columns = ("tenant", "user", "name", "gpus", "duration_s")
+    out.write_text(priors.made(rows.select(columns).iter_rows()), encoding="utf-8")
+    notify([*jobs.notes, f"wrote what {count(rows.height, 'job')} have shown to {out}"])
+
+
 @app.command("formats")
 def formats() -> None:
     """List the formats that can be read, and the builtin traces."""

@@ -61,6 +61,7 @@ class Options:
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
     auto: bool = False  # every job has --auto
     settings: dict[str, float] = field(default_factory=dict)
+    default_policy: str = DEFAULT_POLICY  # of the version that wrote the options; for `tir up`
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:

@@ -1,0 +1,106 @@
+"""What the policy `tiresias` has learned, in words, and what it means for the place of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tiresias.policies.classes import ALL, Key
+from tiresias.policies.hazards import PRIOR, Rates, survival
+
+LONGEST_S = 90 * 86400.0  # what lasts longer than this is not told more exactly
+NEAR = 1.25  # factor within which two durations count as equal
+SHOWN = 5  # classes that are named
+
+
+def duration(seconds: float) -> str:
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def gangs(size: int) -> str:
+    """The numbers of GPUs of a power of two."""
+    if size == 0:
+        return "1 GPU"
+    low, high = 2 ** (size - 1) + 1, 2**size
+    return f"{high} GPUs" if low == high else f"{low} to {high} GPUs"
+
+
+def named(key: Key) -> str:
+    """The jobs of a class."""
+    if key == ALL:
+        return "jobs"
+    level, tenant, *rest = map(str, key)
+    size = gangs(int(rest.pop()))
+    if level == "name":
+        user, name = rest
+        return f"jobs named {name} of {user}, with {size}" if user else f"jobs named {name}, with {size}"
+    if level == "user":
+        return f"jobs of {rest[0]} with {size}"
+    return f"jobs of tenant {tenant} with {size}" if tenant else f"jobs with {size}"
+
+
+def median_s(rates: Rates, from_s: float) -> float:
+    """After how many further seconds of work half of the jobs have ended that have worked for so long."""
+    low, high = 0.0, 1.0
+    while survival(rates, from_s, from_s + high) > 0.5:
+        low, high = high, 2 * high
+        if high > LONGEST_S:
+            return LONGEST_S
+    for _ in range(30):
+        middle = (low + high) / 2
+        if survival(rates, from_s, from_s + middle) > 0.5:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def within(seconds: float) -> str:
+    longer = seconds >= LONGEST_S
+    return f"after more than {duration(LONGEST_S)}" if longer else f"within {duration(seconds)}"
+
+
+def of_job(key: Key, ended: int, rates: dict[Key, Rates], work_s: float, gpus: int) -> str:
+    """What was learned of a job's class, and what it means for its place."""
+    if not rates:
+        return (
+            "too few jobs have ended to learn from: the job that has had the least service (GPUs x time) goes"
+            " first"
+        )
+    own_s, all_s = median_s(rates.get(key, PRIOR), work_s), median_s(rates.get(ALL, PRIOR), work_s)
+    so_far = f"that have worked for {duration(work_s)}, as it has," if work_s >= 1 else "that start"
+    seen = f"{ended:,} {named(key)} have ended" if ended != 1 else f"1 of the {named(key)} has ended"
+    if not ended:
+        seen = f"no {named(key)} have ended here, but the prior knows such jobs"
+    if key == ALL:
+        return f"{seen}, none of them of its own class: half of those {so_far} end {within(own_s)}"
+    ahead = "ahead of" if own_s * NEAR < all_s else "behind" if own_s > all_s * NEAR else "level with"
+    text = (
+        f"{seen}. Half of those {so_far} end {within(own_s)} of further work, of all jobs {within(all_s)}: so"
+        f" it is ranked {ahead} the average job that has worked as long and has as many GPUs"
+    )
+    return text if gpus == 1 else f"{text}; {gpus} GPUs count as {gpus} times the work of one"
+
+
+def of_costs(save_s: float, load_s: float, reluctance: float) -> str:
+    """What a preemption is taken to cost."""
+    if not save_s + load_s:
+        return "nothing is known yet about what a preemption costs"
+    text = f"a preemption costs {save_s:.0f} s to save and {load_s:.0f} s to load"
+    return f"{text}; jobs would soon start anyway, so that little is preempted" if reluctance > 1 else text
+
+
+def of_memory(memory: Any) -> list[str]:
+    """What was learned, for `tir policy show`."""
+    counts, rates = memory.classes.counts, memory.now.rates
+    ended = memory.classes.ended
+    lines = [f"{ended:,} jobs have ended, in {sum(key[0] == 'class' for key in counts):,} classes"]
+    largest = sorted((key for key in rates if key[0] == "class"), key=lambda key: -counts[key].ended)
+    for key in [key for key in largest if key in counts][:SHOWN]:
+        recent = ("recent", *key[1:])
+        found = median_s(rates.get(recent, rates[key]), 0.0)
+        lines.append(f"{named(key)}: {counts[key].ended:,} ended, half {within(found)}")
+    lines.append(of_costs(*memory.now.costs[""], memory.load.reluctance))
+    return lines
