@@ -276,9 +276,9 @@ def test_ranking_a_job_anew_does_not_put_off_the_next_try_to_promote_it() -> Non
     policy = policies.make("tiresias", {"max_slowdown": "2"})
     memory = policy.new_memory()
     job = JobState(Job(JobId(1), Demand(1), 0.0))
-    ranked_at = (0.0, 1199.0, 1200.0, 1300.0, 1499.0, 1501.0)
+    ranked_at = (0.0, 1079.0, 1080.0, 1300.0, 1379.0, 1381.0)
     tries = [policy.standing(job, memory, at, False)[1] for at in ranked_at]
-    assert tries == [1200.0, 1200.0, 1500.0, 1500.0, 1500.0, 1800.0]
+    assert tries == [1080.0, 1080.0, 1380.0, 1380.0, 1380.0, 1680.0]
 
 
 def test_jobs_of_a_policy_before_are_known_when_it_begins() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DEFAULT_POLICY = "tiresias"
 FIRST_DEFAULT = "tiresias-l"
-"""The default before that. A home whose options do not say which default they were written under is of then."""
+"""The default before that. A home whose options do not name the default of their version is of then."""
 
 BASELINES = ("fifo", "fifo-skip")
 """Without preemption: in strict order, and with smaller jobs passing those that do not fit. The second gets

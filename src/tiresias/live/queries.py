@@ -487,8 +487,8 @@ class Queries:
         )
 
     def plugin_problem(self) -> str:
-        """What a policy or a placer raised that is not in use any more because of that; or what was wrong with
-        the last wish of an allocator, or with what the policy was given, which is in use; or empty."""
+        """What a policy or a placer raised that is not in use any more because of that; or what was wrong
+        with the last wish of an allocator, or with what the policy was given, which is in use; or empty."""
         failure = fallback.problem(self._journal.setting(FAILURE))
         controller = self._journal.controller
         return failure or fallback.refusal(controller) or controller.policy.problem

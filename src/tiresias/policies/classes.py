@@ -151,15 +151,15 @@ class Classes:
         by_level: dict[str, list[Key]] = {level: [] for level in LEAN}
         for key in self.counts:
             by_level[str(key[0])].append(key)
-        for level, keys in by_level.items():
+        for level, members in by_level.items():
             lean, hope = LEAN[level], HOPE.get(level, 0.0)
-            parents = [self._parent_rates(key, found) for key in keys]
+            parents = [self._parent_rates(key, found) for key in members]
             if level in MEASURED:
                 variation = Variation(lean)
-                for key, parent in zip(keys, parents, strict=True):
+                for key, parent in zip(members, parents, strict=True):
                     variation.see(self.counts[key], more.get(key), parent)
                 lean = variation.lean
-            for key, parent in zip(keys, parents, strict=True):
+            for key, parent in zip(members, parents, strict=True):
                 found[key] = shrunk(self.counts[key], more.get(key), parent, lean, hope)
         return found
 

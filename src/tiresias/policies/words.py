@@ -102,5 +102,6 @@ def of_memory(memory: Any) -> list[str]:
         recent = ("recent", *key[1:])
         found = median_s(rates.get(recent, rates[key]), 0.0)
         lines.append(f"{named(key)}: {counts[key].ended:,} ended, half {within(found)}")
-    lines.append(of_costs(*memory.now.costs[""], memory.load.reluctance))
+    save_s, load_s = memory.now.costs[""]
+    lines.append(of_costs(save_s, load_s, memory.load.reluctance))
     return lines

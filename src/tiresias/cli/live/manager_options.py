@@ -20,7 +20,8 @@ from tiresias.core.defaults import DEFAULT_POLICY, FIRST_DEFAULT
 
 FILE = "options.json"
 NONE = "none"
-LIVE = frozenset({"policy", "set", "placer", "placer_set", "default_policy"})  # what can be changed while the manager runs
+LIVE = frozenset({"policy", "set", "placer", "placer_set", "default_policy"})
+"""What can be changed while the manager runs."""
 
 
 @dataclass(slots=True, frozen=True)

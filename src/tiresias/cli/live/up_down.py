@@ -15,8 +15,8 @@ from tiresias.cli.errors import Stop
 from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options, manager_process
 from tiresias.cli.live.connection import HomeOption, connected, home_of, is_remote, print_json, refused
-from tiresias.cli.live.manager_options import Given, Settings
 from tiresias.cli.live.job_text import brief
+from tiresias.cli.live.manager_options import Given, Settings
 from tiresias.cli.live.times import short
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
