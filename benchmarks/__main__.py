@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import (
+    allocators,
     attack,
     cli,
     job,
@@ -34,6 +35,7 @@ ALL = {
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
     "quality.learning": learning.learning,
+    "quality.flood": allocators.flood,
     "quality.placement": placement.quality,
     "live.start": live.start,
     "live.decide": live.decide,

@@ -75,6 +75,7 @@ def test_an_admin_may_touch_every_job(people, admin):
         lambda client: client.undrain("box"),
         lambda client: client.set_policy("fifo"),
         lambda client: client.set_limits("*", max_running_gpus=1),
+        lambda client: client.set_shares({"vision": 1.0}),
         lambda client: client.tokens(),
         lambda client: client.create_token("more", "nobody", "admin"),
         lambda client: client.revoke_token("ada"),

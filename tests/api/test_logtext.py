@@ -88,7 +88,7 @@ def test_a_link_to_something_else_is_not_followed(tmp_path):
     assert read_piece(tmp_path / "worker-0.log", 0, 100).data == b""
 
 
-def test_what_is_no_file_is_empty_and_nobody_waits_for_it(tmp_path, within):
+def test_a_log_that_is_not_a_regular_file_reads_as_empty_at_once(tmp_path, within):
     os.mkfifo(tmp_path / "worker-0.log")
     with within(10):
         assert read_piece(tmp_path / "worker-0.log", 0, 100).data == b""

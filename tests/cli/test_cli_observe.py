@@ -162,7 +162,7 @@ def test_a_signal_that_ends_us_ends_the_command_and_its_children(profiling, numb
     assert alive(pids) == []
 
 
-def test_who_cannot_wait_for_the_grace_says_so_again_and_nothing_is_left_either(profiling):
+def test_a_second_ctrl_c_during_the_grace_kills_at_once_and_leaves_nothing(profiling):
     ours, pids = profiling("stubborn")
     ours.send_signal(signal.SIGTERM)
     until(ours, b"signalled")

@@ -84,7 +84,7 @@ def test_events_tell_the_story_and_go_on(tir, client, in_terminal):
     assert "Traceback" not in terminal.seen
 
 
-def test_usage_counts_what_each_got_and_who_splits(tir, client):
+def test_usage_shows_what_each_user_got_and_which_users_split_their_work(tir, client):
     me = client.whoami()["user"]
     nothing = {"jobs": 0, "short_jobs": 0}
     before = {row["who"]: row for row in tir("usage", "-o", "json").json}.get(me, nothing)
@@ -151,6 +151,19 @@ def test_limits_hold_and_are_lifted(tir, client):
         tir("limits", "set", me, "--gpus", "none", "--jobs", "none")
     for words in (["set", me], ["set", me, "--gpus", "some"]):
         assert tir("limits", *words).code == 2
+
+
+def test_shares_of_tenants_are_shown_set_and_lifted(tir):
+    assert tir("limits", "shares").out == "all tenants have equal shares\n"
+    try:
+        assert "vision" in tir("limits", "shares", "vision=3,speech=1").out
+        assert tir("limits", "shares", "-o", "json").json == {"vision": 3.0, "speech": 1.0}
+        for wrong in ("vision", "vision=-1", "vision=a lot", "vision=0", "a=1,a=2"):
+            refused = tir("limits", "shares", wrong)
+            assert refused.code == 2, wrong
+            assert wrong.partition("=")[0] in refused.err or "all shares are 0" in refused.err
+    finally:
+        assert tir("limits", "shares", "none").out == "all tenants have equal shares\n"
 
 
 def test_tokens_are_made_listed_and_revoked(tir):

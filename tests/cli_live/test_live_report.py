@@ -50,7 +50,7 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
     assert fresh("report", "--since", "1s", "--policies", "nonsense").code == 2
 
 
-def test_nobody_to_ask(fresh: Program):
+def test_a_report_without_a_manager_says_how_to_start_one(fresh: Program):
     done = fresh("report")
     assert done.code == 5
     assert "tir up" in done.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -41,6 +41,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tiresias-g online": {"queues": "100,800", "learn_after": "5", "min_run_s": "15"},
 }
 CROWDED = ["tiresias-l", "tiresias-l last", "tiresias-g", "fifo-skip", "srsf"]
+DECISIONS = {  # kinds that only a Controller makes
+    f.JobPromoted,
+    f.RunGranted,
+    f.RunPaced,
+    f.RunRevoked,
+    f.WishChanged,
+    f.WishRefused,
+}
 PROMOTING = {"queues": "40,300", "order": "running-first", "promote_knob": "2"}
 
 
@@ -82,6 +90,17 @@ def test_everything_happens(name: str) -> None:
 def test_nodes_come_and_go(name: str) -> None:
     for seed in range(15):
         drive(driver(name, seed, kinds=QUIET | NODES), 60)
+
+
+def test_every_kind_of_fact_is_among_the_random_ones() -> None:
+    """A new kind of fact needs an event in testing/fuzz.py, or an entry in DECISIONS."""
+    happened: set[type] = set()
+    for seed in range(20):
+        driven = driver("tiresias-l", seed, kinds=EVERYTHING)
+        for _ in range(200):
+            driven.happen()
+            happened |= {type(fact) for fact in driven.given}
+    assert happened == set(get_args(f.Fact)) - DECISIONS
 
 
 @pytest.mark.parametrize("name", CROWDED)

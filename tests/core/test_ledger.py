@@ -169,7 +169,7 @@ def test_a_drained_node_gives_nothing_and_takes_back_what_it_gave() -> None:
     assert (ledger.free, ledger.gpus, ledger.capacity) == (8, 8, 8)
 
 
-def test_hidden_slots_are_free_for_nobody_until_they_are_shown() -> None:
+def test_a_hidden_slot_cannot_be_used_until_it_is_shown() -> None:
     ledger = Ledger(Cluster.of(2, 4))
     ledger.take(RunId(1), ((0, 0b0011),))
     ledger.hide(((0, 0b1100), (1, 0b0001)))

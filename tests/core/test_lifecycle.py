@@ -43,7 +43,7 @@ def test_time_never_goes_back() -> None:
         evolve(state, f.TimerFired(4.0))
 
 
-def test_a_life_told_by_facts() -> None:
+def test_the_phases_of_a_job_follow_from_its_facts() -> None:
     state = State(Cluster.of(1, 4))
     job = evolve(state, f.JobSubmitted(0.0, a_job(1, 4)))
     assert job is not None

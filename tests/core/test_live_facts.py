@@ -45,7 +45,7 @@ def test_a_requeued_job_stops_and_starts_again_in_its_turn() -> None:
     assert lab.exit("a").started == ["a"], "it was first in the queue and still is"
 
 
-def test_a_deferred_job_blocks_nobody_and_comes_back_by_itself() -> None:
+def test_a_deferred_job_does_not_block_others_and_queues_again_when_its_time_has_come() -> None:
     lab = Harness("fifo", gpus=4).pending("a", gpus=4).pending("b", gpus=1)
     assert lab.defer("a", "BeginTime", until=100.0).started == ["b"]
     lab.finish("b")
@@ -92,7 +92,7 @@ def test_a_demand_may_change_before_the_first_run_only() -> None:
         lab.change("b", demand=Demand(2))
 
 
-def test_nobody_gets_a_slot_that_is_out_of_service() -> None:
+def test_a_slot_out_of_service_is_not_granted() -> None:
     lab = Harness("fifo-skip", gpus=4)
     lab.drain_slot("n0", 1)
     lab.submit("a", gpus=3)

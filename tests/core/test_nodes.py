@@ -23,7 +23,7 @@ def test_nothing_new_starts_on_a_drained_node() -> None:
     assert lab.restore("n0").started == ["b"]
 
 
-def test_what_runs_on_a_drained_node_goes_on_and_is_nobodys_victim() -> None:
+def test_a_run_on_a_drained_node_goes_on_and_is_not_preempted() -> None:
     lab = Harness("tiresias-l", nodes=2, gpus=4, options=OPTIONS)
     lab.running("a", gpus=4, service_s=900).running("b", gpus=4, service_s=900).plan()
     lab.drain("n0")

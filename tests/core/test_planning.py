@@ -28,12 +28,12 @@ def test_a_job_in_the_same_queue_does_not() -> None:
     assert (plan.preempted, plan.started) == ([], [])
 
 
-def test_who_does_not_fit_is_skipped() -> None:
+def test_a_job_that_does_not_fit_is_skipped() -> None:
     lab = Harness("fifo-skip", gpus=4).running("a", gpus=2).pending("b", gpus=4).pending("c", gpus=2)
     assert lab.plan().started == ["c"]
 
 
-def test_in_strict_order_who_does_not_fit_blocks_all_behind() -> None:
+def test_in_strict_order_a_job_that_does_not_fit_blocks_all_jobs_behind_it() -> None:
     lab = Harness("fifo", gpus=4).running("a", gpus=2).pending("b", gpus=4).pending("c", gpus=2)
     assert lab.plan().started == []
     assert lab.finish("a").started == ["b"]
@@ -136,7 +136,7 @@ def test_cancelling_a_waiting_job_ends_it_at_once() -> None:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "tiresias-l", "srtf"])
-def test_a_cancelled_run_is_told_to_stop_and_its_job_never_runs_again(policy: str) -> None:
+def test_a_cancelled_run_is_stopped_and_its_job_never_runs_again(policy: str) -> None:
     lab = Harness(policy, gpus=4).running("a", gpus=4, duration_s=9.0).pending("b", gpus=4, duration_s=9.0)
     lab.plan()
     assert lab.cancel("a").stopped == ["a"]
@@ -160,7 +160,7 @@ def test_a_failed_run_ends_its_job() -> None:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fifo-skip", *PREEMPTIVE])
-def test_a_run_that_exits_without_being_told_is_started_again(policy: str) -> None:
+def test_a_run_that_exits_without_a_stop_is_started_again(policy: str) -> None:
     lab = Harness(policy, gpus=4).running("a", gpus=4, service_s=5, duration_s=50.0)
     lab.plan()
     assert lab.exit("a").started == ["a"]

@@ -193,7 +193,7 @@ def test_an_answer_that_is_no_rank_is_a_failure_of_the_policy(answer: Any) -> No
     assert list(controller.state.jobs) == [1, 2]
 
 
-def test_an_error_of_this_program_is_nobody_elses() -> None:
+def test_an_error_of_this_program_is_not_blamed_on_a_plug_in() -> None:
     """Time that goes back is an error of the driver: it is raised, and no plug-in is blamed."""
     controller, _, _ = a_fragile_controller()
     controller.handle([f.JobSubmitted(5.0, a_job(1))], Step())

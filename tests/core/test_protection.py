@@ -41,7 +41,7 @@ def test_protected_runs_hold_no_more_than_their_share() -> None:
     assert set(scene.submit("small", 12).preempted) == {"saving", "three"}
 
 
-def test_those_that_were_granted_first_are_protected_first_and_stay_so() -> None:
+def test_the_runs_that_were_granted_first_are_protected_first_and_stay_protected() -> None:
     """The second is too large for what is left of the share of 4, so those behind it wait for it to end."""
     scene = Harness("las", gpus=16, options=LAS)
     scene.running("first", 2, service_s=900, resumable=False).running(
@@ -54,7 +54,7 @@ def test_those_that_were_granted_first_are_protected_first_and_stay_so() -> None
     assert {entry.id for entry in scene.controller.pinned()} == {scene.job(n).id for n in ("second", "third")}
 
 
-def test_a_run_that_is_larger_than_the_share_does_not_stand_in_the_way_of_others() -> None:
+def test_a_run_that_is_larger_than_the_protected_share_does_not_keep_smaller_ones_from_protection() -> None:
     scene = Harness("las", gpus=8, options=LAS)
     scene.running("large", 4, service_s=900, resumable=False).running(
         "small", 1, service_s=800, resumable=False

@@ -41,7 +41,7 @@ def test_it_is_held() -> None:
     assert why(Harness("fifo").held("a"), "a").code == "Held"
 
 
-def test_others_are_ahead() -> None:
+def test_a_job_waits_because_others_are_ahead() -> None:
     lab = Harness("tiresias-l", gpus=4, options=TWO_QUEUES)
     lab.running("a", gpus=2).running("b", gpus=1).pending("c", gpus=2)
     reason = why(lab, "c")
@@ -64,14 +64,14 @@ def test_runs_that_cannot_be_preempted_are_part_of_the_evidence(policy: str) -> 
     assert "0 left, needs 2" in reason.text
 
 
-def test_of_a_job_nobody_knows_there_is_nothing_to_say() -> None:
+def test_a_job_that_does_not_exist_has_no_explanation() -> None:
     lab = Harness("fifo").running("a")
     lab.plan()
     lab.finish("a")
     assert lab.why("a") is None
 
 
-def test_a_reason_that_has_nothing_to_do_with_others_counts_none() -> None:
+def test_a_reason_that_does_not_depend_on_other_jobs_counts_none_of_them() -> None:
     why = Harness("fifo", gpus=4).held("a").why("a")
     assert why is not None
     assert (why.ahead_jobs, why.ahead_gpus, why.free_gpus, why.best_hole) == (0, 0, 0, 0)

@@ -166,7 +166,7 @@ def test_an_answer_that_is_no_wish_is_a_failure_of_the_plug_in():
     assert lab.controller.failure.name == "scripted"
 
 
-def test_users_are_told_who_has_the_gpus():
+def test_the_explanation_names_the_jobs_that_have_the_gpus():
     lab = Lab(lambda view, at: wish(one(1, 4)))
     lab.submit(0.0, (1, 4), (2, 2))
     reason = lab.controller.why(JobId(2))

@@ -8,39 +8,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from tiresias.core.model import RunId
 from tiresias.executors.base import Identity
 from tiresias.executors.local import LocalExecutor
-from tiresias.testing.executors import Bench, processes_of, until
+from tiresias.testing.executors import until
 
 R1 = RunId(1)
 IS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody")
 SOMEBODY = Identity(NOBODY.pw_uid, NOBODY.pw_gid, (NOBODY.pw_gid,), "nobody", NOBODY.pw_dir)
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root, to become another user or to mount")
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """A directory that other users may enter; those of pytest are private."""
-    with TemporaryDirectory(prefix="tiresias-test-") as name:
-        os.chmod(name, 0o755)
-        yield Path(name)
-
-
-@pytest.fixture
-def bench(directory: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(directory / "executor", linger_s=0.2)
-    bench = Bench(executor, directory)
-    yield bench
-    for run_id in bench.specs:
-        executor.stop(run_id, grace_s=0.0)
-    until(lambda: not processes_of(directory), "no process of any run is left")
-    executor.close()
 
 
 @needs_root

@@ -9,10 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -20,34 +17,13 @@ from tiresias.api.callers import with_process
 from tiresias.api.peers import Peer
 from tiresias.executors.base import Identity
 from tiresias.executors.directories import insecure, make_passage
-from tiresias.executors.local import LocalExecutor
 from tiresias.executors.spawn_worker import KEYCTL
 from tiresias.live.errors import Invalid
 from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Submission
-from tiresias.testing.executors import Bench, processes_of, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 ADA = Identity(54321, 54321, (54321, 54322, 54323), "ada", "/nonexistent")  # ids that need no account
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """A directory that other users may enter; those of pytest are private."""
-    with TemporaryDirectory(prefix="tiresias-test-") as name:
-        os.chmod(name, 0o755)
-        yield Path(name)
-
-
-@pytest.fixture
-def bench(directory: Path) -> Iterator[Bench]:
-    executor = LocalExecutor(directory / "executor", linger_s=0.2)
-    bench = Bench(executor, directory)
-    yield bench
-    for run_id in bench.specs:
-        executor.stop(run_id, grace_s=0.0)
-    until(lambda: not processes_of(directory), "no process of any run is left")
-    executor.close()
 
 
 def test_a_worker_has_the_supplementary_groups_of_its_user_and_no_others(bench):

@@ -28,7 +28,7 @@ def plainly_over(limit: int, holding: dict[int, JobState], waiting: dict[int, Jo
     return over
 
 
-def test_who_has_run_is_ahead_and_who_does_not_fit_is_passed() -> None:
+def test_a_job_that_has_run_is_ahead_and_one_that_does_not_fit_is_skipped() -> None:
     queue = LimitQueue(4)
     queue.put(a_job(1, 2), 2, holds=True)
     queue.put(a_job(2, 3), 3, holds=False)
@@ -43,7 +43,7 @@ def test_who_has_run_is_ahead_and_who_does_not_fit_is_passed() -> None:
     assert queue.changed() == []
 
 
-def test_what_is_held_above_the_limit_stays_and_lets_nobody_in() -> None:
+def test_jobs_that_hold_more_than_the_limit_keep_it_and_no_further_job_gets_a_share() -> None:
     queue = LimitQueue(4)
     for id in (1, 2):
         queue.put(a_job(id, 2), 2, holds=True)

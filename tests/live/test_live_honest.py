@@ -131,7 +131,7 @@ def test_a_cancelled_job_that_does_not_stop_is_said_to_have_been_killed(tmp_path
         assert event.text.endswith("; it did not stop in its grace period and was killed")
 
 
-def test_who_submits_the_same_script_again_is_warned_also_after_a_restart(tmp_path: Path) -> None:
+def test_whoever_repeats_a_script_that_lost_its_work_is_warned_also_after_a_restart(tmp_path: Path) -> None:
     from tiresias.live.submission import Submission
 
     with a_lab(tmp_path) as lab:

@@ -195,7 +195,7 @@ def test_a_time_limit_ends_a_job(tmp_path: Path) -> None:
         assert (end.phase, end.reason) == ("FAILED", "TimeLimit")
 
 
-def test_nobody_touches_what_belongs_to_another(tmp_path: Path) -> None:
+def test_a_user_cannot_change_the_job_of_another(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=1) as lab:
         job = lab.submit("sleep 600")
         for deed in (

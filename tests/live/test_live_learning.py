@@ -104,7 +104,7 @@ def test_what_was_learned_outlives_the_manager_and_its_decisions_can_be_made_aga
         assert redecide(replay(lab.manager.store)) is None
 
 
-def test_a_state_that_is_kept_whole_knows_who_waits_since_when(tmp_path: Path) -> None:
+def test_a_stored_state_has_the_instant_since_when_a_job_is_refused(tmp_path: Path) -> None:
     with lab_of_two_groups(tmp_path) as lab:
         other = show_and_learn(lab)
         gang = train(lab, 1000)
@@ -119,7 +119,7 @@ def test_a_state_that_is_kept_whole_knows_who_waits_since_when(tmp_path: Path) -
         assert redecide(replay(store)) is None
 
 
-def test_who_does_not_suffer_is_not_made_to_wait(tmp_path: Path) -> None:
+def test_a_gang_that_does_not_suffer_does_not_wait(tmp_path: Path) -> None:
     with lab_of_two_groups(tmp_path) as lab:
         show_the_difference(lab, slow=950)
         assert measured(lab) == "", "less than a tenth more than predicted: nothing to correct"

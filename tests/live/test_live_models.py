@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tiresias.core.facts import Allocation
+from tiresias.core.holes import Holes
+from tiresias.core.plugins import placers
+from tiresias.core.state import JobState
 from tiresias.live.errors import Invalid
 from tiresias.live.submission import Submission
+from tiresias.placers.packed import Packed
+from tiresias.profiles.known import Profiles
 from tiresias.store import Reader, redecide, replay
 from tiresias.testing.live import ADMIN, LiveLab
 
@@ -27,7 +34,7 @@ def test_a_model_of_the_zoo_gets_its_one_name(tmp_path: Path) -> None:
         lab.until_ended(job)
 
 
-def test_a_name_that_nobody_knows_is_refused_with_those_near_and_what_to_do(tmp_path: Path) -> None:
+def test_an_unknown_model_is_refused_with_similar_names_and_the_next_step(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab:
         with pytest.raises(Invalid, match=r"no model 'resnet51'; near are resnet.*profile --list.*--profile"):
             lab.submit("true", model="resnet51")
@@ -98,6 +105,32 @@ def test_two_managers_in_one_process_do_not_share_profiles(tmp_path: Path) -> No
         with pytest.raises(Invalid, match="no model 'my-net'"):
             other.submit("true", model="my-net")
         one.until_ended(job)
+
+
+class KnownOnly(Packed):
+    """Places no job of a model that it does not know."""
+
+    name = "known-only"
+    needs = frozenset({"profiles"})
+
+    def __init__(self, options: Any = None, profiles: Profiles | None = None):
+        super().__init__(options)
+        self.profiles = profiles or Profiles()
+
+    def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
+        is_known = self.profiles.find(job.model) is not None
+        return super().place(job, holes, at, refused_since) if is_known else None
+
+
+def test_a_dry_run_is_placed_by_what_is_known_of_the_model_that_it_brings_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(placers._classes, "known-only", KnownOnly)
+    with LiveLab(tmp_path, placer="known-only") as lab:
+        asked = Submission(("true",), str(tmp_path), profile=MINE)
+        assert lab.manager.requests.dry_run(ADMIN, asked).starts_now
+        unknown = Submission(("true",), str(tmp_path))
+        assert not lab.manager.requests.dry_run(ADMIN, unknown).starts_now
 
 
 def test_what_was_only_tried_or_refused_is_not_kept(tmp_path: Path) -> None:

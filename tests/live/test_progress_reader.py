@@ -42,7 +42,7 @@ def test_of_a_long_story_the_beginning_and_the_end_are_read(tmp_path: Path, monk
     assert reader.latest(RUN, tmp_path, 201_003.0).step == 200_002
 
 
-def test_a_training_that_writes_without_end_makes_nobody_wait(tmp_path: Path, monkeypatch) -> None:
+def test_a_training_that_reports_without_end_does_not_delay_others(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "report-0.jsonl"
     path.write_bytes(lines(range(2000)))
     read, calls = progress_reader.read_reports, []

@@ -39,13 +39,13 @@ def crossing(**options: Any) -> Harness:
     return lab
 
 
-def test_who_is_not_known_to_suffer_goes_across_groups_at_once() -> None:
+def test_a_gang_that_is_not_known_to_suffer_is_placed_across_groups_at_once() -> None:
     lab = crossing()
     assert lab.submit("gang", gpus=4, **VGG).started == ["gang"]
     assert slots(lab, "gang") == {1, 2, 3, 6}
 
 
-def test_who_has_shown_to_suffer_waits_for_a_group_and_keeps_what_is_free_of_it() -> None:
+def test_a_gang_that_has_suffered_waits_for_a_group_and_reserves_its_free_slots() -> None:
     lab = crossing(expected_s=1000, **SHOWN)
     assert lab.submit("gang", gpus=4, **VGG).started == []
     reason = lab.why("gang")
@@ -67,7 +67,7 @@ def test_it_waits_no_longer_than_that_pays() -> None:
     assert lab.wait(2).started == ["gang"]
 
 
-def test_bandwidths_predict_what_nobody_has_measured() -> None:
+def test_a_slowdown_that_was_not_measured_is_predicted_from_bandwidths() -> None:
     fast_inside = crossing(near=300, far=1)
     assert fast_inside.submit("gang", gpus=4, **VGG).started == []
     alike = crossing(near=300, far=300)

@@ -37,7 +37,7 @@ def crowded(rng: Random, size: int) -> Ledger:
 
 
 @pytest.mark.parametrize("network", PRESETS)
-def test_who_is_refused_by_the_mildest_place_would_be_refused_by_the_best_of_now(network: str) -> None:
+def test_the_quick_refusal_of_profile_agrees_with_the_exact_search(network: str) -> None:
     rng = Random(network)
     quick, exact = (kind(kind.Options(network=network)) for kind in (Profile, Exact))
     refused = 0
@@ -62,7 +62,7 @@ def test_all_ways_to_split_a_gang() -> None:
     assert [len(list(partitions(gpus, gpus))) for gpus in (1, 5, 8, 12)] == [1, 7, 22, 77]
 
 
-def test_moves_are_considered_when_somebody_leaves_not_when_somebody_comes() -> None:
+def test_migrations_are_considered_when_a_job_leaves_and_not_when_one_comes() -> None:
     """A migration of a pays only once it has run for long enough; it is considered again at an exit only."""
     lab = Harness("tiresias-l", nodes=4, gpus=4, placer="consolidated", placer_options={"migrations": 1})
     lab.running("a", on={"n0": 1}, service_s=3600.0, preemption_cost_s=14_500.0)

@@ -46,7 +46,7 @@ def test_by_skew_the_limit_follows_what_runs_have_shown() -> None:
     assert "kept together: its largest tensor is 74.3% of it, the limit 37.5%" in reason.text
 
 
-def test_by_skew_who_waits_keeps_its_place() -> None:
+def test_by_skew_a_gang_that_waits_keeps_its_slots_reserved() -> None:
     """ResNet-50 does not suffer by the network, but by this limit: so its place is built."""
     lab = fragmented(rule="skew", limit=0.05, floor_s=1000)
     lab.submit("d", gpus=4, model="resnet50")
@@ -58,7 +58,7 @@ def test_by_skew_who_waits_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize(("limit", "node"), [(0.9, "n0"), (0.5, "n1")])
-def test_by_skew_only_who_suffers_keeps_what_is_free(limit: float, node: str) -> None:
+def test_by_skew_only_a_gang_that_suffers_reserves_free_slots(limit: float, node: str) -> None:
     options = {"rule": "skew", "limit": limit}
     lab = Harness("srsf", nodes=2, gpus=4, placer="profile", placer_options=options)
     lab.running("long", gpus=3, on={"n0": 3}, duration_s=9e5)
@@ -96,7 +96,7 @@ def with_a_mover(gpus: int, cost_s: float, placer: str, **options: object) -> Ha
     return lab
 
 
-def test_all_gpus_of_a_mover_lose_what_a_move_costs() -> None:
+def test_a_migration_costs_its_time_on_all_gpus_of_the_run() -> None:
     assert with_a_mover(2, 7_100, "consolidated").submit("d", gpus=4).preempted == ["a"]
     assert with_a_mover(2, 7_400, "consolidated").submit("d", gpus=4).preempted == [], "2 x 7400 > 4 x 3650"
 
@@ -109,7 +109,7 @@ def test_no_run_migrates_for_a_gang_that_would_not_wait_as_long() -> None:
 
 
 @pytest.mark.parametrize("free_elsewhere", [1, 2])
-def test_two_who_move_need_a_place_each(free_elsewhere: int) -> None:
+def test_two_runs_that_migrate_need_slots_of_their_own(free_elsewhere: int) -> None:
     lab = Harness("tiresias-l", nodes=3, gpus=4, placer="consolidated", placer_options={"migrations": 2})
     for name in "ab":
         lab.running(name, on={"n0": 1}, service_s=3600.0)

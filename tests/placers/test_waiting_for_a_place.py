@@ -29,7 +29,7 @@ def test_the_reason_names_the_rule() -> None:
     assert (reason.free_gpus, reason.best_hole) == (9, 3)
 
 
-def test_its_place_is_built() -> None:
+def test_slots_are_kept_for_a_gang_that_waits() -> None:
     """Single-GPU jobs go on coming, and none of them gets the slots that it waits for."""
     lab = fragmented()
     lab.submit("d", gpus=4)
@@ -41,7 +41,7 @@ def test_its_place_is_built() -> None:
     assert lab.nodes_of("d") == {"n0": 4}
 
 
-def test_who_may_not_use_what_is_kept_is_told_so() -> None:
+def test_a_job_that_may_not_use_reserved_slots_is_explained_so() -> None:
     lab = Harness("fifo-skip", nodes=4, gpus=4, placer="consolidated")
     lab.running("a", gpus=1, on={"n0": 1})
     for node in (1, 2, 3):
@@ -55,7 +55,7 @@ def test_who_may_not_use_what_is_kept_is_told_so() -> None:
     assert lab.cancel("d").started == ["e"]
 
 
-def test_two_gangs_build_two_places() -> None:
+def test_slots_are_kept_for_each_of_two_gangs_that_wait() -> None:
     lab = fragmented()
     lab.submit("d", gpus=4)
     lab.submit("e", gpus=4)
@@ -63,14 +63,14 @@ def test_two_gangs_build_two_places() -> None:
     assert lab.finish("a").started == ["e"]
 
 
-def test_nobody_passes_a_refused_head_in_strict_order() -> None:
+def test_no_job_passes_a_refused_head_in_strict_order() -> None:
     lab = fragmented("fifo")
     lab.submit("d", gpus=4)
     assert lab.submit("e").started == []
     assert lab.finish("a").started == ["d", "e"]
 
 
-def test_a_job_behind_takes_no_slot_of_a_place_whose_victims_are_saving() -> None:
+def test_a_job_behind_takes_no_slot_of_a_hole_while_the_preempted_runs_are_saving() -> None:
     lab = Harness("srsf", nodes=2, gpus=4, placer="consolidated")
     lab.running("long", gpus=3, on={"n0": 3}, duration_s=9e5)
     lab.running("b", gpus=3, on={"n1": 3}, duration_s=9e3)
@@ -111,7 +111,7 @@ def test_time_in_which_too_few_are_free_is_not_counted() -> None:
     assert lab.job("d").fragmented_s == pytest.approx(10 + 30)
 
 
-def test_a_gang_whose_kind_is_taken_gets_it_before_those_behind() -> None:
+def test_a_gang_that_waits_for_a_type_of_gpus_gets_them_before_jobs_behind_it() -> None:
     nodes = [Node("a0", 4, gpu_type="A100"), Node("v0", 4, gpu_type="V100")]
     lab = Harness("fifo-skip", placer="packed", cluster=Cluster(nodes))
     for number in range(4):
@@ -141,7 +141,7 @@ def test_profile_spreads_after_a_short_time_what_does_not_suffer() -> None:
     assert lab.wait(1.0).started == ["d"]
 
 
-def test_profile_spreads_at_once_what_does_not_suffer_if_nobody_is_to_wait() -> None:
+def test_profile_spreads_a_gang_that_does_not_suffer_at_once_if_waiting_is_off() -> None:
     lab = fragmented(placer="profile", placer_options={"floor_s": 0, "expected_s": 0})
     assert lab.submit("d", gpus=4, **RESNET).started == ["d"]
     assert len(lab.nodes_of("d")) == 2
@@ -151,7 +151,7 @@ def test_profile_spreads_at_once_what_does_not_suffer_if_nobody_is_to_wait() -> 
 
 
 @pytest.mark.parametrize("rule", ["network", "skew"])
-def test_profile_lets_who_suffers_wait_no_longer_than_it_pays(rule: str) -> None:
+def test_profile_lets_a_gang_that_suffers_wait_no_longer_than_it_pays(rule: str) -> None:
     lab = fragmented(placer="profile", placer_options={"floor_s": 90, "expected_s": 0, "rule": rule})
     assert lab.submit("d", gpus=4, **VGG).started == []
     reason = lab.why("d")
@@ -165,7 +165,7 @@ def test_profile_lets_who_suffers_wait_no_longer_than_it_pays(rule: str) -> None
     assert len(lab.nodes_of("d")) == 2
 
 
-def test_profile_waits_longer_for_who_has_run_for_long() -> None:
+def test_profile_lets_a_gang_wait_longer_that_has_run_for_long() -> None:
     lab = Harness("fifo-skip", nodes=3, gpus=4, placer="profile", placer_options={"expected_s": 0})
     lab.suspended("d", gpus=4, service_s=100_000, **VGG)
     for node, name in enumerate("abc"):
@@ -231,7 +231,7 @@ def migrating(placer: str = "consolidated", migrations: int = 1, **first: object
     return lab
 
 
-def test_a_run_moves_to_make_a_hole() -> None:
+def test_a_run_migrates_to_make_a_hole() -> None:
     lab = migrating()
     plan = lab.submit("d", gpus=4)
     assert (plan.preempted, plan.stopped, plan.started) == (["a"], ["a"], [])
@@ -242,19 +242,19 @@ def test_a_run_moves_to_make_a_hole() -> None:
     assert lab.nodes_of("a") == {"n1": 1}
 
 
-def test_nobody_moves_unless_it_is_allowed() -> None:
+def test_no_run_migrates_unless_migrations_are_on() -> None:
     assert migrating(migrations=0).submit("d", gpus=4).preempted == []
     assert migrating(preemptible=False).submit("d", gpus=4).preempted == []
     with pytest.raises(ValueError, match="migrations must be 0 or more"):
         migrating(migrations=-1)
 
 
-def test_nobody_moves_unless_it_pays() -> None:
+def test_no_run_migrates_unless_it_pays() -> None:
     assert migrating(preemption_cost_s=14_300.0).submit("d", gpus=4).preempted == ["a"]
     assert migrating(preemption_cost_s=14_500.0).submit("d", gpus=4).preempted == [], "more than 4 x 3600"
 
 
-def test_nobody_moves_who_has_no_place_to_go() -> None:
+def test_no_run_migrates_that_would_find_no_slots() -> None:
     lab = Harness("tiresias-l", nodes=2, gpus=4, placer="consolidated", placer_options={"migrations": 2})
     lab.running("a", gpus=2, on={"n0": 2}, service_s=3600.0)
     lab.running("b", gpus=3, on={"n1": 3}, service_s=3600.0)

@@ -1,4 +1,4 @@
-"""The contract of policies, for every one in the registry and for the variants that matter."""
+"""The contracts of policies and allocators, for every one in the registry and the variants that matter."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import pytest
 
 import tiresias.policies  # noqa: F401  (for what it registers)
 from tiresias.core.plugins import policies
-from tiresias.testing.contracts import PolicyContract
+from tiresias.testing.contracts import AllocatorContract, PolicyContract
 
-OURS = [name for name in policies.names() if policies.get(name).__module__.startswith("tiresias.policies.")]
+HERE = "tiresias.policies."
+BUILTIN = [name for name in policies.names() if policies.get(name).__module__.startswith(HERE)]
+OURS = [name for name in BUILTIN if not policies.get(name).allots]
+ALLOCATORS = [name for name in BUILTIN if policies.get(name).allots]
+ALLOCATOR_VARIANTS = [
+    ("two-level", {"fairness": "0.5", "within": "las", "within_set": "quantum_s=10"}),
+    ("two-level", {"fairness": "0", "within": "srsf", "min_run_s": "30"}),
+]
 VARIANTS = [
     ("las", {"quantum_s": "10"}),
     ("tiresias-l", {"queues": "100,1000", "order": "first-start"}),
@@ -28,6 +35,17 @@ class TestEveryPolicy(PolicyContract):
     )
     def which(self, request: pytest.FixtureRequest) -> None:
         self.policy, self.options = request.param
+
+
+class TestEveryAllocator(AllocatorContract):
+    @pytest.fixture(
+        autouse=True,
+        params=[*((name, {}) for name in ALLOCATORS), *ALLOCATOR_VARIANTS],
+        ids=lambda case: " ".join([case[0], *(f"{key}={value}" for key, value in case[1].items())]),
+    )
+    def which(self, request: pytest.FixtureRequest) -> None:
+        self.policy, self.options = request.param
+        self.keeps_shares = self.options.get("fairness") != "0"
 
 
 def test_the_baselines_and_tiresias_are_there() -> None:

@@ -36,7 +36,7 @@ def test_the_prior_is_a_formula_and_not_fitted_to_any_trace() -> None:
     assert PRIOR[-1] == ALPHA / TAIL_S
 
 
-def test_under_the_prior_who_has_worked_least_offers_most() -> None:
+def test_under_the_prior_the_job_with_the_least_work_done_has_the_highest_index() -> None:
     assert all(a >= b for a, b in pairwise(log_index(PRIOR, 0.0)))
 
 

@@ -60,7 +60,7 @@ def test_one_threshold(given: Any) -> None:
         ("tiresias-g", "table", "0:nan"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_name(name: str, key: str, value: str) -> None:
+def test_a_wrong_value_is_refused_with_the_name_of_its_option(name: str, key: str, value: str) -> None:
     options = {"index": "table"} if key == "table" else {}
     with pytest.raises(OptionError) as caught:
         policies.make(name, {**options, key: value})
@@ -114,7 +114,7 @@ def test_the_options_of_a_user_may_be_a_plain_dataclass() -> None:
     assert (options.patience_s, options.colour, options.tries) == (4.0, "red", 5)
 
 
-def test_a_wrong_value_of_a_plain_option_is_told_too() -> None:
+def test_a_wrong_value_of_a_plain_option_is_refused_too() -> None:
     with pytest.raises(OptionError, match="tries='some'"):
         parse_options(Plain, {"tries": "some"})
 

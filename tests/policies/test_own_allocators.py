@@ -1,4 +1,4 @@
-"""The contract of allocators, for one that leaves slots to the placer and one that names them."""
+"""The contract of allocators: one leaves slots to the placer, one names them, one lets jobs share them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from tiresias.testing.contracts import AllocatorContract
 
 class TestInTurn(AllocatorContract):
     policy = "in-turn"
+    keeps_shares = False
 
 
 class TestLeased(AllocatorContract):
     policy = "leased"
+    keeps_shares = False
+
+
+class TestStacked(AllocatorContract):
+    policy = "stacked"
+    keeps_shares = False

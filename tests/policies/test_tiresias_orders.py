@@ -28,7 +28,7 @@ def test_only_by_first_start_a_waiting_job_takes_over_from_one_of_its_queue(
     ("order", "next_one"),
     [("first-start", "a"), ("running-first", "a"), ("last-preempted-first", "b")],
 )
-def test_who_goes_on_first_of_two_that_were_preempted(order: str, next_one: str) -> None:
+def test_the_order_decides_which_of_two_preempted_jobs_goes_on_first(order: str, next_one: str) -> None:
     scene = lab(order)
     scene.suspended("a", gpus=4, service_s=10, waited_s=50).suspended("b", gpus=4, service_s=10, waited_s=20)
     scene.running("c", gpus=4, service_s=10, priority="high")
@@ -37,7 +37,7 @@ def test_who_goes_on_first_of_two_that_were_preempted(order: str, next_one: str)
 
 
 @pytest.mark.parametrize("order", ["first-start", "running-first", "last-preempted-first"])
-def test_who_has_started_is_ahead_of_who_has_not(order: str) -> None:
+def test_a_job_that_has_started_is_ahead_of_one_that_has_not(order: str) -> None:
     scene = lab(order).pending("new", gpus=4, waited_s=9999).suspended("a", gpus=4, service_s=10, waited_s=5)
     assert scene.plan().started == ["a"]
 
@@ -69,7 +69,7 @@ def test_falling_into_a_queue_where_another_waits(order: str, preempted: list[st
     assert scene.wait(1).preempted == preempted
 
 
-def test_who_falls_into_a_queue_and_cannot_run_on_waits_at_its_end() -> None:
+def test_a_job_that_falls_into_a_queue_and_cannot_run_on_waits_at_its_end() -> None:
     scene = lab("last-preempted-first", "1000")
     scene.suspended("waits", gpus=2, service_s=600, waited_s=249).running("falls", gpus=4, service_s=249)
     scene.plan()

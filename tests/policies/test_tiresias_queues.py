@@ -88,19 +88,19 @@ def test_promotion_counts_service_and_waiting_anew() -> None:
     assert lab.wait(1).promoted == ["a"], "twice the 250 s it executed since its promotion"
 
 
-def test_only_who_has_run_is_promoted() -> None:
+def test_only_a_job_that_has_run_is_promoted() -> None:
     lab = Harness("tiresias-l", gpus=4, options=queues("1000", promote_knob="0.01"))
     lab.running("a", gpus=4, service_s=10, preemptible=False).pending("b", gpus=4).plan()
     assert lab.wait(1e6).promoted == []
 
 
-def test_nobody_is_promoted_unless_asked() -> None:
+def test_no_job_is_promoted_unless_promotion_is_on() -> None:
     lab = Harness("tiresias-l", gpus=4, options=queues("1000"))
     lab.suspended("a", gpus=4, service_s=300).running("b", gpus=4, preemptible=False).plan()
     assert lab.wait(1e7).promoted == []
 
 
-def test_who_starves_already_as_it_exits_is_promoted_then(within: Within) -> None:
+def test_a_job_that_starves_already_when_its_run_exits_is_promoted_then(within: Within) -> None:
     """It waited long for its first start, ran shortly, was demoted and preempted."""
     lab = Harness("tiresias-l", gpus=4, options=queues("1000", promote_knob="1"))
     lab.running("a", gpus=4, service_s=300, submitted_at=-5000.0).pending("b", gpus=4)

@@ -46,6 +46,8 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("tiresias-g", {"queues": "64,512", "learn_after": "1", "min_run_s": "8"}),
     ("srsf", {}),
     ("in-turn", {}),
+    ("two-level", {"within": "tiresias-l", "within_set": "queues=64,512"}),
+    ("stacked", {}),
 ]
 
 
@@ -270,10 +272,11 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
     """Compare every field of two States but those that the planner computes."""
     assert vars(live).keys() == vars(rebuilt).keys()
     known = {"at", "next_run_id", "memory", "placing", "jobs", "runs", "ledger", "cpus", "refused_since"}
-    known |= {"wish", "shares"}
+    known |= {"wish", "shares", "paced"}
     assert vars(live).keys() == known, "a new field of State: store it, and compare it here"
     assert live.placing == rebuilt.placing
     assert (live.wish, live.shares) == (rebuilt.wish, rebuilt.shares)
+    assert live.paced.keys() == rebuilt.paced.keys()
     assert (live.at, live.next_run_id) == (rebuilt.at, rebuilt.next_run_id)
     assert save(live.memory) == save(rebuilt.memory)
     assert list(live.jobs) == list(rebuilt.jobs)
@@ -292,8 +295,8 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
 
 
 def _lasting(ledger: Ledger) -> dict[str, Any]:
-    """All fields but caches."""
-    caches = {"memo", "changes", "_suited", "_holders"}
+    """All fields but caches, and `layers`, which a Controller sets."""
+    caches = {"memo", "changes", "_suited", "_holders", "_stack", "layers"}
     return {name: value for name, value in vars(ledger).items() if name not in caches}
 
 

@@ -71,6 +71,11 @@ class AllLimits:
 
 
 @dataclass(slots=True)
+class AllShares:
+    shares: dict[str, float]
+
+
+@dataclass(slots=True)
 class Usage:
     rows: list[UsageRow]
 

@@ -275,6 +275,15 @@ class Client:
         body = {"max_running_gpus": max_running_gpus, "max_active_jobs": max_active_jobs}
         return self._value("PUT", f"/api/v1/limits/{_quoted(user)}", body)
 
+    def shares(self) -> Value:
+        """The weights of tenants that allocators such as two-level go by; one that is not named has 1."""
+        shares: Value = self._value("GET", "/api/v1/shares")["shares"]
+        return shares
+
+    def set_shares(self, shares: Mapping[str, float]) -> Value:
+        """Replace the weights of all tenants; empty: all have equal shares."""
+        return self._value("PUT", "/api/v1/shares", {"shares": dict(shares)})
+
     def usage(self, by: str = "user", since_s: float | None = None) -> list[Value]:
         query = _query({"by": by, "since_s": since_s})
         rows: list[Value] = self._value("GET", "/api/v1/usage" + query)["rows"]

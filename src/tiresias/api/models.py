@@ -181,6 +181,12 @@ class LimitsBody(Body):
     max_active_jobs: Count | Literal["none"] | None = None
 
 
+class SharesBody(Body):
+    """Weights by tenant; empty: all tenants have equal shares."""
+
+    shares: dict[Name, float] = Field(max_length=1000)
+
+
 class TokenBody(Body):
     name: Name
     user: Word

@@ -1,4 +1,4 @@
-"""Policy, placer and limits."""
+"""Policy, placer, limits and shares."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
-from tiresias.api.answers import AllLimits, answer
+from tiresias.api.answers import AllLimits, AllShares, answer
 from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import Admin, AnyCaller
-from tiresias.api.models import LimitsBody, PolicyBody
+from tiresias.api.models import LimitsBody, PolicyBody, SharesBody
 from tiresias.api.state import PREFIX, Shared
 from tiresias.live.answers import Limits
 
@@ -43,3 +43,17 @@ async def set_limits(user: User, body: LimitsBody, caller: Admin, shared: Shared
     shared.manager.requests.set_limits(caller, user, Limits(body.max_running_gpus, body.max_active_jobs))
     await shared.service.committed()
     return answer(AllLimits(shared.manager.queries.limits(caller)))
+
+
+@router.get("/shares", response_model=AllShares)
+async def shares(caller: AnyCaller, shared: Shared) -> Response:
+    """The weights of tenants; a tenant that is not named has a weight of 1."""
+    return answer(AllShares(shared.manager.queries.shares()))
+
+
+@router.put("/shares", response_model=AllShares)
+async def set_shares(body: SharesBody, caller: Admin, shared: Shared) -> Response:
+    """Replace the weights of all tenants."""
+    shared.manager.requests.set_shares(caller, body.shares)
+    await shared.service.committed()
+    return answer(AllShares(shared.manager.queries.shares()))

@@ -82,7 +82,7 @@ def _run(home: Path) -> int:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Keep what is loaded from a journal out of garbage collection: it is large and stays."""
+    """Keep what is loaded meanwhile out of garbage collection: it is large and stays."""
     gc.disable()
     try:
         yield
@@ -102,9 +102,9 @@ def work(
     with suppress(StoreError):  # the service tries again, and logs it
         manager.poll()
         manager.flush()
-    from tiresias.api.server import serve  # takes half of the time of a start
+    with loading():
+        from tiresias.api.server import serve  # takes half of the time of a start
 
-    gc.freeze()  # what was imported stays, too
     asyncio.run(serve(manager, sockets, names, lambda: announce(manager.home / ABOUT, about)))
 
 

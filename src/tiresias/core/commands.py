@@ -22,10 +22,19 @@ class StopRun:
 
 
 @dataclass(slots=True)
+class PaceRun:
+    """Let the run work in the `turn`-th of every `turns` slices of time; 1: always, 0: never."""
+
+    run_id: RunId
+    turn: int
+    turns: int
+
+
+@dataclass(slots=True)
 class SetTimer:
     """Hand the Controller a TimerFired at this instant, and at no earlier one asked for; INFINITY: never."""
 
     at: float
 
 
-Command = StartRun | StopRun | SetTimer
+Command = StartRun | StopRun | PaceRun | SetTimer

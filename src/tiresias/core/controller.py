@@ -50,7 +50,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core import overflow
-from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes
@@ -80,8 +80,9 @@ RunExited = f.RunExited
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
 ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
 # Facts that change no plan; where ranks depend on the work done (Policy.by_work), a new speed may.
-SILENT = frozenset({f.RunStarted, f.RunProgressed})
-SILENT_BY_WORK = frozenset({f.RunStarted})
+SILENT = frozenset({f.RunStarted, f.RunProgressed, f.RunPaced})
+SILENT_BY_WORK = frozenset({f.RunStarted, f.RunPaced})
+SHOW_SPEED = frozenset({f.RunStarted, f.RunProgressed})  # what a placer learns from
 
 
 Way = tuple[Callable[[State, Any], JobState | None], bool, bool, bool]
@@ -97,6 +98,11 @@ class Step:
         self.facts: list[f.Fact] = []  # decisions, in order
         self.commands: list[Command] = []
         self.ended: list[JobState] = []  # jobs that left the State
+
+
+def _is_on(run: Run, allotment: f.Allotment) -> bool:
+    """Whether the run holds what the allotment gives."""
+    return run.layer == allotment.layer and sorted(run.allocation) == sorted(allotment.slots or ())
 
 
 class AsSubmitted(Policy):
@@ -133,6 +139,8 @@ class Controller:
         self._drifts = policy.drifts
         self._teaches = placer.learns
         self._names_slots = isinstance(policy, Allocator) and policy.names_slots
+        state.ledger.layers = policy.layers if self._names_slots else 1  # type: ignore[attr-defined]
+        self._may_pace = bool(state.paced)  # runs may have turns that another policy gave them
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | KineticTarget | SortedTarget | WishTarget = self._new_target()
@@ -220,6 +228,8 @@ class Controller:
                 self._decide_passing(at, step)
             if self.policy.allots:
                 self._allot(at, step)
+            if self._may_pace:
+                self._pace_all(at, step)
             before, self._fragmented = self._fragmented, []
             self._plan(at, step)
             if self._fragmented != before:
@@ -240,6 +250,7 @@ class Controller:
         if failure.kind == "policy":
             self.policy = AsSubmitted()
             self._drifts = self._names_slots = False
+            self.state.ledger.layers = 1
             self._how = self._ways()
         self._passing.clear()
         self._fragmented.clear()
@@ -288,7 +299,7 @@ class Controller:
                         self._ready[job.id] = entry
         elif self._drifts:
             self._sync(job, at)
-        if self._teaches and kind in SILENT:
+        if self._teaches and kind in SHOW_SPEED:
             assert job is not None
             if job.gpus:
                 self.placer.learn(fact, job, state)
@@ -536,7 +547,8 @@ class Controller:
             if allotment.until is not None and entry.job.run is not None:
                 self._sync(entry.job, at)
             elif allotment.slots is not None:
-                self._relocate(entry, allotment.slots, at, step)
+                self._relocate(entry, allotment, at, step)
+            self._pace(entry.job, allotment, at, step)
 
     def _is_asked(self, target: WishTarget, allocator: Allocator, at: float) -> bool:
         wish = self.state.wish
@@ -561,24 +573,46 @@ class Controller:
         EVOLVE[type(decision)](self.state, decision)
         step.facts.append(decision)
 
-    def _relocate(self, entry: JobEntry, slots: Allocation, at: float, step: Step) -> None:
-        """Stop the run of a job that shall run on other slots than it holds."""
+    def _relocate(self, entry: JobEntry, allotment: f.Allotment, at: float, step: Step) -> None:
+        """Stop the run of a job that shall run on other slots than it holds, or on another layer of them."""
         job, run = entry.job, entry.job.gpu_run
-        if run is not None and job.phase is not STOPPING and sorted(run.allocation) != sorted(slots):
+        if run is not None and job.phase is not STOPPING and not _is_on(run, allotment) and not entry.pinned:
             self._ready[entry.id] = entry
             self._stop(job, at, step, f.Revocation(f.Rule.WISH))
+
+    def _pace(self, job: JobState, allotment: f.Allotment | None, at: float, step: Step) -> None:
+        """Give the run of the job the turns of its allotment; without one it works all the time."""
+        run = job.gpu_run
+        if run is None or job.phase is STOPPING:
+            return
+        turn, turns = (0, 1) if allotment is None else (allotment.turn, allotment.turns)
+        if (run.turn, run.turns) != (turn, turns):
+            decision = f.RunPaced(at, run.id, turn, turns)
+            step.facts.append(decision)
+            step.commands.append(PaceRun(run.id, turn, turns))
+            self._apply(decision, step)
+
+    def _pace_all(self, at: float, step: Step) -> None:
+        """Take away the turns that runs have from another policy than this one."""
+        self._may_pace = False
+        wanted = {} if self.state.wish is None else self.state.wish.jobs
+        for run_id in list(self.state.paced):
+            job = self.state.jobs[self.state.runs[run_id].job_id]
+            self._pace(job, wanted.get(job.id), at, step)
 
     def _start_named(self, at: float, step: Step) -> None:
         """Start jobs on the slots that the wish names for them, as these are free."""
         state, ready = self.state, self._ready
         assert state.wish is not None
-        free, wanted = state.ledger.free_slots, state.wish.jobs
+        ledger, wanted = state.ledger, state.wish.jobs
         for entry in sorted([entry for entry in ready.values() if entry.job.run is None], key=BY_KEY):
-            slots = wanted[entry.id].slots
+            allotment = wanted[entry.id]
+            slots, layer, job = allotment.slots, allotment.layer, entry.job
             assert slots is not None, ("a wish without slots", entry.id)
-            if all(free[node] & mask == mask for node, mask in slots):
+            if ledger.is_open(slots, layer, job.job.demand.gpu_memory_bytes):
                 del ready[entry.id]
-                self._grant(entry.job, slots, at, step)
+                self._grant(job, slots, at, step, layer)
+                self._pace(job, allotment, at, step)
 
     # --- the plan --------------------------------------------------------------------------------------
 
@@ -596,11 +630,10 @@ class Controller:
             if self.target.flips:
                 self._revoke(at, step)
             self._fragmented.clear()
-            if self._ready and self.state.ledger.free:
-                if self._names_slots:
-                    self._start_named(at, step)
-                else:
-                    self._start(at, step)
+            if self._ready and self._names_slots:
+                self._start_named(at, step)
+            elif self._ready and self.state.ledger.free:
+                self._start(at, step)
                 if self._refused:
                     self._migrate(at, step)
             if self.target.flips or self._passing:
@@ -736,10 +769,10 @@ class Controller:
                 break
         return refused and behind
 
-    def _grant(self, job: JobState, allocation: Allocation, at: float, step: Step) -> None:
+    def _grant(self, job: JobState, allocation: Allocation, at: float, step: Step, layer: int = 0) -> None:
         run_id = RunId(self.state.next_run_id)
         resumes = job.runs > 0
-        decision = f.RunGranted(at, run_id, job.id, allocation)
+        decision = f.RunGranted(at, run_id, job.id, allocation, layer)
         step.facts.append(decision)
         step.commands.append(StartRun(run_id, job.id, allocation, resumes))
         self._apply(decision, step)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiresias.core.model import Job, JobId, Node, RunId
+from tiresias.core.model import Job, JobId, Node, RunId, later
 
 VERSION = 2  # 2: RunRevoked has `why`
 
@@ -23,13 +23,20 @@ Allocation = tuple[tuple[int, int], ...]
 class Allotment:
     """What an allocator wants one job to hold: so many GPUs, on these slots if it names them.
 
-    With `until` the run has a lease: no plan stops it before that instant.
+    With `until` the run has a lease: no plan stops it before that instant. Two runs may hold one slot only on
+    different layers. In each slice of time a run works if it has the turn: `turn` counts from 0, and with 1
+    turn it always works, with 0 turns never: it is paused. Runs of one slot with the same turn are packed.
+    `lent` says that the GPUs are of what other tenants leave of their shares; only the allocator reads it.
     """
 
     job_id: JobId
     gpus: int
     slots: Allocation | None = None
     until: float | None = None
+    layer: int = later(0)
+    turn: int = later(0)
+    turns: int = later(1)
+    lent: bool = later(False)
 
 
 class ExitCause(StrEnum):
@@ -144,12 +151,23 @@ class JobPromoted:
 
 @dataclass(slots=True)
 class RunGranted:
-    """Decision: the job gets these slots now."""
+    """Decision: the job gets these slots now, on this layer of them."""
 
     at: float
     run_id: RunId
     job_id: JobId
     allocation: Allocation
+    layer: int = later(0)
+
+
+@dataclass(slots=True)
+class RunPaced:
+    """Decision: the run works in the `turn`-th of every `turns` slices of time; with 0 turns it is paused."""
+
+    at: float
+    run_id: RunId
+    turn: int
+    turns: int
 
 
 @dataclass(slots=True)
@@ -349,6 +367,7 @@ Fact = (
     | JobChanged
     | JobPromoted
     | RunGranted
+    | RunPaced
     | RunRevoked
     | RunStarted
     | RunProgressed

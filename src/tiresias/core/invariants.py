@@ -27,13 +27,18 @@ def check(state: State) -> None:
         run = job.run
         assert (run is not None) == (job.phase in HOLDING), (id, job.phase, run)
         assert (job.phase is HELD) <= job.on_hold, ("HELD, but not on hold", id)
-        assert not (job.on_hold and job.phase in (Phase.STARTING, Phase.RUNNING)), ("on hold, but runs", id)
+        goes_on = job.phase in (Phase.STARTING, Phase.RUNNING, Phase.PAUSED)
+        assert not (job.on_hold and goes_on), ("on hold, but runs", id)
         assert not (job.deferred and run is not None), ("deferred, but holds slots", id, job.deferred)
         if run is not None:
             assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
             assert sum(slots.bit_count() for _, slots in run.allocation) == job.gpus, ("partial gang", id)
             assert run.granted_at <= state.at, (id, run.granted_at, state.at)
             assert run.pool is state.pool_of(run.allocation), ("slots of another pool", id, run.pool)
+            assert run.pool is not Pool.GPUS or run.layer == state.ledger.layer_of(run.id), (id, run.layer)
+            assert (run.turns != 1) == (run.id in state.paced), ("its turns", id, run.turns)
+            assert (job.phase is Phase.PAUSED) <= (not run.turns), ("PAUSED, and has turns", id, run.turns)
+            assert not (job.phase is Phase.RUNNING and not run.turns), ("RUNNING, and has no turns", id)
             can_run_there = run.pool is Pool.GPUS or job.job.demand.cpu_speed is not None
             assert can_run_there, ("cannot run on CPUs", id)
         assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
@@ -49,9 +54,13 @@ def check(state: State) -> None:
 
 def _check_ledger(ledger: Ledger) -> None:
     taken = [0] * len(ledger.nodes)
+    held: dict[tuple[int, int], int] = {}  # by layer and node
     for run_id, allocation in ledger.allocations.items():
+        layer = ledger.layer_of(run_id)
         for node, slots in allocation:
-            assert slots & ~taken[node] == slots != 0, ("slots taken twice or none", run_id, node, slots)
+            on_layer = held.get((layer, node), 0)
+            assert slots & ~on_layer == slots != 0, ("slots taken twice or none", run_id, node, slots, layer)
+            held[layer, node] = on_layer | slots
             taken[node] |= slots
     buckets = [0] * len(ledger.buckets)
     free = gpus = capacity = 0
@@ -100,7 +109,7 @@ def check_plan(controller: Controller) -> None:
     assert not target.flips, ("a change that the plan has not seen", target.flips)
     for entry in ranked:
         job = entry.job
-        if job.phase in (Phase.STARTING, Phase.RUNNING) and job.gpu_run is not None:
+        if job.phase in (Phase.STARTING, Phase.RUNNING, Phase.PAUSED) and job.gpu_run is not None:
             assert entry.admitted, ("runs, but is not in the target", job.id)
     assert state.refused_since.keys() <= chosen, ("refused, but not in the target", state.refused_since)
     ready = [entry for entry in ranked if entry.admitted and entry.job.gpu_run is None]
@@ -121,7 +130,8 @@ def _wished(controller: Controller, ranked: list[JobEntry]) -> set[JobId]:
     assert wanted.keys() <= state.jobs.keys(), ("the wish names jobs that have ended", wanted.keys())
     chosen = {entry.id for entry in ranked if entry.id in wanted and wanted[entry.id].gpus == entry.gpus}
     given = sum(entry.gpus for entry in ranked if entry.id in chosen)
-    assert given <= controller.target.capacity or controller.refused_wish, ("more than there is", given)
+    if state.ledger.layers == 1:
+        assert given <= controller.target.capacity or controller.refused_wish, ("more than there is", given)
     return chosen
 
 
@@ -169,8 +179,10 @@ def _check_named_starts(state: State, ready: list[JobEntry]) -> None:
     """No job could start on the slots that the wish names for it."""
     assert state.wish is not None or not ready
     for entry in ready:
-        slots = state.wish.jobs[entry.id].slots if state.wish is not None else None
-        free = all(state.ledger.free_slots[node] & mask == mask for node, mask in slots or ())
+        assert state.wish is not None
+        allotment = state.wish.jobs[entry.id]
+        need = entry.job.job.demand.gpu_memory_bytes
+        free = state.ledger.is_open(allotment.slots or (), allotment.layer, need)
         assert not free or entry.job.run is not None, ("its slots are free, and it was not started", entry.id)
 
 

@@ -4,8 +4,14 @@ A slot is free only when its run has been released. A node, or one slot of it, t
 offered any more; what a run holds of it stays with the run until its release. Nodes are kept in buckets by
 how many of their slots are free (bit masks over node positions), so a placer finds the best fit without a
 scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
-holes.py has what placers see. Slots of CPUs are in a Ledger of their own, whose nodes have the same
-positions: if the first node of an allocation has no GPUs, its slots are of CPUs.
+holes.py has what placers see.
+
+A slot has one or more layers, and one run may hold it on each of them; the first layer is 0. Runs on several
+layers share the slot. It is free only when it is free on all layers, and its memory must be enough for all of
+them together.
+
+Slots of CPUs are in a Ledger of their own, whose nodes have the same positions: if the first node of an
+allocation has no GPUs, its slots are of CPUs.
 """
 
 from __future__ import annotations
@@ -38,13 +44,20 @@ class Ledger(Holes):
         self.in_service: list[bool] = []  # by node: it is not drained
         self.silent: list[bool] = []  # by node: it does not answer
         self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
-        self._suited: dict[tuple[str | None, float, float], int] = {}  # nodes by the demand that they suit
+        self._suited: dict[
+            tuple[str | None, float, float, int], int
+        ] = {}  # nodes by the demand that they suit
         self.allocations: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
         self._holders: list[set[RunId]] | None = None  # by node; None until the first call of holders()
         self._rack_of: list[str] = []  # by node
         self._rack_free: dict[str, int] = {}
+        self.layers = 1  # how many runs may hold one slot; runs that hold it already stay
+        # By layer and node: the slots that runs hold there. None while all runs were on layer 0.
+        self._stack: list[list[int]] | None = None
+        self._layer_of: dict[RunId, int] = {}  # of runs that are not on layer 0
+        self._memory: dict[RunId, int] = {}  # what runs need of the memory of each GPU, where that is known
         self._undo: list[Callable[[], None]] = []
         self._trials = 0
         for node in cluster.nodes:
@@ -75,6 +88,8 @@ class Ledger(Holes):
         self.memo.clear()
         if self._holders is not None:
             self._holders.append(set())
+        for layer in self._stack or ():
+            layer.append(0)
         self.free += node.gpus
         self.gpus += node.gpus
         self.capacity += node.gpus
@@ -185,16 +200,29 @@ class Ledger(Holes):
 
     # --- slots -----------------------------------------------------------------------------------------
 
-    def take(self, run_id: RunId, allocation: Allocation) -> None:
-        """Give these slots to the run; each must be free and on a node in service."""
+    def take(
+        self, run_id: RunId, allocation: Allocation, layer: int = 0, memory_bytes: int | None = None
+    ) -> None:
+        """Give these slots to the run; each must be free on this layer, and on a node in service."""
         assert run_id not in self.allocations, ("one run, two allocations", run_id)
+        shares = layer > 0 or self._stack is not None
+        if shares:
+            self._occupy(run_id, allocation, layer)
         for node, slots in allocation:
             free = self.free_slots[node]
             gone = slots & ~self.offered[node]
             assert not gone, ("slots out of service", run_id, self.nodes[node].name, gone)
-            assert slots & free == slots, ("slots taken twice", run_id, self.nodes[node].name, slots, free)
+            assert shares or slots & free == slots, (
+                "slots taken twice",
+                run_id,
+                self.nodes[node].name,
+                slots,
+                free,
+            )
             self._set_free(node, free & ~slots)
         self.allocations[run_id] = allocation
+        if memory_bytes is not None:
+            self._memory[run_id] = memory_bytes
         if self._holders is not None:
             self._note(run_id, allocation)
         if self._trials:
@@ -203,11 +231,13 @@ class Ledger(Holes):
     def release(self, run_id: RunId) -> None:
         """Free the slots of a run whose exit is known."""
         allocation = self.allocations.pop(run_id)
-        self._give_back(allocation)
+        layer = self._layer_of.get(run_id, 0) if self._stack is not None else 0
+        memory_bytes = self._memory.pop(run_id, None) if self._memory else None
+        self._give_back(run_id, allocation)
         if self._holders is not None:
             self._forget(run_id, allocation)
         if self._trials:
-            self._undo.append(lambda: self._unrelease(run_id, allocation))
+            self._undo.append(lambda: self._unrelease(run_id, allocation, layer, memory_bytes))
 
     def hide(self, allocation: Allocation) -> None:
         """Let free slots look taken, until `show`."""
@@ -220,7 +250,79 @@ class Ledger(Holes):
         for node, slots in allocation:
             self._set_free(node, self.free_slots[node] | slots)
 
-    def _give_back(self, allocation: Allocation) -> None:
+    def is_open(self, allocation: Allocation, layer: int, memory_bytes: int | None) -> bool:
+        """Whether a run that needs so much of the memory of each GPU may take these slots on this layer."""
+        if self._stack is None and not layer:
+            free = self.free_slots
+            return all(free[node] & slots == slots for node, slots in allocation)
+        stack = self._stack or [self._taken()]
+        if layer < len(stack) and any(stack[layer][node] & slots for node, slots in allocation):
+            return False
+        if any(slots & ~self.offered[node] for node, slots in allocation):
+            return False
+        return all(self._has_memory(node, slots, memory_bytes) for node, slots in allocation)
+
+    def _has_memory(self, node: int, slots: int, memory_bytes: int | None) -> bool:
+        most = self.nodes[node].gpu_memory_bytes
+        if not most or not slots & ~self.free_slots[node]:
+            return True  # it is not known how much there is, or it is alone
+        need = most if memory_bytes is None else memory_bytes
+        for index in range(slots.bit_length()):
+            if slots >> index & 1:
+                used = [self._memory.get(each, most) for each in self.holders_of_slot(node, index)]
+                if need + sum(used) > most:
+                    return False
+        return True
+
+    def layer_of(self, run_id: RunId) -> int:
+        """The layer on which a run holds its slots."""
+        return self._layer_of.get(run_id, 0)
+
+    def holders_of_slot(self, node: int, index: int) -> list[RunId]:
+        """The runs that hold one slot, on any layer."""
+        found = []
+        for run_id in self.holders(node):
+            for where, slots in self.allocations[run_id]:
+                if where == node and slots >> index & 1:
+                    found.append(run_id)
+        return sorted(found)
+
+    def _taken(self) -> list[int]:
+        """By node: the slots that runs hold, if all runs are on layer 0."""
+        taken = [0] * len(self.nodes)
+        for allocation in self.allocations.values():
+            for node, slots in allocation:
+                taken[node] |= slots
+        return taken
+
+    def _occupy(self, run_id: RunId, allocation: Allocation, layer: int) -> None:
+        stack = self._stack
+        if stack is None:
+            stack = self._stack = [self._taken()]
+        while len(stack) <= layer:
+            stack.append([0] * len(self.nodes))
+        taken = stack[layer]
+        for node, slots in allocation:
+            assert not slots & taken[node], ("slots taken twice", run_id, self.nodes[node].name, slots, layer)
+            taken[node] |= slots
+        if layer:
+            self._layer_of[run_id] = layer
+
+    def _vacate(self, run_id: RunId, allocation: Allocation) -> Allocation:
+        """The slots that no run holds on another layer."""
+        stack = self._stack
+        assert stack is not None
+        taken, left = stack[self._layer_of.pop(run_id, 0)], []
+        for node, slots in allocation:
+            taken[node] &= ~slots
+            for layer in stack:
+                slots &= ~layer[node]
+            left.append((node, slots))
+        return tuple(left)
+
+    def _give_back(self, run_id: RunId, allocation: Allocation) -> None:
+        if self._stack is not None:
+            allocation = self._vacate(run_id, allocation)
         for node, slots in allocation:
             offered = self.offered[node]
             if slots & ~offered:
@@ -244,15 +346,24 @@ class Ledger(Holes):
 
     def _untake(self, run_id: RunId) -> None:
         allocation = self.allocations.pop(run_id)
-        self._give_back(allocation)
+        self._memory.pop(run_id, None)
+        self._give_back(run_id, allocation)
         if self._holders is not None:
             self._forget(run_id, allocation)
 
-    def _unrelease(self, run_id: RunId, allocation: Allocation) -> None:
+    def _unrelease(self, run_id: RunId, allocation: Allocation, layer: int, memory_bytes: int | None) -> None:
+        stack = self._stack
         for node, slots in allocation:
-            self.capacity += (slots & ~self.offered[node]).bit_count()
+            gone = slots & ~self.offered[node]
+            for other in stack or ():
+                gone &= ~other[node]  # withdrawn slots that others hold have stayed
+            self.capacity += gone.bit_count()
             self._set_free(node, self.free_slots[node] & ~slots)
+        if stack is not None:
+            self._occupy(run_id, allocation, layer)
         self.allocations[run_id] = allocation
+        if memory_bytes is not None:
+            self._memory[run_id] = memory_bytes
         if self._holders is not None:
             self._note(run_id, allocation)
 
@@ -303,7 +414,12 @@ class Ledger(Holes):
 
     def open_to(self, demand: Demand) -> Holes:
         """The free slots of the nodes that suit the demand; valid until the next take or release."""
-        if demand.gpu_type is None and demand.cpus is None and demand.memory_bytes is None:
+        if (
+            demand.gpu_type is None
+            and demand.cpus is None
+            and demand.memory_bytes is None
+            and demand.gpu_memory_bytes is None
+        ):
             return self
         return self.among(self._suiting(demand))
 
@@ -313,7 +429,7 @@ class Ledger(Holes):
 
     def _suiting(self, demand: Demand) -> int:
         each = (demand.cpus or 0) / demand.gpus, (demand.memory_bytes or 0) / demand.gpus
-        key = (demand.gpu_type, *each)
+        key = (demand.gpu_type, *each, demand.gpu_memory_bytes or 0)
         known = self._suited.get(key)
         if known is None:
             suit = (1 << position for position, node in enumerate(self.nodes) if node.suits(demand))

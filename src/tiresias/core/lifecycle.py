@@ -9,10 +9,10 @@ from tiresias.core.facts import ExitCause
 from tiresias.core.model import Phase
 
 PENDING, HELD, STARTING, RUNNING = Phase.PENDING, Phase.HELD, Phase.STARTING, Phase.RUNNING
-STOPPING, SUSPENDED = Phase.STOPPING, Phase.SUSPENDED
+PAUSED, STOPPING, SUSPENDED = Phase.PAUSED, Phase.STOPPING, Phase.SUSPENDED
 SUCCEEDED, FAILED, CANCELLED = Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED
 
-HOLDING = frozenset({STARTING, RUNNING, STOPPING})
+HOLDING = frozenset({STARTING, RUNNING, PAUSED, STOPPING})
 """Phases in which a run holds slots."""
 
 ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED})
@@ -20,18 +20,22 @@ ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED})
 TRANSITIONS: dict[str, dict[Phase, Phase]] = {
     "RunGranted": {PENDING: STARTING, SUSPENDED: STARTING},
     "RunStarted": {STARTING: RUNNING, STOPPING: STOPPING},
-    "RunRevoked": {STARTING: STOPPING, RUNNING: STOPPING},
+    "RunStarted, is paused": {STARTING: PAUSED, STOPPING: STOPPING},
+    "RunPaced": {STARTING: STARTING, RUNNING: RUNNING, PAUSED: RUNNING},
+    "RunPaced, no turns": {STARTING: STARTING, RUNNING: PAUSED, PAUSED: PAUSED},
+    "RunRevoked": dict.fromkeys((STARTING, RUNNING, PAUSED), STOPPING),
     "JobHeld": {
         PENDING: HELD,
         SUSPENDED: HELD,
         HELD: HELD,
         STARTING: STOPPING,
         RUNNING: STOPPING,
+        PAUSED: STOPPING,
         STOPPING: STOPPING,
     },
     "JobReleased": {HELD: PENDING, STOPPING: STOPPING},
     "JobReleased, has run": {HELD: SUSPENDED, STOPPING: STOPPING},
-    "JobRequeued": dict.fromkeys((STARTING, RUNNING, STOPPING), STOPPING),
+    "JobRequeued": dict.fromkeys(HOLDING, STOPPING),
     "JobDeferred": {PENDING: PENDING, SUSPENDED: SUSPENDED, HELD: HELD},
     "JobCleared": {PENDING: PENDING, SUSPENDED: SUSPENDED, HELD: HELD},
     "JobFailed": dict.fromkeys((PENDING, HELD, SUSPENDED), FAILED),
@@ -41,6 +45,7 @@ TRANSITIONS: dict[str, dict[Phase, Phase]] = {
         SUSPENDED: CANCELLED,
         STARTING: STOPPING,
         RUNNING: STOPPING,
+        PAUSED: STOPPING,
         STOPPING: STOPPING,
     },
     ExitCause.FINISHED: dict.fromkeys(HOLDING, SUCCEEDED),

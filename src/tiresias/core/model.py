@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import Any, NewType
 
 JobId = NewType("JobId", int)
 RunId = NewType("RunId", int)
@@ -19,6 +19,11 @@ Rank = tuple[float, ...]
 INFINITY = float("inf")
 
 
+def later(default: Any) -> Any:
+    """A field that values of earlier versions lack: it is stored only where it is not the default."""
+    return field(default=default, metadata={"later": True})
+
+
 class Phase(StrEnum):
     """Where a job is in its life; everything finer is a reason."""
 
@@ -26,6 +31,7 @@ class Phase(StrEnum):
     HELD = "HELD"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
     STOPPING = "STOPPING"
     SUSPENDED = "SUSPENDED"
     SUCCEEDED = "SUCCEEDED"
@@ -57,6 +63,7 @@ class Demand:
 
     The target counts `gpus` only. What else is asked for narrows the nodes that a placer may use.
     `cpu_speed` is the job's speed on CPUs as a share of that on GPUs; None: it cannot run on CPUs.
+    `gpu_memory_bytes` is what it needs of the memory of each GPU; None: not known, which may be all of it.
     """
 
     gpus: int
@@ -65,11 +72,17 @@ class Demand:
     cpus: int | None = None
     memory_bytes: int | None = None
     cpu_speed: float | None = None
+    gpu_memory_bytes: int | None = later(None)
 
     @property
     def is_choosy(self) -> bool:
         """Whether it asks for more than a number of GPUs, which some nodes may not have."""
-        return self.gpu_type is not None or self.cpus is not None or self.memory_bytes is not None
+        return (
+            self.gpu_type is not None
+            or self.cpus is not None
+            or self.memory_bytes is not None
+            or self.gpu_memory_bytes is not None
+        )
 
 
 @dataclass(slots=True)
@@ -106,6 +119,7 @@ class Node:
     `sockets` are the groups of slots that are near each other (a CPU socket, a PCIe switch). CPU cores and
     memory are given out in proportion to GPUs. `speed` is how fast its GPUs compute; durations of jobs are
     those at a speed of 1. A node without GPUs has slots of CPUs, of `cpus_per_slot` cores each.
+    `gpu_memory_bytes` is the memory of each of its GPUs.
     """
 
     name: str
@@ -117,6 +131,7 @@ class Node:
     sockets: tuple[tuple[int, ...], ...] = ()
     speed: float = 1.0
     cpus_per_slot: int = 8
+    gpu_memory_bytes: int = later(0)
 
     @property
     def cpu_slots(self) -> int:
@@ -127,7 +142,7 @@ class Node:
         """Whether its GPUs are of the type asked for, and its share of cores and memory is large enough."""
         if demand.gpu_type is not None and demand.gpu_type != self.gpu_type:
             return False
-        if not self.gpus:
+        if not self.gpus or (demand.gpu_memory_bytes or 0) > (self.gpu_memory_bytes or INFINITY):
             return False
         share = demand.gpus / self.gpus
         cores = demand.cpus is None or not self.cpus or demand.cpus <= self.cpus * share

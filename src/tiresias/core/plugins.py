@@ -167,6 +167,7 @@ class Allocator(Policy):
     # in service. Otherwise it is asked whenever something has happened.
     rounds: ClassVar[bool] = False
     names_slots: ClassVar[bool] = False  # its wishes name the slots of every job; the placer is not asked
+    layers: int = 1  # with names_slots: how many jobs may share one slot, each on a layer of its own
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
         return ()

@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
 
     RUNNING = "Running"
     RUNNING_ON_CPUS = "RunningOnCPUs"
+    PAUSED = "Paused"
     STARTING = "Starting"
     STOPPING = "Stopping"
     IMPOSSIBLE = "Impossible"
@@ -71,6 +72,7 @@ class ReasonCode(StrEnum):
 TEXT: dict[str, str] = {
     ReasonCode.RUNNING: "it is running",
     ReasonCode.RUNNING_ON_CPUS: "it runs on CPUs until GPUs are free",
+    ReasonCode.PAUSED: "it is paused: it holds its GPUs while others work on them",
     ReasonCode.STARTING: "it is starting",
     ReasonCode.STOPPING: "it is stopping",
     ReasonCode.IMPOSSIBLE: "larger than the cluster",
@@ -145,6 +147,8 @@ def code_of(entry: JobEntry, state: State, placer: Placer, head: Entry | None = 
         return ReasonCode.RUNNING if job.phase is Phase.RUNNING else ReasonCode.STARTING
     if job.phase is Phase.STOPPING:
         return ReasonCode.STOPPING
+    if job.phase is Phase.PAUSED:
+        return ReasonCode.PAUSED
     if job.gpus > ledger.most(job.job.demand):
         return ReasonCode.OUT_OF_SERVICE if job.gpus <= _installed(job, state) else ReasonCode.IMPOSSIBLE
     if job.on_hold:
@@ -216,6 +220,8 @@ def _evidence(reason: Reason, entry: JobEntry, state: State, placer: Placer, hea
     job, ledger, code = entry.job, state.ledger, reason.code
     if code in (ReasonCode.RUNNING, ReasonCode.STARTING):
         return _placement(job, placer)
+    if code == ReasonCode.PAUSED:
+        return ""
     if code == ReasonCode.RUNNING_ON_CPUS:
         return overflow.where(job, state)
     if code in (ReasonCode.IMPOSSIBLE, ReasonCode.OUT_OF_SERVICE):
@@ -265,12 +271,17 @@ def _too_large(job: JobState, state: State) -> str:
 
 
 def _placement(job: JobState, placer: Placer) -> str:
-    """Why it runs on these nodes."""
-    verdict = placer.verdict(job) if job.gpus > 1 else ""
-    if not verdict or job.run is None:
+    """Why it runs on these nodes, and with whom it takes turns."""
+    run = job.run
+    if run is None:
         return ""
-    nodes = len(job.run.allocation)
-    return f"on {'1 node' if nodes == 1 else f'{nodes} nodes'}, because {verdict}"
+    turns = f"it has 1 of {run.turns} turns on its slots" if run.turns > 1 else ""
+    verdict = placer.verdict(job) if job.gpus > 1 else ""
+    if not verdict:
+        return turns
+    nodes = len(run.allocation)
+    where = f"on {'1 node' if nodes == 1 else f'{nodes} nodes'}, because {verdict}"
+    return f"{where}; {turns}" if turns else where
 
 
 def gpus_of(job: JobState | Entry) -> str:

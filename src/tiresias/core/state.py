@@ -32,11 +32,14 @@ class Run:
         "granted_at",
         "id",
         "job_id",
+        "layer",
         "pool",
         "progress_at",
         "progress_s",
         "speed",
         "started_at",
+        "turn",
+        "turns",
     )
 
     def __init__(
@@ -58,6 +61,8 @@ class Run:
         self.progress_at = granted_at
         self.speed = 0.0  # 0 until RunStarted: loading makes no progress
         self.ended_at = INFINITY  # if that was before its exit was seen; see RunEnded
+        self.layer = 0  # of its slots; other runs may hold them on other layers
+        self.turn, self.turns = 0, 1  # it works in this one of so many slices of time; see RunPaced
 
     def work_at(self, at: float) -> float:
         """Seconds of work done, as far as the facts show."""
@@ -178,6 +183,7 @@ class State:
         self.refused_since: dict[JobId, float] = {}  # by the placer, though enough slots were free
         self.wish: Wish | None = None  # of the allocator, if one decides
         self.shares: dict[str, float] = {}  # weights by tenant
+        self.paced: dict[RunId, None] = {}  # the runs that do not work all the time
 
     def pool_of(self, allocation: Allocation) -> Pool:
         """The pool of these slots: nodes with GPUs offer GPUs, and the others CPUs.
@@ -192,7 +198,7 @@ class State:
         """Give the run its slots."""
         ledger = self.ledger if run.pool is GPUS else self.cpus
         assert ledger is not None, ("a cluster without slots of CPUs", run.id)
-        ledger.take(run.id, run.allocation)
+        ledger.take(run.id, run.allocation, run.layer, job.job.demand.gpu_memory_bytes)
         job.run = run
         self.runs[run.id] = run
 
@@ -225,6 +231,7 @@ def _held(state: State, fact: f.JobHeld) -> JobState:
     job.phase = after(job.phase, "JobHeld")
     job.on_hold = True
     _stop_working(job, fact.at)
+    _unpace(state, job)
     return job
 
 
@@ -239,6 +246,7 @@ def _requeued(state: State, fact: f.JobRequeued) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobRequeued")
     _stop_working(job, fact.at)
+    _unpace(state, job)
     return job
 
 
@@ -281,6 +289,7 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobCancelled")
     job.cancelled = True
+    _unpace(state, job)
     if job.phase in ENDED:
         _end(state, job, fact.at)
     return job
@@ -295,6 +304,12 @@ def _stop_working(job: JobState, at: float) -> None:
         run.speed = 0.0
 
 
+def _unpace(state: State, job: JobState) -> None:
+    """A run that must stop saves without waiting for its turn."""
+    if state.paced and job.run is not None and state.paced.pop(job.run.id, 0) is None:
+        job.run.turn, job.run.turns = 0, 1
+
+
 def _promoted(state: State, fact: f.JobPromoted) -> JobState:
     return state.jobs[fact.job_id]
 
@@ -303,7 +318,9 @@ def _granted(state: State, fact: f.RunGranted) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "RunGranted")
     pool = GPUS if state.cpus is None else state.pool_of(fact.allocation)
-    state.hold(job, Run(fact.run_id, job.id, fact.allocation, pool, fact.at, job.progress_s))
+    run = Run(fact.run_id, job.id, fact.allocation, pool, fact.at, job.progress_s)
+    run.layer = fact.layer
+    state.hold(job, run)
     job.runs += 1
     if pool is GPUS and job.first_started_at == INFINITY:
         job.first_started_at = fact.at
@@ -314,9 +331,23 @@ def _granted(state: State, fact: f.RunGranted) -> JobState:
 def _started(state: State, fact: f.RunStarted) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
-    job.phase = after(job.phase, "RunStarted")
+    job.phase = after(job.phase, "RunStarted" if run.turns else "RunStarted, is paused")
     run.started_at = run.progress_at = fact.at
-    run.speed = fact.speed
+    run.speed = fact.speed if run.turns else 0.0
+    return job
+
+
+def _paced(state: State, fact: f.RunPaced) -> JobState:
+    run = state.runs[fact.run_id]
+    job = state.jobs[run.job_id]
+    job.phase = after(job.phase, "RunPaced" if fact.turns else "RunPaced, no turns")
+    run.turn, run.turns = fact.turn, fact.turns
+    if fact.turns == 1:
+        state.paced.pop(run.id, None)
+    else:
+        state.paced[run.id] = None
+    if not fact.turns:
+        _stop_working(job, fact.at)
     return job
 
 
@@ -336,6 +367,7 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
         job.preemptions += 1
         job.last_preempted_at = fact.at
     _stop_working(job, fact.at)
+    _unpace(state, job)
     return job
 
 
@@ -348,6 +380,8 @@ def _ended(state: State, fact: f.RunEnded) -> JobState:
 
 def _exited(state: State, fact: f.RunExited) -> JobState:
     run = state.runs.pop(fact.run_id)
+    if state.paced:
+        state.paced.pop(run.id, None)
     job = state.jobs[run.job_id]
     executed_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
     job.executed_s += executed_s
@@ -473,6 +507,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.JobChanged: _changed,
     f.JobPromoted: _promoted,
     f.RunGranted: _granted,
+    f.RunPaced: _paced,
     f.RunStarted: _started,
     f.RunProgressed: _progressed,
     f.RunRevoked: _revoked,

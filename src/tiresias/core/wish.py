@@ -5,7 +5,10 @@ jobs. Either way the Controller works with the difference to the wish that stand
 that. A wish with a problem is refused as a whole (WishError), and the wish before stands.
 
 A job whose run may not be stopped (it is pinned, or leased) is taken. Its allotment stays as it is while it
-is taken, whether a wish names it or not.
+is taken, whether a wish names it or not; only its turns may change, because a pause stops nothing.
+
+An allocator whose `layers` are more than 1 may give one slot to several jobs, each on a layer of its own, as
+far as the memory of the GPU is enough for all of them.
 """
 
 from __future__ import annotations
@@ -35,9 +38,18 @@ class Wish:
     again_at: float = INFINITY
     by: str = ""  # the allocator; the Controller sets it
 
-    def give(self, job: JobState, slots: Allocation | None = None, until: float | None = None) -> None:
+    def give(
+        self,
+        job: JobState,
+        slots: Allocation | None = None,
+        until: float | None = None,
+        *,
+        layer: int = 0,
+        turn: int = 0,
+        turns: int = 1,
+    ) -> None:
         """Want the job to hold its GPUs: on these slots, and until this instant in any case."""
-        self.jobs[job.id] = Allotment(job.id, job.gpus, slots, until)
+        self.jobs[job.id] = Allotment(job.id, job.gpus, slots, until, layer, turn, turns)
 
 
 @dataclass(slots=True)
@@ -79,12 +91,16 @@ def check(
             raise WishError(f"it withdraws job {id}, to which the wish before gives nothing")
         if id in entries and entries[id].pinned:
             raise WishError(f"it withdraws job {id}, whose run may not be stopped now")
+    layers = state.ledger.layers
     used = target.used - sum(entries[id].gpus for id in gone if id in entries and entries[id].admitted)
     named: list[Allotment] = []
     seen: set[JobId] = set()
     for allotment in given:
         id, gpus = allotment.job_id, allotment.gpus
         entry = entries.get(id)
+        _check_turns(allotment, layers)
+        if entry is not None and entry.pinned and _is_pace_only(allotment, entry.job, standing.get(id)):
+            continue
         _check_job(id, gpus, entry, seen)
         assert entry is not None
         if not entry.admitted:
@@ -98,11 +114,34 @@ def check(
             raise WishError(f"it {rule} job {id}, against what it declares (names_slots = {names_slots})")
         if allotment.slots is not None:
             named.append(allotment)
-    if used > target.capacity:
+    if used > target.capacity and layers == 1:
         last = f" (the last one is job {max(seen)})" if seen else ""
         raise WishError(f"it gives jobs {used} GPUs{last}, and there are {target.capacity} to give")
     if named:
-        _check_slots(named, gone, state, entries)
+        _check_slots(named, gone, state, target, entries)
+
+
+def _check_turns(allotment: Allotment, layers: int) -> None:
+    id, turn, turns = allotment.job_id, allotment.turn, allotment.turns
+    if turns < 0 or not 0 <= turn < max(turns, 1):
+        raise WishError(f"it gives job {id} the turn {turn} of {turns}; turns count from 0")
+    if not 0 <= allotment.layer < layers:
+        raise WishError(
+            f"it gives job {id} layer {allotment.layer} of its slots, and they have {layers}; layers count"
+            " from 0"
+        )
+    if allotment.layer and allotment.slots is None:
+        raise WishError(f"it gives job {id} layer {allotment.layer} without naming slots")
+
+
+def _is_pace_only(allotment: Allotment, job: JobState, standing: Allotment | None) -> bool:
+    """Whether nothing but the turns of a run that may not be stopped are to change."""
+    return standing is not None and (standing.gpus, standing.slots, standing.until, standing.layer) == (
+        allotment.gpus,
+        allotment.slots,
+        allotment.until,
+        allotment.layer,
+    )
 
 
 def _check_job(id: JobId, gpus: int, entry: JobEntry | None, seen: set[JobId]) -> None:
@@ -128,42 +167,66 @@ def _obstacle(job: JobState) -> str:
 
 
 def _check_slots(
-    named: Iterable[Allotment], gone: set[JobId], state: State, entries: Mapping[JobId, JobEntry]
+    named: Iterable[Allotment],
+    gone: set[JobId],
+    state: State,
+    target: WishTarget,
+    entries: Mapping[JobId, JobEntry],
 ) -> None:
-    """No slot is given twice, or although a run that may not be stopped holds it."""
+    """No layer of a slot is given twice, or although a run that may not be stopped holds it."""
     ledger = state.ledger
-    owner: dict[tuple[int, int], JobId] = {}
+    sold = target.sold(entries)
     changed = {each.job_id: each for each in named}
-    standing = {} if state.wish is None else state.wish.jobs
-    for id, entry in entries.items():
-        run = entry.job.gpu_run
-        if entry.pinned and run is not None:
-            for slot in _slots(run.allocation):
-                owner[slot] = id
-        elif id in standing and id not in gone and id not in changed and entry.key is not None:
-            for slot in _slots(standing[id].slots or ()):
-                owner[slot] = id
+    fresh: dict[tuple[int, int], dict[JobId, int]] = {}
     for id, allotment in changed.items():
         slots = allotment.slots or ()
         if len({node for node, _ in slots}) != len(slots):
             raise WishError(f"it names a node twice for job {id}: {slots!r}")
-        for node, index in _slots(slots):
+        for slot in slots_of(slots):
+            node, index = slot
             if not 0 <= node < len(ledger.nodes) or not ledger.offered[node] >> index & 1:
                 name = ledger.nodes[node].name if 0 <= node < len(ledger.nodes) else f"node {node}"
                 raise WishError(f"it gives job {id} the slot {name}:{index}, which is not in service")
-            other = owner.get((node, index))
-            if other is not None:
-                name = ledger.nodes[node].name
-                raise WishError(f"it sells the slot {name}:{index} twice: to job {other} and to job {id}")
-            owner[node, index] = id
+            others = {
+                other: layer
+                for other, layer in sold.get(slot, NOBODY).items()
+                if other not in gone and other not in changed
+            } | fresh.get(slot, NOBODY)
+            for other, layer in others.items():
+                if layer == allotment.layer:
+                    name = ledger.nodes[node].name
+                    raise WishError(f"it sells the slot {name}:{index} twice: to job {other} and to job {id}")
+            if others and ledger.nodes[node].gpu_memory_bytes:
+                _check_memory(id, others, node, index, state, entries)
+            fresh.setdefault(slot, {})[id] = allotment.layer
         count = sum(mask.bit_count() for _, mask in slots)
         if count != allotment.gpus:
             what = f"it names {count} slots, and the job needs {allotment.gpus}"
             raise WishError(f"it splits the gang of job {id}: {what}")
 
 
-def _slots(allocation: Allocation) -> Iterable[tuple[int, int]]:
+def _check_memory(
+    id: JobId, others: Iterable[JobId], node: int, index: int, state: State, entries: Mapping[JobId, JobEntry]
+) -> None:
+    """The memory of the GPU is enough for all jobs that shall share it."""
+    most = state.ledger.nodes[node].gpu_memory_bytes
+    needs = [entries[each].job.job.demand.gpu_memory_bytes for each in (*others, id)]
+    need = sum(most if each is None else each for each in needs)
+    if need > most:
+        name = f"{state.ledger.nodes[node].name}:{index}"
+        who = ", ".join(str(each) for each in (*others, id))
+        raise WishError(
+            f"it lets jobs {who} share the slot {name}, whose memory is {most} bytes, and they need {need}"
+            " (a job that does not state its need may use all of it)"
+        )
+
+
+def slots_of(allocation: Allocation) -> Iterable[tuple[int, int]]:
+    """Each slot as (node, index)."""
     for node, mask in allocation:
         for index in range(mask.bit_length()):
             if mask >> index & 1:
                 yield node, index
+
+
+NOBODY: dict[JobId, int] = {}

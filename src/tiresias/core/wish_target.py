@@ -7,13 +7,14 @@ asked is collected, so that an allocator need not look at all jobs every time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from tiresias.core.entries import JobEntry, Key
-from tiresias.core.facts import Allotment
+from tiresias.core.facts import Allocation, Allotment
 from tiresias.core.model import JobId
 from tiresias.core.state import State
+from tiresias.core.wish import slots_of
 
 BY_KEY = attrgetter("key")
 
@@ -29,6 +30,10 @@ class WishTarget:
         self.changed: dict[JobId, JobEntry] | None = None
         self._state = state
         self._entries: dict[JobId, JobEntry] = {}
+        # By slot: the jobs to which it is given or whose taken runs hold it, each with its layer.
+        self._sold: dict[tuple[int, int], dict[JobId, int]] = {}
+        self._sold_to: dict[JobId, Allocation] = {}
+        self._unsettled: dict[JobId, None] | None = None  # jobs for which these are out of date; None: all
 
     def __iter__(self) -> Iterator[JobEntry]:
         """The ranked entries in order."""
@@ -78,13 +83,18 @@ class WishTarget:
 
     def follow(self, given: Iterable[Allotment], withdrawn: Iterable[JobId]) -> None:
         """The wish that stands has changed so."""
+        given, withdrawn = list(given), list(withdrawn)
+        if self._unsettled is not None:
+            self._unsettled |= dict.fromkeys(withdrawn) | {each.job_id: None for each in given}
         for id in withdrawn:
             entry = self._entries.get(id)
             if entry is not None and entry.admitted:
                 self._refuse(entry)
                 self.flips[id] = entry
         for allotment in given:
-            entry = self._entries[allotment.job_id]
+            entry = self._entries.get(allotment.job_id)
+            if entry is None:
+                continue  # it is taken, and only its turns have changed
             if not entry.admitted and self._is_wanted(entry):
                 self._admit(entry)
                 self.flips[entry.id] = entry
@@ -108,3 +118,32 @@ class WishTarget:
         """Something about this entry has changed."""
         if self.changed is not None:
             self.changed[entry.id] = entry
+        if self._unsettled is not None:
+            self._unsettled[entry.id] = None
+
+    def sold(self, entries: Mapping[JobId, JobEntry]) -> Mapping[tuple[int, int], Mapping[JobId, int]]:
+        """By slot: the jobs to which the wish that stands gives it or whose taken runs hold it, by layer."""
+        if self._unsettled is None:
+            self._sold.clear()
+            self._sold_to.clear()
+        for id in entries if self._unsettled is None else self._unsettled:
+            self._settle(id, entries.get(id))
+        self._unsettled = {}
+        return self._sold
+
+    def _settle(self, id: JobId, entry: JobEntry | None) -> None:
+        sold = self._sold
+        for slot in slots_of(self._sold_to.pop(id, ())):
+            del sold[slot][id]
+        if entry is None:
+            return
+        run, wish = entry.job.gpu_run, self._state.wish
+        slots, layer = None, 0
+        if entry.pinned and run is not None:
+            slots, layer = run.allocation, run.layer
+        elif entry.key is not None and wish is not None and (allotment := wish.jobs.get(id)) is not None:
+            slots, layer = allotment.slots, allotment.layer
+        if slots:
+            self._sold_to[id] = slots
+            for slot in slots_of(slots):
+                sold.setdefault(slot, {})[id] = layer

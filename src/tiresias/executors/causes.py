@@ -72,17 +72,20 @@ class Cause:
 
 @dataclass(slots=True, frozen=True)
 class Sign:
-    """One row of the tables below: a pattern in the output and what it means."""
+    """One row of the tables below: a pattern in the output and what it means.
+
+    The pattern is compiled when it is first needed, because a manager that starts needs none of them.
+    """
 
     kind: Kind
     retry_can_cure: bool
-    pattern: re.Pattern[str]
+    pattern: str
     sentence: str
     blames_gpu: bool = False
 
 
 def _sign(kind: Kind, retry: bool, pattern: str, sentence: str, *, gpu: bool = False) -> Sign:
-    return Sign(kind, retry, re.compile(pattern), sentence, gpu)
+    return Sign(kind, retry, pattern, sentence, gpu)
 
 
 STRONG_SIGNS = (
@@ -283,7 +286,7 @@ def _with_error(gone: RunGone, cause: Cause) -> Cause:
 def _anywhere(lines: list[str]) -> Cause | None:
     for sign in STRONG_SIGNS:
         for line in lines:
-            if sign.pattern.search(line):
+            if re.search(sign.pattern, line):
                 return _cause(sign, line)
     return None
 
@@ -297,7 +300,7 @@ def _last(lines: list[str]) -> Cause | None:
     lost: Cause | None = None
     for line in lines:
         for sign in LAST_SIGNS:
-            if not sign.pattern.search(line):
+            if not re.search(sign.pattern, line):
                 continue
             if sign.kind is not Kind.NETWORK:
                 is_cause = lost is None or (TRACEBACK in lines and sign.kind in OWN_MISTAKES)

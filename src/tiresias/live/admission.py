@@ -61,10 +61,10 @@ class Admission:
 
     def load(self) -> None:
         """After a restart: take in all active jobs."""
-        for id in self._jobs:
-            self._add(id)
-            for other in self._needs_of(id):
-                if other not in self._jobs and self._rules_out(
+        jobs = self._jobs
+        for id in jobs:
+            for other in self._add(id):
+                if other not in jobs and self._rules_out(
                     id, other, succeeded=self._journal.has_succeeded(other)
                 ):
                     self._doomed[id] = other
@@ -104,7 +104,8 @@ class Admission:
     def _needs_of(self, id: JobId) -> list[JobId]:
         """All jobs that must end before this one may queue, its preflight included."""
         job = self._journal.managed[id]
-        return [*job.spec.awaited, *(() if job.preflight_job is None else (job.preflight_job,))]
+        awaited = [*job.spec.after, *job.spec.after_any, *job.spec.after_not_ok]
+        return awaited if job.preflight_job is None else [*awaited, job.preflight_job]
 
     def _rules_out(self, id: JobId, other: JobId, *, succeeded: bool) -> bool:
         """Whether a job can never start, because one that it needs has ended as it has."""
@@ -113,16 +114,19 @@ class Admission:
             return True
         return job.spec.is_doomed_by(other, succeeded=succeeded)
 
-    def _add(self, id: JobId) -> None:
+    def _add(self, id: JobId) -> list[JobId]:
+        """Take in an active job. Returns what it needs, jobs that have ended included."""
         spec = self._journal.managed[id].spec
         self._by_user.setdefault(spec.user, {})[id] = None
         if spec.begin_at is not None and self._awaits(id):
             heappush(self._begins, (spec.begin_at, id))
-        if needs := {other for other in self._needs_of(id) if other in self._jobs}:
-            self._needs[id] = needs
-            for other in needs:
+        needs = self._needs_of(id)
+        if needs and (active := {other for other in needs if other in self._jobs}):
+            self._needs[id] = active
+            for other in active:
                 self._needed_by.setdefault(other, {})[id] = None
         self._marked[id] = None
+        return needs
 
     def _remove(self, ended: Ended) -> None:
         id, spec = ended.job.id, ended.managed.spec
@@ -177,6 +181,8 @@ class Admission:
         )
 
     def gpu_limit_of(self, user: str) -> int | None:
+        if not self.limits:  # at most sites; this is asked of every job at a start
+            return None
         limit = self.limits_of(user).max_running_gpus
         return limit if isinstance(limit, int) else None
 
@@ -265,15 +271,15 @@ class Admission:
 
     def _concerned(self, marked: Iterable[JobId]) -> list[JobId]:
         """The marked jobs, and those that share a limit with them and may now be inside or outside of it."""
-        seen = dict.fromkeys(marked)
+        seen, jobs = dict.fromkeys(marked), self._jobs
         for id in list(seen):
             if (queue := self._array_queue(id)) is not None:
                 self._update_queue(queue, id, 1, may_queue=self._may_queue(id))
                 seen.update(dict.fromkeys(queue.changed()))
         for id in list(seen):
-            if self._jobs[id].gpus and (queue := self._user_queue(id)) is not None:
+            if jobs[id].gpus and (queue := self._user_queue(id)) is not None:
                 may_queue = self._may_queue(id, in_array=True)
-                self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
+                self._update_queue(queue, id, jobs[id].gpus, may_queue=may_queue)
                 seen.update(dict.fromkeys(queue.changed()))
         return list(seen)
 

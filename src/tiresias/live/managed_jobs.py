@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Self
 
 from tiresias.core.model import JobId
@@ -41,14 +42,20 @@ class ManagedJob:
     )
 
     def to_json(self) -> dict[str, Any]:
-        body = {name: getattr(self, name) for name in NAMES}
-        del body["spec"]
-        return {SPEC: self.spec.to_json(), **body}
+        body = dict(zip(STORED_NAMES, _values(self), strict=True))
+        body[SPEC] = self.spec.to_json()
+        return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        others = {name: value for name, value in body.items() if name != SPEC}
-        return cls(Submission.from_json(body[SPEC]), **others)
+        spec = Submission.from_json(body[SPEC])
+        if list(body) != STORED_NAMES:  # an earlier version wrote it
+            return cls(spec, **{name: value for name, value in body.items() if name != SPEC})
+        new = object.__new__(cls)
+        for assign, value in zip(ASSIGN, body.values(), strict=True):  # a restart makes one per active job
+            assign(new, value)
+        SET_SPEC(new, spec)
+        return new
 
     @property
     def fingerprint(self) -> str:
@@ -56,6 +63,10 @@ class ManagedJob:
 
 
 NAMES = [each.name for each in fields(ManagedJob)]
+STORED_NAMES = [SPEC, *NAMES[1:]]
+ASSIGN = [getattr(ManagedJob, name).__set__ for name in NAMES]  # to the slots of a value that is new
+SET_SPEC = ASSIGN[0]
+_values = attrgetter(*NAMES)
 
 
 def fingerprint(spec: Submission) -> str:

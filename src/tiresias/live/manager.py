@@ -41,7 +41,6 @@ from tiresias.live.housekeeping import Compaction, Snapshots
 from tiresias.live.journal import Input, Journal, Part
 from tiresias.live.machine import Machine
 from tiresias.live.managed_jobs import ManagedJob
-from tiresias.live.models import Models
 from tiresias.live.nodes import Nodes
 from tiresias.live.notice_target import Network
 from tiresias.live.notices import Notices
@@ -58,6 +57,8 @@ from tiresias.profiles.known import Profiles
 from tiresias.store import Chosen, Loaded, Store, StoreError
 
 log = logging.getLogger("tiresias")
+
+LOOKED_BACK = 500  # ended jobs from which a start learns what commands tend to do
 
 
 class Manager:
@@ -91,8 +92,9 @@ class Manager:
             self.host_faults.pause,
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
-        self.failures = RepeatedFailures(journal)
-        self.unsaved = UnsavedWork(journal)
+        latest = journal.store.latest_endings(LOOKED_BACK)
+        self.failures = RepeatedFailures(latest)
+        self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)
         self.tallies = Tallies(journal)
         self.notices = Notices(journal, paths, settings, notify_allow)
@@ -120,7 +122,6 @@ class Manager:
             self.feedback,
             self.failures,
             self.unsaved,
-            Models(journal.profiles),
             machine,
             settings,
             self.notices,

@@ -7,8 +7,6 @@ its job durable; from there every later manager, and whoever replays the journal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,43 +23,35 @@ NEXT_STEP = "`tir profile --list` shows those known; --profile FILE brings one o
 
 
 class Models:
-    """Finds the models that submissions name.
+    """The models of one request: those that the manager knows, and those that its jobs bring along.
 
-    A profile that is brought along while `trying` is known at once, and afterwards only if it was kept.
+    What comes along is known to `profiles` at once, and to the manager only after `keep`.
     """
 
-    def __init__(self, profiles: Profiles) -> None:
-        self._profiles = profiles
+    def __init__(self, of_manager: Profiles) -> None:
+        self._of_manager = of_manager
         self._read: dict[int, ModelProfile] = {}  # the jobs of an array share one body
-        self._fresh: dict[str, ModelProfile] = {}
-
-    @contextmanager
-    def trying(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            for name in self._fresh:
-                self._profiles.remove(name)
-            self._fresh.clear()
-            self._read.clear()
+        self.brought: dict[str, ModelProfile] = {}  # that the manager does not know, by name
+        self.profiles = Profiles(of_manager)
 
     def named(self, asked: Submission) -> Submission:
         """The same with the one name of its model, and without the profile itself."""
         try:
             if asked.profile is None:
-                return replace(asked, model=self._profiles.resolve(asked.model)) if asked.model else asked
+                return replace(asked, model=self.profiles.resolve(asked.model)) if asked.model else asked
             if asked.model:
                 raise Invalid("model and profile contradict each other; give one of them")
             found = self._read.get(id(asked.profile))
             if found is None:
                 found = self._read[id(asked.profile)] = known.read(asked.profile, "profile")
-                if self._profiles.add(found):
-                    self._fresh[found.name] = found
+                if self.profiles.add(found):
+                    self.brought[found.name] = found
         except ProfileError as error:
             raise Invalid(str(error) if asked.profile is not None else f"{error}; {NEXT_STEP}") from None
         return replace(asked, model=found.name, profile=None)
 
     def keep(self) -> dict[str, Any]:
-        """What is new, as settings of the journal."""
-        fresh, self._fresh = self._fresh, {}
-        return {f"{PROFILE}{name}": as_dict(profile) for name, profile in fresh.items()}
+        """Let the manager know what came along; returns it as settings of the journal."""
+        for profile in self.brought.values():
+            self._of_manager.add(profile)
+        return {f"{PROFILE}{name}": as_dict(profile) for name, profile in self.brought.items()}

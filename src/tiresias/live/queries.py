@@ -526,6 +526,10 @@ class Queries:
             return dict(self._admission.limits)
         return {caller.user: self._admission.limits_of(caller.user)}
 
+    def shares(self) -> dict[str, float]:
+        """The weights of tenants that were set."""
+        return dict(self._journal.controller.state.shares)
+
     def usage(self, caller: Caller, by: str, since_s: float | None = None) -> list[UsageRow]:
         """What each user or tenant got in the last `since_s` seconds, or since the beginning."""
         if by not in ("user", "tenant"):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tiresias.core.model import INFINITY, JobId, Phase
-from tiresias.live.journal import Input, Journal, Taken
+from tiresias.live.journal import Input, Taken
 from tiresias.live.managed_jobs import fingerprint
 from tiresias.live.submission import Submission
+from tiresias.store import StoredEnding
 
 MOST_REMEMBERED = 1000
-LOOKED_BACK = 500  # ended jobs that are looked at after a restart
 
 
 class Failure(NamedTuple):
@@ -28,11 +28,10 @@ class RepeatedFailures:
 
     next_due_at = INFINITY
 
-    def __init__(self, journal: Journal):
+    def __init__(self, latest: Iterable[StoredEnding]):
         self._failures: dict[str, Failure] = {}  # the latest last
-        for record in reversed(journal.store.ended(limit=LOOKED_BACK)[0]):
-            if record.ending:
-                self.remember(record.id, record.phase, record.ending)
+        for ended in latest:
+            self.remember(ended.id, ended.phase, ended.ending)
 
     def __len__(self) -> int:
         return len(self._failures)

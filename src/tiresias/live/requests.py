@@ -15,8 +15,9 @@ from tiresias.core import facts as f
 from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
 from tiresias.core.plugin_failures import PluginRaised, blame
-from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.plugins import OptionError, Placer, Policy, placers
 from tiresias.core.reasons import text_of
+from tiresias.core.shares import problem_in
 from tiresias.core.state import JobState, State
 from tiresias.executors.launchers import launchers
 from tiresias.live import fallback
@@ -81,7 +82,6 @@ class Requests:
     feedback: PlacerFeedback
     failures: RepeatedFailures
     unsaved: UnsavedWork
-    models: Models
     machine: Machine
     settings: Settings
     notices: Notices
@@ -108,11 +108,11 @@ class Requests:
         self._check_ready()
         if not 0 < len(submissions) <= MOST_AT_ONCE:
             raise Invalid(f"{len(submissions)} jobs at once: give between 1 and {MOST_AT_ONCE}")
-        with self.models.trying():
-            checked = [self._checked(caller, submission) for submission in submissions]
-            self._check_count(caller, checked)
-            for name, value in self.models.keep().items():
-                self.journal.keep_setting(name, value)
+        models = Models(self.journal.profiles)
+        checked = [self._checked(caller, submission, models) for submission in submissions]
+        self._check_count(caller, checked)
+        for name, value in models.keep().items():
+            self.journal.keep_setting(name, value)
         at = self.journal.now()
         ids: list[JobId] = []
         facts: list[f.Fact] = []
@@ -197,7 +197,7 @@ class Requests:
             raise Conflict(f"the Idempotency-Key {key!r} was used for another submission; choose a new one")
         return list(known.jobs)
 
-    def _checked(self, caller: Caller, submission: Submission) -> Submission:
+    def _checked(self, caller: Caller, submission: Submission, models: Models) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
         asked = submission.of(caller)
         _check(asked)
@@ -215,7 +215,7 @@ class Requests:
         self._check_awaited(asked)
         self._check_history(asked)
         self._check_resumable(asked)
-        return self.models.named(asked)
+        return models.named(asked)
 
     def _check_awaited(self, asked: Submission) -> None:
         """Refuse jobs after which it could never start."""
@@ -462,6 +462,14 @@ class Requests:
         self.journal.keep_setting(LIMITS, {who: asdict(what) for who, what in self.admission.limits.items()})
         self._apply()
 
+    def set_shares(self, caller: Caller, shares: Mapping[str, float]) -> None:
+        """The weights of tenants for allocators; a tenant that is not named has a weight of 1."""
+        self._check_admin(caller, "set shares")
+        if problem := problem_in(shares):
+            raise Invalid(f"shares: {problem}")
+        if dict(shares) != self._state.shares:
+            self._apply(f.SharesSet(self.journal.now(), dict(shares)))
+
     def set_notify(self, caller: Caller, url: str, on: Sequence[str]) -> None:
         """What the caller is told about jobs that say nothing else, and where; an empty URL: nothing."""
         self._check_ready()
@@ -481,22 +489,32 @@ class Requests:
 
     def dry_run(self, caller: Caller, submission: Submission) -> DryRun:
         """What would become of a submission now; nothing changes."""
-        with self.models.trying():
-            checked = self._checked(caller, submission)
-            at = self.journal.now()
-            if checked.hold:
-                return DryRun(False, [], [], Explanation("Held", "it would be on hold", "leave out --hold"))
-            if reason := self.admission.would_defer(checked):
-                return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
-            job = checked.to_job(JobId(self.journal.next_job_id), at)
-            controller = self.journal.controller
-            try:
-                return preview(controller, job, at)
-            except Exception as error:
-                failure = blame(error, controller.policy, controller.placer)
-                if failure is None:
-                    raise
-                raise Unavailable(f"{failure}; it cannot be said what would become of this job") from None
+        models = Models(self.journal.profiles)
+        checked = self._checked(caller, submission, models)
+        at = self.journal.now()
+        if checked.hold:
+            return DryRun(False, [], [], Explanation("Held", "it would be on hold", "leave out --hold"))
+        if reason := self.admission.would_defer(checked):
+            return DryRun(False, [], [], Explanation(reason, text_of(reason), ""))
+        job = checked.to_job(JobId(self.journal.next_job_id), at)
+        controller = self.journal.controller
+        try:
+            return preview(controller, job, at, self._placer_for(models))
+        except Exception as error:
+            failure = blame(error, controller.policy, controller.placer)
+            if failure is None:
+                raise
+            raise Unavailable(f"{failure}; it cannot be said what would become of this job") from None
+
+    def _placer_for(self, models: Models) -> Placer:
+        """The manager's placer, or its twin that also knows the models that a dry run brings along."""
+        placer, chosen = self.journal.controller.placer, self.journal.chosen
+        if not models.brought:
+            return placer
+        twin: Placer = placers.make(chosen.placer, chosen.placer_options, profiles=models.profiles)
+        if self._state.placing is not None:
+            twin.remember(self._state.placing)
+        return twin
 
 
 def _check(asked: Submission, names: Iterable[str] | None = None) -> None:

@@ -80,7 +80,7 @@ class Submission(JobSpec):
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:
-        values = dict(body) if body.keys() == NAMES.keys() else _with_defaults(body)
+        values = dict(body) if list(body) == IN_ORDER else _with_defaults(body)
         values["command"] = tuple(values["command"])
         for name in ("after", "after_any", "after_not_ok"):
             values[name] = tuple(values[name])
@@ -89,8 +89,8 @@ class Submission(JobSpec):
             limits = tuple((int(which), int(soft), int(hard)) for which, soft, hard in who.get("limits", ()))
             values["identity"] = Identity(**{**who, "groups": tuple(who["groups"]), "limits": limits})
         new = object.__new__(cls)
-        for name, assign in ASSIGN.items():
-            assign(new, values[name])
+        for assign, value in zip(ASSIGN.values(), values.values(), strict=True):
+            assign(new, value)
         return new
 
     def of(self, caller: Caller) -> Self:
@@ -108,6 +108,7 @@ class Submission(JobSpec):
 
 
 NAMES = {each.name: None for each in fields(Submission)}  # in order
+IN_ORDER = list(NAMES)
 PRIORITIES = {each.value: each for each in Priority}
 ASSIGN = {name: getattr(Submission, name).__set__ for name in NAMES}  # to the slots of a value that is new
 _values = attrgetter(*NAMES)
@@ -120,5 +121,6 @@ _MADE = {
 
 
 def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a submission that names only some options, or was stored before some existed."""
-    return {**_DEFAULTS, **{name: make() for name, make in _MADE.items()}, **body}
+    """The values, in order, of a submission that names only some options, or in another order."""
+    values = {**_DEFAULTS, **{name: make() for name, make in _MADE.items()}, **body}
+    return {name: values[name] for name in IN_ORDER}

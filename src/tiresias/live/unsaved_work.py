@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId
@@ -11,9 +11,9 @@ from tiresias.live.journal import Input, Journal, Taken
 from tiresias.live.managed_jobs import fingerprint
 from tiresias.live.submission import Submission
 from tiresias.live.words import work
+from tiresias.store import StoredEnding
 
 MOST_REMEMBERED = 1000
-LOOKED_BACK = 500  # ended jobs that are looked at after a restart
 
 
 class Loss(NamedTuple):
@@ -33,16 +33,18 @@ class UnsavedWork:
 
     next_due_at = INFINITY
 
-    def __init__(self, journal: Journal):
+    def __init__(self, journal: Journal, latest: Iterable[StoredEnding]):
         self._journal = journal
         self._losses: dict[str, Loss] = {}  # the latest last
-        for record in reversed(journal.store.ended(limit=LOOKED_BACK)[0]):
-            ending: Mapping[str, Any] = record.ending or {}
-            marks = [ending.get("fingerprint", ""), _named(record.job.user, record.job.name)]
-            if ending.get("resumable"):
+        for ended in latest:
+            ending = ended.ending
+            if (is_resumable := ending.get("resumable")) is None:
+                continue
+            marks = [ending.get("fingerprint", ""), _named(ended.user, ended.name)]
+            if is_resumable:
                 self._forget(marks)
-            elif ending.get("resumable") is False and ending.get("lost_s"):
-                self._remember(marks, Loss(record.id, ending["lost_s"], record.job.demand.gpus))
+            elif ending.get("lost_s"):
+                self._remember(marks, Loss(ended.id, ending["lost_s"], ended.gpus))
 
     def load(self) -> None:
         """Take in what active jobs have lost."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -46,8 +47,11 @@ class Profiles:
     brought along; those of the zoo are always known.
     """
 
-    def __init__(self) -> None:
-        self._brought: dict[str, ModelProfile] = {}
+    def __init__(self, known: Profiles | None = None) -> None:
+        """With `known`: all that it knows now or later. What is added here does not become known there."""
+        self._brought: MutableMapping[str, ModelProfile] = {}
+        if known is not None:
+            self._brought = ChainMap({}, known._brought)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._brought)
@@ -58,10 +62,6 @@ class Profiles:
         if before != profile:
             raise ProfileError(f"{profile.name}: there is another profile of this name; give it another name")
         return before is profile
-
-    def remove(self, name: str) -> None:
-        """Undo `add`."""
-        self._brought.pop(name, None)
 
     def find(self, model: str) -> ModelProfile | None:
         """The profile of exactly this model, if there is one."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop
 
 from tiresias.core import facts as f
-from tiresias.core.commands import SetTimer, StartRun
+from tiresias.core.commands import SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import INFINITY, Job, RunId
 from tiresias.core.plugins import SpeedModel
@@ -141,8 +141,9 @@ class Engine:
                     fact = world.start(command, at)  # type: ignore[arg-type]
                     if fact is not None:
                         self._answers.append(fact)
-                else:
+                elif kind is StopRun:
                     world.stop(command, at)  # type: ignore[arg-type]
+                # What a PaceRun changes is the speed of the run, see _changed.
             step.commands.clear()
         step.facts.clear()
         if changed:
@@ -158,12 +159,12 @@ class Engine:
             self._journal(fact)
 
     def _changed(self, facts: list[f.Fact]) -> list[RunId]:
-        """Runs that were granted or have exited."""
-        changed = [fact.run_id for fact in facts if type(fact) is f.RunExited]
+        """Runs that were granted, were given other turns or have exited, each once."""
+        changed = {fact.run_id: None for fact in facts if type(fact) is f.RunExited}
         for fact in self._step.facts:
-            if type(fact) is f.RunGranted:
-                changed.append(fact.run_id)
-        return changed
+            if type(fact) is f.RunGranted or type(fact) is f.RunPaced:
+                changed[fact.run_id] = None
+        return list(changed)
 
     def _retime(self, changed: list[RunId], at: float) -> Iterator[f.Fact]:
         assert self._speed_model is not None

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.sim.engine import Journal
+from tiresias.store.codec import FACTS
 
 
 def to_line(fact: f.Fact) -> str:
     """One fact as JSON; slots are lists of [index of the node, bit mask]."""
-    values: dict[str, Any] = {"kind": type(fact).__name__, "version": f.VERSION, **asdict(fact)}
+    kind = type(fact).__name__
+    values: dict[str, Any] = {"kind": kind, "version": f.VERSION, **FACTS[kind].encode(fact)}
     return json.dumps(values, separators=(",", ":"))
 
 

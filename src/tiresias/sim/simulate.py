@@ -36,6 +36,7 @@ from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
 from tiresias.sim.rejections import Rejections, demand_of, rejections, used_demand_columns
 from tiresias.sim.result import Recorder, Result
+from tiresias.sim.sharing import Sharing
 from tiresias.sim.speeds import NodeSpeeds, differ
 from tiresias.sim.tenants import Shares, shares_of
 from tiresias.sim.tenants import check as check_shares
@@ -109,7 +110,9 @@ def simulate(
             world,
             jobs_of(replayed, rejected.rows),
             recorder.end,
-            speed_model=_speeds(speed_model, fabric, machines.cluster, world, profile_of),
+            speed_model=_shared_speeds(
+                _speeds(speed_model, fabric, machines.cluster, world, profile_of), controller
+            ),
             journal=write,
             on_instant=recorder.watch(controller.state),
             moment=moment,
@@ -179,6 +182,11 @@ def _speeds(
         if fabric.interference:
             found = Interference(fabric.interference, cluster, world.runs, found)
     return NodeSpeeds(cluster, world.runs, found) if differ(cluster) else found
+
+
+def _shared_speeds(found: SpeedModel | None, controller: Controller) -> SpeedModel | None:
+    """The speed of runs that share slots, if the policy lets them."""
+    return Sharing(controller.state, found) if controller.state.ledger.layers > 1 else found
 
 
 def _trace(trace: Trace | str | Path | pl.DataFrame) -> Trace:

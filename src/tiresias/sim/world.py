@@ -142,11 +142,13 @@ class World:
         run = self.runs[run_id]
         if run.cause is PREEMPTED or run.speed == speed:
             return None
-        assert speed > 0, ("a run that never ends", run_id, speed)
         self._progress(run, at)
         run.speed = speed
         assert run.job.duration_s is not None
-        self._exit(run, run.works_from + (run.job.duration_s - run.done_s) / speed)
+        if speed > 0:
+            self._exit(run, run.works_from + (run.job.duration_s - run.done_s) / speed)
+        else:  # it is paused
+            run.exits_at = INFINITY
         if run.works_from > at:
             return None
         return f.RunProgressed(at, run_id, run.done_s, speed)

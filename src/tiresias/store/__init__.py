@@ -8,7 +8,7 @@ from tiresias.store.profiles import PROFILE
 from tiresias.store.reader import Reader
 from tiresias.store.replay import Difference, RecordedStep, Replay, redecide, replay
 from tiresias.store.store import Store
-from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
+from tiresias.store.stored import RunSpan, StoredEnding, StoredFact, StoredJob, StoredRun, StoredToken
 
 __all__ = [
     "PROFILE",
@@ -25,6 +25,7 @@ __all__ = [
     "RunSpan",
     "Store",
     "StoreError",
+    "StoredEnding",
     "StoredFact",
     "StoredJob",
     "StoredRun",

@@ -13,7 +13,7 @@ from tiresias.store import codec
 from tiresias.store.batch import Batch
 from tiresias.store.checksums import Row, real, with_crc
 from tiresias.store.errors import StoreError
-from tiresias.store.rows import instant, job_row
+from tiresias.store.rows import instant, job_row, slots_text
 
 
 def _subject(kind: type) -> str:
@@ -181,7 +181,7 @@ class Changes:
         for id, grant in self.granted.items():
             job = state.jobs.get(grant.job_id) or ended[grant.job_id]
             left[grant.job_id] -= 1
-            number, slots = job.runs - left[grant.job_id], codec.dump(grant.allocation)
+            number, slots = job.runs - left[grant.job_id], slots_text(grant)
             rows[id] = (id, grant.job_id, number, slots, real(grant.at), None, None)
         return rows
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tiresias.core.commands import Command, StartRun, StopRun
+from tiresias.core.commands import Command, PaceRun, StartRun, StopRun
 from tiresias.core.controller import AsSubmitted
 from tiresias.core.model import JobId, Phase
 from tiresias.core.plugin_failures import PluginFailure, failure_of
@@ -28,8 +28,9 @@ class Loaded:
     """Everything that a manager needs to continue with `Controller(loaded.state, loaded.policy, placer)`.
 
     `commands` may not have been carried out before the restart: to start runs that are not known to have
-    started, and to stop runs that must stop and have not exited. They are idempotent by run. The Controller
-    sets its timer when it handles the next fact, so the manager must first let it handle a TimerFired.
+    started, to stop runs that must stop and have not exited, and to let runs take turns. They are idempotent
+    by run. The Controller sets its timer when it handles the next fact, so the manager must first let it
+    handle a TimerFired.
     """
 
     state: State
@@ -90,4 +91,6 @@ def pending_commands(state: State) -> list[Command]:
             commands.append(StopRun(run.id))
         elif job.phase is Phase.STARTING:
             commands.append(StartRun(run.id, job.id, run.allocation, job.runs > 1))
+        if run.id in state.paced:
+            commands.append(PaceRun(run.id, run.turn, run.turns))
     return commands

@@ -7,17 +7,19 @@ as they always were.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tiresias.core.facts import Allotment
-from tiresias.core.model import INFINITY, JobId
+from tiresias.core.model import INFINITY, Phase
 from tiresias.core.plugin_failures import PluginRaised, failure_of
 from tiresias.core.plugins import Policy, compact_json
 from tiresias.core.state import State
 from tiresias.core.wish import Wish
+from tiresias.store.codec import Codec
 
 OF_POLICY, OF_PLACER, OF_WISH, OF_SHARES = "of_policy", "of_placer", "of_wish", "of_shares"
+ALLOTMENT = Codec(Allotment)
 PARTS = frozenset({OF_PLACER, OF_WISH, OF_SHARES})
 
 
@@ -31,9 +33,16 @@ class Remembered:
     shares: dict[str, float] | None = None
 
     def restore(self, state: State) -> None:
-        """Give the State all of it."""
+        """Give the State all of it. The turns of runs are those that the wish gives them."""
         state.memory, state.placing, state.wish = self.memory, self.placing, self.wish
         state.shares = dict(self.shares or {})
+        wanted = {} if self.wish is None else self.wish.jobs
+        for run in state.runs.values() if wanted else ():
+            allotment = wanted.get(run.job_id)
+            is_stopping = state.jobs[run.job_id].phase is Phase.STOPPING
+            if allotment is not None and allotment.turns != 1 and not is_stopping:
+                run.turn, run.turns = allotment.turn, allotment.turns
+                state.paced[run.id] = None
 
 
 def dump(policy: Policy, state: State) -> str:
@@ -73,16 +82,14 @@ def read(policy: Policy, text: str) -> Remembered:
 
 def _saved_wish(wish: Wish) -> dict[str, Any]:
     again_at = None if wish.again_at == INFINITY else wish.again_at
-    return {"by": wish.by, "again_at": again_at, "jobs": [asdict(each) for each in wish.jobs.values()]}
+    return {
+        "by": wish.by,
+        "again_at": again_at,
+        "jobs": [ALLOTMENT.encode(each) for each in wish.jobs.values()],
+    }
 
 
 def _wish(saved: dict[str, Any]) -> Wish:
-    jobs = [_allotment(each) for each in saved["jobs"]]
+    jobs: list[Allotment] = [ALLOTMENT.decode(each) for each in saved["jobs"]]
     again_at = INFINITY if saved["again_at"] is None else saved["again_at"]
     return Wish({each.job_id: each for each in jobs}, again_at, saved["by"])
-
-
-def _allotment(saved: dict[str, Any]) -> Allotment:
-    slots = saved.pop("slots")
-    id = JobId(saved.pop("job_id"))
-    return Allotment(id, slots=None if slots is None else tuple((n, m) for n, m in slots), **saved)

@@ -23,7 +23,7 @@ from tiresias.store.codec import load
 from tiresias.store.database import connect_reader, migrations
 from tiresias.store.errors import StoreError, explaining
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
-from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
+from tiresias.store.stored import RunSpan, StoredEnding, StoredFact, StoredJob, StoredRun, StoredToken
 
 T = TypeVar("T")
 SMALL_BYTES = 16 * 2**20  # of a file whose structure is checked at each start
@@ -123,6 +123,13 @@ class Reader:
         )
         page = [s.job_of(row) for row in rows]
         return page, page[-1].ended_seq if len(page) == limit else None
+
+    def latest_endings(self, latest: int) -> list[StoredEnding]:
+        """How the jobs that ended last have ended, the latest last; a restart reads no more of them."""
+        rows = self._all(
+            "SELECT id, phase, user, name, gpus, ending FROM history ORDER BY ended_seq DESC LIMIT ?", latest
+        )
+        return [s.ending_of(row) for row in reversed(rows)]
 
     def latest_of_name(self, name: str, user: str | None = None) -> JobId | None:
         """The job with this name, of this user or of any user, that ended last."""

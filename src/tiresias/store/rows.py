@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiresias.core.facts import Allocation, RunGranted
 from tiresias.core.model import INFINITY, Cluster, JobId, Phase, RunId
 from tiresias.core.state import JobState, Run, State
 from tiresias.store import codec
@@ -117,13 +118,29 @@ def _job(row: Row) -> JobState:
     return job
 
 
+def slots_text(grant: RunGranted) -> str:
+    """The column `allocation`: the slots, and their layer if that is not 0."""
+    if grant.layer:
+        return codec.dump({"slots": grant.allocation, "layer": grant.layer})
+    return codec.dump(grant.allocation)
+
+
+def slots_in(text: str) -> tuple[Allocation, int]:
+    """The slots and the layer in the column `allocation`."""
+    held, layer = json.loads(text), 0
+    if isinstance(held, dict):
+        held, layer = held["slots"], held["layer"]
+    return tuple((node, mask) for node, mask in held), layer
+
+
 def _run(row: Row, state: State) -> Run:
     id, job_id, allocation, granted_at, started_at, progress_s, progress_at, speed = row
-    slots = tuple((node, mask) for node, mask in json.loads(allocation))
+    slots, layer = slots_in(allocation)
     run = Run(RunId(id), JobId(job_id), slots, state.pool_of(slots), granted_at, progress_s)
     run.started_at = INFINITY if started_at is None else started_at
     run.progress_at = progress_at
     run.speed = speed
+    run.layer = layer
     return run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from tiresias.core.facts import Allocation, ExitCause, Fact
 from tiresias.core.model import INFINITY, Job, JobId, Phase, RunId
 from tiresias.core.state import JobState
 from tiresias.store import codec
-from tiresias.store.rows import Row
+from tiresias.store.rows import PHASES, Row, slots_in
 
 
 @dataclass(slots=True)
@@ -90,6 +91,18 @@ class StoredJob:
 
 
 @dataclass(slots=True)
+class StoredEnding:
+    """How a job has ended. `ending` is what `Batch.endings` stored of it; empty if nothing was."""
+
+    id: JobId
+    phase: Phase
+    user: str
+    name: str
+    gpus: int
+    ending: Mapping[str, Any]
+
+
+@dataclass(slots=True)
 class StoredToken:
     name: str
     user: str
@@ -121,7 +134,7 @@ def run_of(row: Row) -> StoredRun:
         RunId(id),
         JobId(job_id),
         number,
-        tuple((node, mask) for node, mask in json.loads(allocation)),
+        slots_in(allocation)[0],
         granted_at,
         started_at,
         revoked_at,
@@ -138,10 +151,16 @@ def span_of(row: Row) -> RunSpan:
     return RunSpan(granted_at, started_at, revoked_at, exited_at, first, last)
 
 
+def ending_of(row: Row) -> StoredEnding:
+    id, phase, user, name, gpus, ending = row
+    found = {} if ending is None else codec.load(ending)
+    return StoredEnding(JobId(id), PHASES[phase], user, name, gpus, found)
+
+
 def job_of(row: Row) -> StoredJob:
     job = StoredJob(*row)
     job.job = codec.decode_job(row[1])
-    job.phase = Phase(job.phase)
+    job.phase = PHASES[row[2]]
     if job.ending is not None:
-        job.ending = json.loads(job.ending)
+        job.ending = codec.load(job.ending)
     return job

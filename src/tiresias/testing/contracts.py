@@ -16,6 +16,8 @@ from dataclasses import fields
 from random import Random
 from typing import Any
 
+import polars as pl
+
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Allocation
@@ -25,6 +27,7 @@ from tiresias.core.model import Cluster, Demand, Job, JobId, Node, Phase, RunId
 from tiresias.core.plugins import Allocator, OptionError, Placer, Policy, compact_json, placers, policies
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, State
+from tiresias.sim.simulate import simulate
 from tiresias.sim.trace import Trace
 from tiresias.store import memories
 from tiresias.testing.builders import a_trace, random_trace
@@ -163,7 +166,13 @@ class PolicyContract:
 
 
 class AllocatorContract(PolicyContract):
-    """The contract of allocators: that of policies, and what follows from the wish being a fact."""
+    """The contract of allocators: that of policies, and what follows from the wish being a fact.
+
+    An allocator that does not promise that jobs within the share of their tenant end soon says so with
+    `keeps_shares = False`, and tests its own promise against starvation itself.
+    """
+
+    keeps_shares = True
 
     def trace(self, seed: int) -> Trace:
         rows = random_trace(Random(seed), 40, whole=seed % 2 == 0, longest_s=900)
@@ -187,6 +196,18 @@ class AllocatorContract(PolicyContract):
                 driven.happen()
                 check_consistent(driven)
                 assert not driven.controller.refused_wish, driven.controller.refused_wish
+
+    def test_a_job_within_its_share_ends_while_another_tenant_floods_the_cluster(self) -> None:
+        """The promise against starvation: twice as much work as the cluster can do arrives for four hours."""
+        if not self.keeps_shares:
+            return
+        flood = [(nth * 300 / 16, 1, 300.0) for nth in range(16 * 48)]
+        rows = sorted([*flood, (600.0, 1, 900.0), (601.0, 4, 900.0)])
+        trace = a_trace(rows, tenant=["b" if row[2] == 300 else "a" for row in rows])
+        result = simulate(trace, "2x4", self.policy, options=self.options, shares={"a": 1, "b": 1})
+        ended = result.jobs.filter(pl.col("tenant") == "a")["finished_at"].to_list()
+        assert len(ended) == 2
+        assert max(ended) < 4 * 3600, ("it waited for the end of the flood", ended)
 
     def test_it_decides_the_same_after_a_restart_in_the_middle(self) -> None:
         for seed in range(4):

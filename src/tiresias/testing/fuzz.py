@@ -15,23 +15,37 @@ from typing import ClassVar
 
 from tiresias.core import facts as f
 from tiresias.core import invariants
-from tiresias.core.commands import SetTimer, StartRun, StopRun
+from tiresias.core.commands import PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, Job, JobId, Phase, Priority, RunId
+from tiresias.core.model import INFINITY, Job, JobId, Node, Phase, Priority, RunId
 from tiresias.core.state import JobState
 from tiresias.testing.builders import a_job
 
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
-TROUBLE = frozenset({"fail", "retry", "exit unasked", "progress", "save", "lose"})
+TROUBLE = frozenset({"fail", "retry", "exit unasked", "end unseen", "progress", "save", "lose"})
 NODES = frozenset(
-    {"drain", "restore", "drain slot", "restore slot", "fall silent", "return", "change node"}
+    {
+        "add node",
+        "change node",
+        "count cores",
+        "drain",
+        "drain slot",
+        "fall silent",
+        "regroup",
+        "restore",
+        "restore slot",
+        "return",
+        "share",
+    }
 )
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
 SILENT = (f.RunStarted, f.RunProgressed)
-HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING)
+MOST_NODES = 6
+Event = f.Fact | tuple[f.Fact, ...] | None  # facts of one event are handled together
 
 
 class RandomDriver:
@@ -59,6 +73,7 @@ class RandomDriver:
         self.submitted = self.ended = 0
         self.stopped: set[RunId] = set()  # runs for which there was a StopRun
         self.given: list[f.Fact] = []  # the facts of the last instant
+        self._facts: list[f.Fact] = []  # those of the present instant so far
         self._kinds = sorted(kinds)
         self._step = Step()
 
@@ -66,15 +81,17 @@ class RandomDriver:
         """Simulate one instant, no later than the timer: one to three events that concern different jobs."""
         if self.rng.random() < 0.4:
             self.at = min(self.timer_at, self.at + self.rng.choice((1.0, 7.5, 40.0, 1000 / 3)))
-        facts: list[f.Fact] = []
+        facts = self._facts = []
         touched: set[JobId] = set()
         if self.timer_at <= self.at:
             self.timer_at = INFINITY
             facts.append(f.TimerFired(self.at))
         for _ in range(self.rng.randrange(1, 4)):
-            fact = self._events[self.rng.choice(self._kinds)](self, touched)
-            if fact is not None:
-                facts.append(fact)
+            event = self._events[self.rng.choice(self._kinds)](self, touched)
+            if isinstance(event, tuple):
+                facts.extend(event)
+            elif event is not None:
+                facts.append(event)
         if all(isinstance(fact, SILENT) for fact in facts):
             facts.append(f.TimerFired(self.at))  # so that a plan is made
         self.handle(facts)
@@ -94,7 +111,7 @@ class RandomDriver:
             elif isinstance(command, StopRun):
                 self.stopped.add(command.run_id)
             else:
-                assert isinstance(command, StartRun)
+                assert isinstance(command, StartRun | PaceRun)
         self.ended += len(step.ended)
         for list_ in (step.facts, step.commands, step.ended):
             list_.clear()
@@ -129,6 +146,8 @@ class RandomDriver:
             ),
             preemptible=rng.random() < 0.9,
             resumable=rng.choice((None, None, None, True, False)) if "lose" in self._kinds else None,
+            tenant=("a", "b", "b", "")[number % 4],
+            group=("", "", "search", "", "sweep")[number % 5],
         )
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
@@ -152,6 +171,16 @@ class RandomDriver:
         if self.rng.random() < 0.7:
             return None
         return self._exited(self._pick(touched, lambda job: job.phase in HOLDING), ExitCause.PREEMPTED)
+
+    def _end_unseen(self, touched: set[JobId]) -> Event:
+        """A run ended some time ago, while nobody looked."""
+        job = self._pick(touched, lambda job: job.phase in HOLDING)
+        run = None if job is None else job.run
+        if run is None or self.rng.random() < 0.7:
+            return None
+        ended_at = run.granted_at + self.rng.random() * (self.at - run.granted_at)
+        exited = f.RunExited(self.at, run.id, ExitCause.FINISHED, run.work_at(self.at))
+        return f.RunEnded(self.at, run.id, ended_at), exited
 
     def _fail(self, touched: set[JobId]) -> f.Fact | None:
         if self.rng.random() < 0.7:
@@ -243,6 +272,30 @@ class RandomDriver:
             return None
         return f.NodeChanged(self.at, replace(node, rack=self.rng.choice(("r0", "r1")), memory_bytes=1 << 40))
 
+    def _add_node(self, touched: set[JobId]) -> f.Fact | None:
+        count = len(self.state.ledger.nodes)
+        if count >= MOST_NODES or self.rng.random() < 0.8:
+            return None
+        node = Node(f"later{count}", self.rng.choice((1, 2, 4)), cpus=self.rng.choice((0, 16)))
+        if any(isinstance(fact, f.NodeAdded) for fact in self._facts):  # it would have the same name
+            return None
+        return f.NodeAdded(self.at, node)
+
+    def _regroup(self, touched: set[JobId]) -> f.Fact | None:
+        node = self.rng.choice(self.state.ledger.nodes)
+        half = node.gpus // 2
+        halves = (tuple(range(half)), tuple(range(half, node.gpus)))
+        return f.NodeRegrouped(self.at, node.name, self.rng.choice(((), halves)) if half > 1 else ())
+
+    def _count_cores(self, touched: set[JobId]) -> f.Fact | None:
+        nodes = [node for node in self.state.ledger.nodes if node.gpus]
+        if not nodes:
+            return None
+        return f.NodeCoresCounted(self.at, self.rng.choice(nodes).name, self.rng.choice((0, 2, 64)))
+
+    def _share(self, touched: set[JobId]) -> f.Fact | None:
+        return f.SharesSet(self.at, {"": self.rng.choice((0.5, 1.0, 3.0)), "other": 1.0})
+
     def _drain_slot(self, touched: set[JobId]) -> f.Fact | None:
         node = self.rng.choice(self.state.ledger.nodes)
         return f.SlotDrained(self.at, node.name, self.rng.randrange(node.gpus or node.cpu_slots))
@@ -254,11 +307,12 @@ class RandomDriver:
         out = [i for i in range(mask.bit_length()) if mask >> i & 1]
         return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None
 
-    _events: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], f.Fact | None]]] = {
+    _events: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], Event]]] = {
         "submit": _submit,
         "finish": _finish,
         "exit": _exit,
         "exit unasked": _exit_unasked,
+        "end unseen": _end_unseen,
         "fail": _fail,
         "retry": _retry,
         "start": _start,
@@ -278,6 +332,10 @@ class RandomDriver:
         "fall silent": _fall_silent,
         "return": _return,
         "change node": _change_node,
+        "add node": _add_node,
+        "regroup": _regroup,
+        "count cores": _count_cores,
+        "share": _share,
         "drain slot": _drain_slot,
         "restore slot": _restore_slot,
     }

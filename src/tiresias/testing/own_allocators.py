@@ -1,4 +1,4 @@
-"""Allocators for tests: one leaves the slots to the placer, and one names slots and gives leases."""
+"""Allocators for tests: one leaves slots to the placer, one names them and gives leases, one shares them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.holes import lowest
+from tiresias.core.model import JobId
 from tiresias.core.plugins import Allocator, policies
 from tiresias.core.state import JobState
 from tiresias.core.view import AllotView
@@ -68,6 +69,64 @@ class Leased(Allocator):
             else:
                 wish.give(job, slots, until=at + LEASE_S)
         return wish
+
+
+@policies.register
+class Stacked(Allocator):
+    """Puts jobs on three layers of the slots in order of submission; those of one node take turns.
+
+    Of each node the jobs of the highest priority go first: the others are paused. Every third job has the
+    same turn, so that some are packed.
+    """
+
+    name = "stacked"
+    names_slots = True
+    layers = 3
+
+    def allot(self, view: AllotView, memory: Any, at: float) -> Wish:
+        wish = Wish()
+        free = [list(view.ledger.offered) for _ in range(self.layers)]
+        taken = list(view.taken())
+        for job in taken:
+            run = job.gpu_run
+            for node, mask in run.allocation if run is not None else ():
+                assert run is not None
+                free[run.layer][node] &= ~mask
+        chosen: dict[JobId, tuple[JobState, f.Allocation, int]] = {}
+        for job in sorted(view.jobs(), key=lambda job: (job.gpu_run is None, view.key(job))):
+            run = job.gpu_run
+            where = None if run is None else (run.allocation, run.layer)
+            if where is None or not _fits(free[where[1]], where[0]):
+                where = next(
+                    (
+                        (slots, layer)
+                        for layer in range(self.layers)
+                        if (slots := _slots(free[layer], job.gpus))
+                    ),
+                    None,
+                )
+            if where is not None:
+                for node, mask in where[0]:
+                    free[where[1]][node] &= ~mask
+                chosen[job.id] = job, *where
+        for job, slots, layer in chosen.values():
+            mates = [other for other, theirs, _ in chosen.values() if _touch(slots, theirs)]
+            best = min(mate.priority for mate in mates)
+            rows = sorted({mate.id % 3 for mate in mates if mate.priority == best})
+            if job.priority > best:
+                wish.give(job, slots, layer=layer, turns=0)
+            else:
+                wish.give(job, slots, layer=layer, turn=rows.index(job.id % 3), turns=len(rows))
+        return wish
+
+
+def _fits(free: list[int], slots: f.Allocation) -> bool:
+    return all(free[node] & mask == mask for node, mask in slots)
+
+
+def _touch(ours: f.Allocation, theirs: f.Allocation) -> bool:
+    """Whether the two are on a node together."""
+    return bool({node for node, _ in ours} & {node for node, _ in theirs})
 
 
 def _slots(free: list[int], gpus: int) -> f.Allocation | None:

@@ -1,4 +1,4 @@
-"""`tir limits show`, `tir limits set`: how many GPUs and jobs a user may have at once."""
+"""`tir limits`: how many GPUs and jobs a user may have at once, and the shares of tenants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.plugins import AsOutput, Output
 
-app = Group("Show or set the limits of users.")
+app = Group("Show or set the limits of users and the shares of tenants.")
 NONE, DEFAULT = "none", "default"
 
 
@@ -46,6 +46,53 @@ def set_limits(
             max_active_jobs=_number(jobs, "--jobs", now.get("max_active_jobs")),
         )
         _print(client.limits(), output)
+
+
+@app.command("shares")
+def shares(
+    weights: Annotated[
+        str | None,
+        Argument(metavar="[A=3,B=1]", help="Weights of all tenants, or none for equal shares."),
+    ] = None,
+    output: AsOutput = Output.TABLE,
+) -> None:
+    """Show or set the shares of tenants, by which allocators such as two-level share out the GPUs."""
+    with connected() as client:
+        if weights is not None:
+            client.set_shares({} if weights == NONE else _weights(weights))
+        _print_shares(client.shares(), output)
+
+
+def _weights(text: str) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        tenant, equals, value = part.partition("=")
+        tenant = tenant.strip()
+        if not equals or not tenant:
+            raise Stop(f"shares {part.strip()!r} is not TENANT=WEIGHT; write for example a=3,b=1")
+        if tenant in weights:
+            raise Stop(f"shares name {tenant} twice; give each tenant one weight")
+        try:
+            weights[tenant] = float(value)
+        except ValueError:
+            problem = f"{tenant}={value.strip()!r} is not a number; write for example {tenant}=3"
+            raise Stop(f"shares {problem}") from None
+        if not 0 <= weights[tenant] < float("inf"):
+            raise Stop(f"shares {tenant}={value.strip()} must be a number, 0 or more")
+    return weights
+
+
+def _print_shares(shares: dict[str, float], output: Output) -> None:
+    if output is Output.JSON:
+        print_json(shares)
+        return
+    if not shares:
+        show("all tenants have equal shares")
+        return
+    from tiresias.cli.live.fitted_tables import grid
+
+    rows = [[plain(tenant), f"{weight:g}"] for tenant, weight in shares.items()]
+    show(grid(("TENANT", "WEIGHT"), rows, right=("WEIGHT",), cut=("TENANT",)))
 
 
 def _number(text: str | None, option: str, now: int | str | None) -> int | str | None:

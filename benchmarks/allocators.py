@@ -1,0 +1,53 @@
+"""Allocators beside `tiresias-l`: what a flood by one tenant does to the others."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import polars as pl
+
+from tiresias.sim import simulate
+from tiresias.sim.trace import Trace
+from tiresias.testing.floods import TENANTS, flooded_trace
+
+EQUAL = dict.fromkeys(TENANTS, 1.0)
+SEEDS = range(1, 6)
+
+
+def flood() -> None:
+    """Four tenants on 8x8; by fairness: the quiet ones against private clusters, all against tiresias-l."""
+    for quiet, flooding in ((0.6, 2.0), (0.8, 2.5)):
+        load = (3 * quiet + flooding) / 4
+        print(f"quiet tenants ask for {quiet:g} of their shares, one for {flooding:g}: load {load:.0%}")
+        traces = [flooded_trace(seed, quiet=quiet, flood=flooding) for seed in SEEDS]
+        private = [[_alone(trace, tenant) for tenant in TENANTS[:3]] for trace in traces]
+        plain = [simulate(trace, "8x8", "tiresias-l", shares=EQUAL).summary() for trace in traces]
+        _show("tiresias-l", plain, private, plain)
+        for fairness in ("1", "0.9", "0.8", "0.6", "0.3"):
+            options = {"fairness": fairness}
+            found = [
+                simulate(trace, "8x8", "two-level", options=options, shares=EQUAL).summary()
+                for trace in traces
+            ]
+            _show(f"two-level fairness={fairness}", found, private, plain)
+
+
+def _alone(trace: Trace, tenant: str) -> float:
+    """Average JCT of a tenant in a private cluster of its share."""
+    jobs = trace.jobs.filter(pl.col("tenant") == tenant).select("submitted_at", "gpus", "duration_s")
+    return float(simulate(jobs, "2x8", "tiresias-l").summary()["avg_jct_s"])
+
+
+def _show(what: str, found: list[dict], private: list[list[float]], plain: list[dict]) -> None:
+    ratios = [
+        each["tenants"][tenant]["avg_jct_s"] / alone
+        for each, alone_of in zip(found, private, strict=True)
+        for tenant, alone in zip(TENANTS, alone_of, strict=False)
+    ]
+    totals = [each["avg_jct_s"] / other["avg_jct_s"] for each, other in zip(found, plain, strict=True)]
+    preemptions = fmean(each["preemptions"] for each in found)
+    print(
+        f"  {what:24} quiet / private: mean {fmean(ratios):.2f}, worst {max(ratios):.2f};"
+        f" all / tiresias-l: mean {fmean(totals):.2f}, worst {max(totals):.2f};"
+        f" preemptions {preemptions:,.0f}"
+    )
