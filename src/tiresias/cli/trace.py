@@ -15,6 +15,7 @@ from tiresias.cli.units import count
 
 app = Group("Describe, convert and generate traces.")
 
+PriorFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write (JSON).")]
 OutFile = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="File to write (.csv or .csv.gz).")
 ]
@@ -107,7 +108,7 @@ def generate(
 @app.command("prior")
 def prior(
     trace: inputs.TraceName,
-    out: OutFile,
+    out: PriorFile,
     format: inputs.FormatName = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,

@@ -70,16 +70,16 @@ def of_job(key: Key, ended: int, rates: dict[Key, Rates], work_s: float, gpus: i
             " first"
         )
     own_s, all_s = median_s(rates.get(key, PRIOR), work_s), median_s(rates.get(ALL, PRIOR), work_s)
-    so_far = f"that have worked for {duration(work_s)}, as it has," if work_s >= 1 else "that start"
+    half = f"half of those that have worked for {duration(work_s)}, as it has," if work_s >= 1 else "half"
     seen = f"{ended:,} {named(key)} have ended" if ended != 1 else f"1 of the {named(key)} has ended"
     if not ended:
         seen = f"no {named(key)} have ended here, but the prior knows such jobs"
     if key == ALL:
-        return f"{seen}, none of them of its own class: half of those {so_far} end {within(own_s)}"
+        return f"{seen}, none of them of its own class: {half} end {within(own_s)} of further work"
     ahead = "ahead of" if own_s * NEAR < all_s else "behind" if own_s > all_s * NEAR else "level with"
     text = (
-        f"{seen}. Half of those {so_far} end {within(own_s)} of further work, of all jobs {within(all_s)}: so"
-        f" it is ranked {ahead} the average job that has worked as long and has as many GPUs"
+        f"{seen}: {half} end {within(own_s)} of further work, of all jobs {within(all_s)}. So it is ranked"
+        f" {ahead} the average job that has worked as long and has as many GPUs"
     )
     return text if gpus == 1 else f"{text}; {gpus} GPUs count as {gpus} times the work of one"
 

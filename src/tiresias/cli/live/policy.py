@@ -67,7 +67,15 @@ def _print(answer: Mapping[str, Any], output: Output) -> None:
         return
     shown = [(key, value) for key, value in answer.items() if value is not None]
     shown = [(key, value) for key, value in shown if value or key not in ("placer_learned", "learned")]
-    show(pairs((LABELS.get(key, key), plain(_text(value))) for key, value in shown))
+    show(pairs((label, plain(text)) for key, value in shown for label, text in _rows(key, value)))
+
+
+def _rows(key: str, value: Any) -> list[tuple[str, str]]:
+    """One row, or one row per phrase."""
+    label = LABELS.get(key, key)
+    if key != "learned":
+        return [(label, _text(value))]
+    return [(label if number == 0 else "", phrase) for number, phrase in enumerate(value)]
 
 
 def _text(value: Any) -> str:
