@@ -25,9 +25,10 @@ from urllib.parse import quote, urlencode
 
 from tiresias.api import sse
 from tiresias.api.home import default_home
+from tiresias.api.parts import PartlySubmitted, parts_of, submitted_in_parts
 from tiresias.api.transport import Address, ApiError, Broken, Reply, Transport, Unreachable
 
-__all__ = ["ApiError", "Client", "LogChunk", "Unreachable"]
+__all__ = ["ApiError", "Client", "LogChunk", "PartlySubmitted", "Unreachable"]
 
 RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted answers again within this time
 MOST_JOBS = 10_000  # on a page, so that all active jobs are on one if possible
@@ -84,15 +85,23 @@ class Client:
     # --- jobs ------------------------------------------------------------------------------------------
 
     def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
-        """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
+        """Submit one job or several, and return their ids. The same key never submits twice.
+
+        They are submitted all or none if they fit into one request (4 MiB). More are sent in parts, each of
+        which is all or none; see PartlySubmitted.
+        """
         ids: list[int] = self.submitted(jobs, key)["ids"]
         return ids
 
     def submitted(self, jobs: Value | Sequence[Value], key: str | None = None) -> Value:
         """The same, with the whole answer: `ids`, the ids of `arrays`, and `warnings`."""
-        body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
-        headers = {"Idempotency-Key": key or new_key()}
-        answer: Value = self._again("POST", "/api/v1/jobs", body, headers).value()
+        if isinstance(jobs, Mapping):
+            parts_of([jobs])  # refuses a job that is larger than a request
+            return self._submit(jobs, key or new_key())
+        return submitted_in_parts(self._submit, jobs, key or new_key())
+
+    def _submit(self, body: Mapping[str, Any], key: str) -> Value:
+        answer: Value = self._again("POST", "/api/v1/jobs", body, {"Idempotency-Key": key}).value()
         return answer
 
     def again(self, ref: Ref, key: str | None = None, **changes: Any) -> int:

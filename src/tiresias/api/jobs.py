@@ -15,6 +15,7 @@ from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
 from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import AnyCaller, Submitter
 from tiresias.api.models import AgainBody, ChangeBody, JobBody, SubmitBody, expanded_bytes, submissions
+from tiresias.api.request_limits import LARGEST_SUBMISSION_BYTES, MIB
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
@@ -26,9 +27,7 @@ from tiresias.live.why import in_words
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
-MIB = 1024 * 1024
 SLICE = 200  # jobs that are expanded in one turn of the event loop
-LARGEST_SUBMISSION_BYTES = 64 * MIB  # of all jobs of one request together
 Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
 Several = Annotated[
     str, Path(description="an id, a name, the id of an array, or a pattern such as `train-*`", max_length=200)
@@ -73,8 +72,9 @@ def _check_size(bodies: Sequence[JobBody]) -> None:
     if size > LARGEST_SUBMISSION_BYTES:
         raise Invalid(
             f"the {count:,} jobs of this request take {size / MIB:,.0f} MiB together, with the command and"
-            f" the environment of each; submit at most {LARGEST_SUBMISSION_BYTES // MIB} MiB per request,"
-            " with fewer indices or a smaller environment"
+            f" the environment of each; a request may take {LARGEST_SUBMISSION_BYTES // MIB} MiB: submit"
+            f" at most {count * LARGEST_SUBMISSION_BYTES // size:,} of them at once (--array in several"
+            " ranges), or with a smaller environment (--clean-env)"
         )
 
 

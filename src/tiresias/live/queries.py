@@ -144,7 +144,7 @@ class Queries:
             if len(found) == limit:
                 return found, ACTIVE - 1, total
             cursor = None
-        records, following = self._journal.store.ended(
+        records, following = self._journal.store.history.page(
             limit - len(found), cursor, wanted.user, wanted.tenant, wanted.phases, wanted.search
         )
         if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
@@ -310,7 +310,7 @@ class Queries:
         """What `eta.estimate` needs; None for a job that does not wait for its rank."""
         job = self._state.jobs.get(id)
         queue = None if job is None else queue_ahead(job, self._journal)
-        return None if queue is None else (queue, self._journal.store.latest_durations(HISTORY_USED))
+        return None if queue is None else (queue, self._journal.store.history.latest_durations(HISTORY_USED))
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -538,7 +538,7 @@ class Queries:
         since = 0.0 if since_s is None else now - since_s
         rows = {
             who: UsageRow(who, jobs, 0, 0, service, wait, short, again, lost)
-            for who, jobs, service, wait, short, again, lost in self._journal.store.usage(
+            for who, jobs, service, wait, short, again, lost in self._journal.store.history.usage(
                 by, since, SHORT_JOB_S
             )
         }
@@ -577,7 +577,7 @@ class Queries:
 
         `duration_s` is for how long it would have run without interruptions (losses.py).
         """
-        records, following = self._journal.store.ended(limit, cursor)
+        records, following = self._journal.store.history.page(limit, cursor)
         runs = self._journal.store.spans(record.id for record in records)
         rows = []
         for record in records:
