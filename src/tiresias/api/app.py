@@ -23,6 +23,7 @@ from tiresias.api import (
     policy,
     storage,
     system,
+    terminal,
     tokens,
     usage,
 )
@@ -35,7 +36,7 @@ from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
 
-MODULES = (metrics, jobs, logs, events, nodes, policy, usage, storage, notices, tokens, system)
+MODULES = (metrics, jobs, logs, terminal, events, nodes, policy, usage, storage, notices, tokens, system)
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorReport, "description": text}
     for code, text in {

@@ -234,6 +234,25 @@ class Client:
                 return
             since = page["next"]
 
+    # --- terminals -------------------------------------------------------------------------------------
+
+    def attach(self, ref: Ref, rows: int, columns: int) -> Value:
+        """Attach to the terminal of a job: its `session`, and where its output begins in the log."""
+        return self._value("POST", _job(ref, "terminal"), {"rows": rows, "columns": columns})
+
+    def type_in(self, ref: Ref, session: str, number: int, data: bytes) -> None:
+        """Type in the terminal. The same number of a session is never typed twice."""
+        typed = base64.b64encode(data).decode()
+        self._again(
+            "POST",
+            _job(ref, "terminal/input"),
+            {"session": session, "number": number, "input": typed},
+        )
+
+    def resize(self, ref: Ref, rows: int, columns: int) -> None:
+        """The window has another size."""
+        self._again("PUT", _job(ref, "terminal/window"), {"rows": rows, "columns": columns})
+
     # --- the cluster -----------------------------------------------------------------------------------
 
     def status(self) -> Value:

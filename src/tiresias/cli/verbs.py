@@ -32,6 +32,9 @@ class Verb:
 VERBS = {
     "submit": Verb(JOBS, "live.submit:submit", carries=True, takes_words=True),
     "run": Verb(JOBS, "live.run:run", carries=True, takes_words=True),
+    "shell": Verb(JOBS, "live.terminal:shell"),
+    "attach": Verb(JOBS, "live.terminal:attach"),
+    "jupyter": Verb(JOBS, "live.jupyter:jupyter"),
     "ls": Verb(JOBS, "live.jobs:ls"),
     "show": Verb(JOBS, "live.jobs:show_job"),
     "why": Verb(JOBS, "live.jobs:why"),
@@ -83,6 +86,8 @@ ELSEWHERE = {  # what other schedulers call it, and the verb here
     "sacct": "ls --all",
     "sbatch": "submit",
     "srun": "run",
+    "salloc": "shell",
+    "sattach": "attach",
     "scancel": "cancel",
     "kill": "cancel",
     "sinfo": "nodes",

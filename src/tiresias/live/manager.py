@@ -79,7 +79,7 @@ class Manager:
         self.paths = paths = paths or HomePaths(home)
         self.home, self.executor, self.journal = home, executor, journal
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
-        self.admission = Admission(journal)
+        self.admission = Admission(journal, settings)
         self.gpu_health = GpuHealth(journal, machine, settings)
         self.nodes = Nodes(journal, machine, self.gpu_health)
         self.host_faults = HostFaults(journal, self.gpu_health, self.dispatcher, settings)

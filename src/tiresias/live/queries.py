@@ -31,7 +31,7 @@ from tiresias.live.answers import (
     SlowdownRow,
     UsageRow,
 )
-from tiresias.live.errors import Denied, Invalid, NotFound
+from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
 from tiresias.live.eta import Queue
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
@@ -385,6 +385,20 @@ class Queries:
         if is_over and not path.exists() and worker:
             raise NotFound(f"run {number} of job {id} had no worker {worker}")
         return LogFile(path, number, worker, is_over, number + 1 if number < runs else None, job is None)
+
+    def terminal(self, caller: Caller, id: JobId) -> LogFile:
+        """The log of the run whose terminal the caller may use: only the owner, as whom one acts there."""
+        job = self._readable(caller, id)
+        managed = self._journal.managed.get(id)
+        if job is None or managed is None:
+            raise Conflict(f"job {id} has ended; see `tir logs {id}`")
+        if job.user != caller.user:
+            raise Denied(f"job {id} belongs to {job.user}, who alone can use its terminal")
+        if not managed.spec.pty:
+            raise Conflict(f"job {id} has no terminal; submit it with --pty, or see `tir logs -f {id}`")
+        if job.phase not in (Phase.RUNNING, Phase.STOPPING):
+            raise Conflict(f"job {id} is {job.phase}: {self.why(caller, id).text}")
+        return self.log_file(caller, id)
 
     # --- the cluster -----------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
 from tiresias.live.unsaved_work import UnsavedWork
+from tiresias.live.words import lasting
 from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
@@ -203,6 +204,8 @@ class Requests:
         if self.machine.source is not None:
             asked = asked.but(narrows=True)
         _check(asked)
+        if asked.is_interactive:
+            asked = self._as_interactive(asked)
         self._check_grace(asked)
         self._check_limits(asked)
         self.notices.check(asked)
@@ -239,6 +242,32 @@ class Requests:
                 f"a grace of {asked.grace_s:.0f} s is longer than the {most_s:.0f} s that this manager"
                 " allows; give a shorter one, save more often, or ask an admin to raise most_grace_s"
             )
+
+    def _as_interactive(self, asked: Submission) -> Submission:
+        """With what holds for all jobs in which a person works; refused if it asks for more than that."""
+        most_gpus, idle_s = self.admission.interactive_gpus, self.settings.interactive_idle_s
+        time_s = self.settings.interactive_time_s
+        if asked.gpus > most_gpus:
+            raise Impossible(
+                f"it asks for {asked.gpus} GPUs, and interactive jobs may hold {most_gpus} together, because"
+                " they are not preempted; ask for fewer (-g), or submit it without --pty and --interactive"
+            )
+        if (asked.time_limit_s or 0.0) > time_s:
+            raise Impossible(
+                f"an interactive job may last {lasting(time_s)} at most; give a shorter --time, or ask an"
+                " admin to raise interactive_time_s"
+            )
+        if (asked.idle_limit_s or 0.0) > idle_s:
+            raise Impossible(
+                f"an interactive job may be idle for {lasting(idle_s)} at most; give a shorter --idle-limit,"
+                " or ask an admin to raise interactive_idle_s"
+            )
+        return asked.but(
+            preemptible=False,
+            retries=0,
+            time_limit_s=asked.time_limit_s or time_s,
+            idle_limit_s=asked.idle_limit_s or idle_s,
+        )
 
     def _check_limits(self, asked: Submission) -> None:
         """Refuse limits that the machine cannot enforce: a job must not run without those it asked for."""
@@ -283,6 +312,14 @@ class Requests:
         return list(found)
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
+        if more := sum(each.is_interactive for each in asked):
+            here = self.admission.interactive_jobs_of(caller.user)
+            may_have = int(self.settings.interactive_jobs)
+            if here + more > may_have:
+                raise Impossible(
+                    f"{caller.user} may have {may_have} interactive jobs at once and has {here}; end one"
+                    " (tir ls, tir cancel), or attach to it again (tir attach)"
+                )
         most = self.admission.job_limit_of(caller.user)
         if most is None:
             return
@@ -339,6 +376,8 @@ class Requests:
         new = replace(self.journal.managed[id].spec, **changes)
         _check(new, changes)
         new = replace(new, priority=Priority(new.priority))
+        if new.is_interactive and "time_limit_s" in changes:
+            self._as_interactive(new)
         self.notices.check(new)
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")

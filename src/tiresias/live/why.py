@@ -25,6 +25,8 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.BEGIN_TIME: "wait",
     ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
     ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
+    ReasonCode.INTERACTIVE_LIMIT: "wait until another interactive job ends, or submit it without --pty and"
+    " --interactive",
     ReasonCode.BACKOFF: "`tir logs {id}`",
     ReasonCode.WITHOUT_GPUS: "wait until one of them ends: `tir ls` shows them with 0 GPUs",
     ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have exited",
