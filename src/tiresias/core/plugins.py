@@ -102,9 +102,16 @@ class Policy(ABC):
         """What was learned of jobs like this one, and what it means for its place, in words; or empty."""
         return ""
 
-    def learned(self, memory: Any) -> Sequence[str]:
-        """What was learned so far, as phrases for people; empty if the policy does not learn."""
-        return ()
+    def thresholds(self, memory: Any) -> tuple[float, ...] | None:
+        """The service in GPU-seconds at which jobs go from queue to queue, rising; None without queues.
+
+        As `queue`, it has no influence on decisions.
+        """
+        return None
+
+    def learned(self, memory: Any) -> list[str]:
+        """What the policy has learned, as sentences for people; it has no influence on decisions."""
+        return []
 
     def drift(self, job: JobState) -> float:
         """With `drifts`: the change of the rank per second while the job holds GPUs."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 from typing import Any
 
 from tiresias.core import facts as f
@@ -240,6 +240,24 @@ class Tiresias(Policy):
             "stopping": sorted(memory.stopping.items()),
         }
 
+    def learned(self, memory: Memory) -> list[str]:
+        ended, classes = memory.classes.ended, len(memory.now.rates)
+        if not classes:
+            return [f"It learns from jobs that end, from the first {FIRST_REFIT} on; {ended:,} have ended."]
+        save_s, load_s = memory.now.costs[EVERYTHING]
+        found = [
+            f"It has seen {ended:,} jobs end, in {classes:,} classes by tenant, user, GPUs and name, and runs"
+            " first what may end soonest.",
+            f"A preemption costs about {save_s:.0f} s to save and {load_s:.0f} s to load.",
+        ]
+        if memory.load.reluctance > 0:
+            times = exp(memory.load.reluctance)
+            found.append(
+                "GPUs become free often enough that it preempts only for a job that is"
+                f" {times:.3g} times as promising as the one that runs."
+            )
+        return [*found, *words.of_classes(memory)]
+
     def restore(self, saved: dict[str, Any]) -> Memory:
         memory = Memory()
         memory.classes = Classes.restore(saved["classes"])
@@ -373,9 +391,6 @@ class Tiresias(Policy):
         known = best_known(chain(of.tenant, of.user, of.name, size_of(job.gpus)), published.rates)
         ended = memory.classes.counts[known].ended if known in memory.classes.counts else 0
         return words.of_job(known, ended, published.rates, job.progress_at(at), job.gpus)
-
-    def learned(self, memory: Memory) -> list[str]:
-        return words.of_memory(memory)
 
     # --- promotions
 

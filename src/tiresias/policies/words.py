@@ -84,24 +84,12 @@ def of_job(key: Key, ended: int, rates: dict[Key, Rates], work_s: float, gpus: i
     return text if gpus == 1 else f"{text}; {gpus} GPUs count as {gpus} times the work of one"
 
 
-def of_costs(save_s: float, load_s: float, reluctance: float) -> str:
-    """What a preemption is taken to cost."""
-    if not save_s + load_s:
-        return "nothing is known yet about what a preemption costs"
-    text = f"a preemption costs {save_s:.0f} s to save and {load_s:.0f} s to load"
-    return f"{text}; jobs would soon start anyway, so that little is preempted" if reluctance > 1 else text
-
-
-def of_memory(memory: Any) -> list[str]:
-    """What was learned, for `tir policy show`."""
+def of_classes(memory: Any) -> list[str]:
+    """How soon the jobs of the largest classes tend to end, a sentence each."""
     counts, rates = memory.classes.counts, memory.now.rates
-    ended = memory.classes.ended
-    lines = [f"{ended:,} jobs have ended, in {sum(key[0] == 'class' for key in counts):,} classes"]
-    largest = sorted((key for key in rates if key[0] == "class"), key=lambda key: -counts[key].ended)
-    for key in [key for key in largest if key in counts][:SHOWN]:
-        recent = ("recent", *key[1:])
-        found = median_s(rates.get(recent, rates[key]), 0.0)
-        lines.append(f"{named(key)}: {counts[key].ended:,} ended, half {within(found)}")
-    save_s, load_s = memory.now.costs[""]
-    lines.append(of_costs(save_s, load_s, memory.load.reluctance))
-    return lines
+    known = [key for key in rates if key[0] == "class" and key in counts]
+    found = []
+    for key in sorted(known, key=lambda key: -counts[key].ended)[:SHOWN]:
+        half_s = median_s(rates.get(("recent", *key[1:]), rates[key]), 0.0)
+        found.append(f"Of {named(key)}, {counts[key].ended:,} have ended; half end {within(half_s)}.")
+    return found
