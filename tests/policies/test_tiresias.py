@@ -307,10 +307,11 @@ def a_prior(jobs: int = 200) -> str:
 
 
 def test_with_a_prior_the_first_jobs_are_ranked_by_what_was_seen_elsewhere() -> None:
-    jobs = [(0.0, 9000.0, "long")] * 8 + [(10.0, 3000.0, "long"), (11.0, 40.0, "short")]
-    assert first_starts(Driven(one_gpu(jobs), prior=a_prior())).index(9) == 8
-    without = first_starts(Driven(one_gpu(jobs)))
-    assert without.index(9) > without.index(8)
+    short, long = (JobState(Job(JobId(id), Demand(1), 0.0, tenant=t)) for id, t in ((1, "short"), (2, "long")))
+    knowing, without = policies.make("tiresias", {"prior": a_prior()}), policies.make("tiresias")
+    memory, empty = knowing.new_memory(), without.new_memory()
+    assert knowing.rank(short, memory, 0.0) < knowing.rank(long, memory, 0.0)
+    assert without.rank(short, empty, 0.0) == without.rank(long, empty, 0.0)
 
 
 def test_a_prior_counts_for_a_bounded_number_of_jobs() -> None:
