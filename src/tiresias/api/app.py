@@ -20,6 +20,7 @@ from tiresias.api import (
     metrics,
     nodes,
     notices,
+    pages,
     policy,
     storage,
     system,
@@ -65,6 +66,7 @@ def create_app(
     app.include_router(system.probes)
     for module in MODULES:
         app.include_router(module.router, responses=ERRORS)
+    app.router.routes.extend(pages.routes())
     errors.handle(app)
     app.add_middleware(Compressed)
     app.add_middleware(Bounded)

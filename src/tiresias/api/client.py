@@ -266,9 +266,10 @@ class Client:
         nodes: list[Value] = self._value("GET", "/api/v1/nodes")["nodes"]
         return nodes
 
-    def drain(self, what: str, reason: str = "") -> Value:
+    def drain(self, what: str, reason: str = "", deadline_s: float | None = None) -> Value:
         """Take a node, or one GPU as `node:index`, out of service; runs on it continue."""
-        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", {"reason": reason})
+        asked = {"reason": reason, "deadline_s": deadline_s}
+        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", asked)
 
     def undrain(self, what: str) -> Value:
         return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/undrain")

@@ -164,6 +164,7 @@ class ChangeBody(ChangeFields):  # type: ignore[misc]  # its fields are those th
 
 class DrainBody(Body):
     reason: Line = ""
+    deadline_s: Annotated[float, Field(ge=0, lt=1e9)] | None = None
 
 
 class PolicyBody(Body):

@@ -50,6 +50,7 @@ VERBS = {
     "down": Verb(CLUSTER, "live.up_down:down"),
     "status": Verb(CLUSTER, "live.up_down:status"),
     "top": Verb(CLUSTER, "live.top:top"),
+    "dashboard": Verb(CLUSTER, "live.dashboard:dashboard"),
     "nodes": Verb(CLUSTER, "live.nodes:nodes"),
     "drain": Verb(CLUSTER, "live.nodes:drain"),
     "undrain": Verb(CLUSTER, "live.nodes:undrain"),

@@ -23,6 +23,8 @@ from tiresias.executors.launchers import launchers
 from tiresias.live import fallback
 from tiresias.live.admission import LIMITS, UNDECIDED, Admission
 from tiresias.live.answers import NO_LIMIT, DryRun, Explanation, Limits
+from tiresias.live.bad_nodes import BadNodes
+from tiresias.live.drains import Drains
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import GpuHealth, split_slot
@@ -80,6 +82,8 @@ class Requests:
     admission: Admission
     gpu_health: GpuHealth
     nodes: Nodes
+    drains: Drains
+    bad_nodes: BadNodes
     feedback: PlacerFeedback
     failures: RepeatedFailures
     unsaved: UnsavedWork
@@ -414,18 +418,25 @@ class Requests:
 
     # --- the cluster -----------------------------------------------------------------------------------
 
-    def drain(self, caller: Caller, what: str, reason: str = "") -> None:
-        """Nothing new starts on a node (`box`) or a slot (`box:3`); what runs there goes on."""
+    def drain(self, caller: Caller, what: str, reason: str = "", deadline_s: float | None = None) -> None:
+        """Nothing new starts on a node (`box`) or a slot (`box:3`); what runs there goes on.
+
+        With a deadline, what still runs there after so many seconds is stopped, and its jobs queue again.
+        """
         self._check_admin(caller, "drain")
         reason = reason or f"drained by {caller.user}"
         is_node = self._is_node(what)
+        self.drains.set(what, None if deadline_s is None else self.journal.now() + deadline_s)
         self.driver.apply(
             self.gpu_health.drain_node(what, reason) if is_node else self.gpu_health.withdraw(what, reason)
         )
 
     def undrain(self, caller: Caller, what: str) -> None:
         self._check_admin(caller, "undrain")
-        if self._is_node(what):
+        is_node = self._is_node(what)
+        self.drains.set(what, None)
+        if is_node:
+            self.bad_nodes.pardon(what)
             self.driver.apply(self.gpu_health.restore_node(what))
             return
         is_of_gpus = self._state.ledger_of(split_slot(what)[0]) is self._state.ledger

@@ -18,7 +18,7 @@ from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState, State
 from tiresias.policies.gittins import IndexTable, queue_table, sample, sup_table
 from tiresias.policies.gradual import NONE, Transition
-from tiresias.policies.ladder import MOST_SEEN, Histogram, Ladder, auto_ladder, parse_queues
+from tiresias.policies.ladder import ENOUGH, MOST_SEEN, Histogram, Ladder, auto_ladder, parse_queues
 from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds, seconds_or_auto
 from tiresias.policies.orders import NEW, ORDERS, STOPPING
 from tiresias.policies.preemption_costs import EVERYTHING, Cost, Mean, PreemptionCosts
@@ -229,6 +229,16 @@ class TiresiasL(Policy):
 
     def queue(self, job: JobState, memory: Memory, at: float) -> int:
         return bisect_right(memory.of(job).thresholds, self._service(job, memory, at) + TOLERANCE_GPU_S)
+
+    def thresholds(self, memory: Memory) -> tuple[float, ...]:
+        return memory.now.thresholds
+
+    def learned(self, memory: Memory) -> list[str]:
+        if self._auto is None:
+            return []
+        if memory.seen.count < ENOUGH:
+            return [f"The thresholds will be fitted when {ENOUGH} jobs have ended."]
+        return ["The thresholds are fitted to the service that the jobs took which have ended."]
 
     def _service(self, job: JobState, memory: Memory, at: float) -> float:
         """Attained service, since the last promotion if there was one."""
