@@ -307,7 +307,7 @@ def a_prior(jobs: int = 200) -> str:
 
 
 def test_with_a_prior_the_first_jobs_are_ranked_by_what_was_seen_elsewhere() -> None:
-    short, long = (JobState(Job(JobId(id), Demand(1), 0.0, tenant=t)) for id, t in ((1, "short"), (2, "long")))
+    short, long = (JobState(Job(JobId(1), Demand(1), 0.0, tenant=tenant)) for tenant in ("short", "long"))
     knowing, without = policies.make("tiresias", {"prior": a_prior()}), policies.make("tiresias")
     memory, empty = knowing.new_memory(), without.new_memory()
     assert knowing.rank(short, memory, 0.0) < knowing.rank(long, memory, 0.0)
