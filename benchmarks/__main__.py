@@ -35,6 +35,7 @@ ALL = {
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
     "quality.learning": learning.learning,
+    "quality.allocators": allocators.philly,
     "quality.flood": allocators.flood,
     "quality.placement": placement.quality,
     "live.start": live.start,

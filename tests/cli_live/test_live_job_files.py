@@ -102,7 +102,7 @@ def test_a_command_is_words_or_a_line_for_the_shell(tmp_path, written, command):
         ("command: t\ngpus: 2\nresources: {gpus: 4}", (), "gpus is given twice"),
         ("command: t\ngpus: two", (), "gpus 'two': give a whole number from 0 up"),
         ("command: t\ngpus: -1", (), "gpus '-1': give a whole number from 0 up"),
-        ("command: t\nresources: {nodes: 2}", (), "nodes '2': this manager has one machine"),
+        ("command: t\nresources: {nodes: 0}", (), "nodes '0': give a whole number from 1 up"),
         ("command: t\nlimits: {time: 8}", (), "time '8': not a duration; write 8s or 8m"),
         ("command: t\npreemptible: maybe", (), "give true or false"),
         ("command: t\nenv: [A]", (), "env: give names and values"),

@@ -88,7 +88,7 @@ def test_every_node_starts_its_part_and_all_meet_at_one_port(gang):
     assert second[:3] == ["1", "1", "b:0"]
     assert first[3] == second[3]
     assert [type(each).__name__ for each in gang.updates] == ["RunUp", "RunGone"]
-    assert gang.boxes.reserved == {}
+    assert gang.boxes.reserved_runs == {}
 
 
 def test_a_part_that_fails_ends_the_others_and_is_named(gang):

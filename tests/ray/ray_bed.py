@@ -27,13 +27,6 @@ GPUS = 4
 START_S = 180.0  # a node may take a minute on a busy machine
 TRIES = 3  # a raylet that is not up after 30 s is an error of `ray start`, which cannot be changed
 WORDS = 'hostname "$0" && exec "$@"'
-# The head calls a node dead after about two seconds, so that tests need not wait for a quarter of a minute.
-HEALTH = {
-    "RAY_health_check_initial_delay_ms": "1000",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1000",
-    "RAY_health_check_failure_threshold": "3",
-}
 
 
 def missing() -> str:
@@ -60,7 +53,7 @@ class Box:
 
     @property
     def name(self) -> str:
-        return f"box{self.number}"
+        return f"n{self.number}"
 
     @property
     def namespace(self) -> str:
@@ -96,23 +89,31 @@ class Box:
 
     # --- Ray -------------------------------------------------------------------------------------------
 
-    def start_ray(self, *, gpus: int = GPUS, labels: str = "", name: str = "") -> None:
+    def start_node(self, *, gpus: int = GPUS, labels: str = "", name: str = "") -> None:
+        """Start a Ray node in this box that joins the head; what runs here already is left alone."""
+        self.start_ray(gpus=gpus, labels=labels, name=name, is_head=False)
+
+    def start_ray(
+        self, *, gpus: int = GPUS, labels: str = "", name: str = "", is_head: bool | None = None
+    ) -> None:
         """Start the Ray node of this box; the first box has the head."""
+        is_head = self.number == 0 if is_head is None else is_head
+        before = set(self.pids())
         words = [self.bed.ray, "start", f"--node-ip-address={self.address}"]
         words += [f"--node-name={name or self.name}"]
         words += [f"--num-gpus={gpus}", "--num-cpus=1", "--object-store-memory=80000000"]
         words += ["--disable-usage-stats", *([f"--labels={labels}"] if labels else [])]
-        if self.number == 0:
+        if is_head:
             words += ["--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={self.bed.temp}"]
         else:
             words += [f"--address={self.bed.address}"]
         said = ""
         for _ in range(TRIES):
-            made = self.run(*words, env=HEALTH)
+            made = self.run(*words)
             if made.returncode == 0:
                 return
             said = made.stdout + made.stderr
-            for pid in self.pids():
+            for pid in set(self.pids()) - before:
                 _kill(pid)
         raise AssertionError(f"`ray start` in {self.name} failed {TRIES} times: {said}")
 

@@ -24,7 +24,7 @@ def test_each_box_is_a_ray_node_with_four_gpus_and_a_name(bed):
     assert sorted(found) == [box.name for box in bed.boxes]
     assert {node["NodeManagerHostname"] for node in found.values()} == set(found)
     assert [node["Resources"]["GPU"] for node in found.values()] == [4.0] * len(bed.boxes)
-    assert found["box2"]["Labels"]["rack"] == "r1"
+    assert found["n2"]["Labels"]["rack"] == "r1"
 
 
 def test_a_box_whose_link_is_cut_cannot_be_reached_until_the_link_is_back(bed):

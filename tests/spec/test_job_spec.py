@@ -28,7 +28,9 @@ def test_the_defaults_are_a_job_that_may_be_submitted():
     [
         ({"gpus": -1}, "gpus: give a whole number from 0 up (is -1)"),
         ({"gpus": True}, "gpus: give a whole number from 0 up (is True)"),
-        ({"nodes": 2}, "nodes: this manager has one machine, and many machines are not supported yet"),
+        ({"nodes": 2}, "nodes: 1 GPUs cannot be on 2 nodes; ask for at least one GPU per node"),
+        ({"gpus": 5, "gpus_per_node": 2}, "gpus_per_node: 5 GPUs cannot be shared out in parts of 2"),
+        ({"gpus": 4, "nodes": 3, "gpus_per_node": 2}, "gpus: 3 nodes of 2 GPUs are 6 and not 4"),
         ({"workers": 2}, "workers: 2 workers cannot share 1 GPUs"),
         ({"memory_bytes": 16}, "memory_bytes: give a size of 1 MiB or more, with its unit: 500M"),
         ({"memory_bytes": True}, "memory_bytes: give a size of 1 MiB or more"),

@@ -2,8 +2,8 @@
 
 HOME/options.json has its options. While it answers, HOME/manager.json has its addresses. It ends in good
 order on SIGTERM, SIGINT or POST /api/v1/shutdown; its runs continue.
-Exit codes: 0 ended in good order, 1 could not start or continue, 2 the options are invalid, 6 another manager
-has this home.
+Exit codes: 0 ended in good order, 1 could not start or continue, 2 the options are invalid, 5 Ray does not
+answer, 6 another manager has this home, 7 another manager has the shared folder or the nodes.
 Scheduling begins before the web server is loaded, so that jobs do not wait for it after a crash.
 """
 
@@ -30,12 +30,12 @@ from tiresias.api.sockets import host_of, is_loopback, listen_tcp, listen_unix, 
 from tiresias.executors import procfs
 from tiresias.executors.directories import make_passage
 from tiresias.job._files import save
-from tiresias.live.errors import Invalid, Refused
+from tiresias.live.errors import Conflict, Invalid, Refused, Unreached
 from tiresias.live.manager import Manager
 from tiresias.live.start import Options, open_manager
 from tiresias.store import InUse, StoreError
 
-FAILED, USAGE, REJECTED = 1, 2, 6
+FAILED, USAGE, UNREACHABLE, REJECTED, TAKEN = 1, 2, 5, 6, 7
 NOT_ENCRYPTED = (
     "What is sent there, tokens included, is not encrypted: put a proxy with TLS before it, and listen on"
     " 127.0.0.1"
@@ -72,6 +72,10 @@ def _run(home: Path) -> int:
             manager.store.close()
     except InUse as error:
         return complain(REJECTED, str(error))
+    except Unreached as error:
+        return complain(UNREACHABLE, str(error))
+    except Conflict as error:
+        return complain(TAKEN, str(error))
     except Refused as error:
         return complain(USAGE, str(error))
     except StoreError as error:

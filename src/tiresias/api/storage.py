@@ -12,7 +12,6 @@ from tiresias.api.callers import AnyCaller
 from tiresias.api.models import PruneBody
 from tiresias.api.state import PREFIX, Shared
 from tiresias.live.errors import Denied
-from tiresias.live.home_paths import HomePaths
 from tiresias.live.prune import Pruned, prune
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
@@ -27,7 +26,7 @@ async def remove(body: PruneBody, caller: AnyCaller, shared: Shared) -> Response
     async with shared.pruning:  # one at a time
         found = await to_thread(
             prune,
-            HomePaths(manager.home),
+            manager.paths,
             before_at=manager.now() - body.older_than_s,
             user=None if body.all_users else caller.user,
             checkpoints=body.checkpoints,

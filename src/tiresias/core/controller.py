@@ -49,7 +49,7 @@ from operator import attrgetter
 from typing import Any
 
 from tiresias.core import facts as f
-from tiresias.core import overflow
+from tiresias.core import overflow, pieces
 from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
@@ -743,11 +743,15 @@ class Controller:
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
                 continue
             holes = ledger.open_to(job.job.demand)
-            allocation = place(job, holes, at, since.get(job.id, at) if since else at)
+            demand = job.job.demand
+            if demand.nodes is None:
+                allocation = place(job, holes, at, since.get(job.id, at) if since else at)
+            else:
+                allocation = pieces.in_pieces(demand, holes)
             if allocation is None:
                 refused = waiting = True
                 again_at = self._refuse(job, holes, at)
-                may_migrate = migrations and self._may_migrate
+                may_migrate = migrations and self._may_migrate and demand.nodes is None
                 if entry is not last or may_migrate:
                     claim = self._keep(job, holes, at, None if entry is last else kept)
                     if claim and may_migrate:
@@ -804,7 +808,8 @@ class Controller:
 
     def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
         """The slots that the job claims, which are `kept` from those behind it until this pass is over."""
-        claim = self.placer.claim(job, holes, at, self.state.refused_since.get(job.id, at))
+        since = self.state.refused_since.get(job.id, at)
+        claim = pieces.claim(self.placer, job, holes, at, since)
         if claim and kept is not None:
             self._hide(claim, kept)
         return claim

@@ -18,6 +18,7 @@ def unmet(demand: Demand, nodes: Sequence[Node]) -> str:
     there = _gpus(nodes)
     if demand.gpus > there:
         return f"asks for {demand.gpus} GPUs, and there are {there} in all; ask for fewer"
+    asked, demand = demand, replace(demand, nodes=None)
     for part, wish, what_is_there in (
         (Demand(demand.gpus, gpu_type=demand.gpu_type), _type_wish, _types),
         (replace(demand, memory_bytes=None), _cores_wish, _most_cores),
@@ -32,6 +33,20 @@ def unmet(demand: Demand, nodes: Sequence[Node]) -> str:
         if demand.gpus > there:
             return f"asks for {demand.gpus} {wish(demand)}, and there are {there} such; ask for fewer"
         nodes = suiting
+    return "" if asked.nodes is None else _too_few_nodes(asked, asked.nodes, nodes)
+
+
+def _too_few_nodes(demand: Demand, number: int, nodes: Sequence[Node]) -> str:
+    """Why so many nodes with a piece of the gang each are not there; `nodes` are those that suit it else."""
+    sizes = sorted((node.gpus for node in nodes if node.gpus), reverse=True)
+    pieces = demand.pieces
+    if len(sizes) < number:
+        there = "there is 1" if len(sizes) == 1 else f"there are {len(sizes)}"
+        return f"asks for {number} nodes, and {there}; ask for fewer"
+    if any(size < piece for size, piece in zip(sizes, pieces, strict=False)):
+        large = sum(size >= pieces[0] for size in sizes)
+        what = f"{number} nodes with {pieces[0]} GPUs each"
+        return f"asks for {what}, and {large} have so many; ask for fewer GPUs or for more nodes"
     return ""
 
 

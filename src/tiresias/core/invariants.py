@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tiresias.core import pieces
 from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.ledger import Ledger
@@ -160,7 +161,7 @@ def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
         fits = job.gpus <= ledger.free
         since = state.refused_since.get(job.id, at)
         if fits:
-            allocation = placer.place(job, holes, at, since)
+            allocation = pieces.place(placer, job, holes, at, since)
             if allocation is not None and job.run is not None:
                 assert job.phase is Phase.STOPPING, ("its GPUs are free, and it is kept on CPUs", job.id)
                 ledger.take(RunId(-1 - number), allocation)
@@ -169,7 +170,7 @@ def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
             if controller.policy.strict:
                 break
         if fits or placer.waits or holes is not ledger:
-            claim = placer.claim(job, holes, at, since)
+            claim = pieces.claim(placer, job, holes, at, since)
             if claim:
                 ledger.take(RunId(-1 - number), claim)
     ledger.rollback(mark)

@@ -45,7 +45,7 @@ class Ledger(Holes):
         self.silent: list[bool] = []  # by node: it does not answer
         self.out_slots: list[int] = []  # by node: bit mask of slots withdrawn one by one
         self._suited: dict[
-            tuple[str | None, float, float, int], int
+            tuple[str | None, float, float, int, int], int
         ] = {}  # nodes by the demand that they suit
         self.allocations: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
@@ -419,17 +419,26 @@ class Ledger(Holes):
             and demand.cpus is None
             and demand.memory_bytes is None
             and demand.gpu_memory_bytes is None
+            and demand.nodes is None
         ):
             return self
         return self.among(self._suiting(demand))
 
     def most(self, demand: Demand) -> int:
         """The GPUs in service that suit the demand, free or not."""
-        return self.open_to(demand).gpus if demand.is_choosy else self.gpus
+        if not demand.is_choosy:
+            return self.gpus
+        suiting = self.open_to(demand)
+        if demand.nodes is not None:
+            piece = demand.pieces[-1]
+            if sum(nodes.bit_count() for size, nodes in suiting.sizes() if size >= piece) < demand.nodes:
+                return 0  # too few nodes, however many GPUs they have
+        return suiting.gpus
 
     def _suiting(self, demand: Demand) -> int:
         each = (demand.cpus or 0) / demand.gpus, (demand.memory_bytes or 0) / demand.gpus
-        key = (demand.gpu_type, *each, demand.gpu_memory_bytes or 0)
+        piece = 0 if demand.nodes is None else demand.pieces[-1]
+        key = (demand.gpu_type, *each, demand.gpu_memory_bytes or 0, piece)
         known = self._suited.get(key)
         if known is None:
             suit = (1 << position for position, node in enumerate(self.nodes) if node.suits(demand))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tiresias.core import pieces
 from tiresias.core.entries import JobEntry
 from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
@@ -126,7 +127,7 @@ def _fit_elsewhere(
         for other in movers:
             job = other.job
             assert job.run is not None
-            slots = placer.place(job, ledger.open_to(job.job.demand), at, at)
+            slots = pieces.place(placer, job, ledger.open_to(job.job.demand), at, at)
             if slots is None or len(slots) > len(job.run.allocation):
                 return False
             ledger.hide(slots)

@@ -64,6 +64,7 @@ class Demand:
     The target counts `gpus` only. What else is asked for narrows the nodes that a placer may use.
     `cpu_speed` is the job's speed on CPUs as a share of that on GPUs; None: it cannot run on CPUs.
     `gpu_memory_bytes` is what it needs of the memory of each GPU; None: not known, which may be all of it.
+    `nodes` is on how many nodes the GPUs must be, shared out evenly; None: the placer chooses.
     """
 
     gpus: int
@@ -73,6 +74,14 @@ class Demand:
     memory_bytes: int | None = None
     cpu_speed: float | None = None
     gpu_memory_bytes: int | None = later(None)
+    nodes: int | None = later(None)
+
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """The GPUs on each of `nodes` nodes, the most first."""
+        assert self.nodes is not None, "no number of nodes"
+        each, more = divmod(self.gpus, self.nodes)
+        return (each + 1,) * more + (each,) * (self.nodes - more)
 
     @property
     def is_choosy(self) -> bool:
@@ -82,6 +91,7 @@ class Demand:
             or self.cpus is not None
             or self.memory_bytes is not None
             or self.gpu_memory_bytes is not None
+            or self.nodes is not None
         )
 
 
@@ -139,10 +149,14 @@ class Node:
         return 0 if self.gpus else self.cpus // self.cpus_per_slot
 
     def suits(self, demand: Demand) -> bool:
-        """Whether its GPUs are of the type asked for, and its share of cores and memory is large enough."""
+        """Whether its GPUs are of the type asked for, enough for a piece of a gang that states on how many
+        nodes it must be, and its share of cores and memory is large enough.
+        """
         if demand.gpu_type is not None and demand.gpu_type != self.gpu_type:
             return False
         if not self.gpus or (demand.gpu_memory_bytes or 0) > (self.gpu_memory_bytes or INFINITY):
+            return False
+        if demand.nodes is not None and demand.pieces[-1] > self.gpus:
             return False
         share = demand.gpus / self.gpus
         cores = demand.cpus is None or not self.cpus or demand.cpus <= self.cpus * share

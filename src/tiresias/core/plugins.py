@@ -128,6 +128,11 @@ class Policy(ABC):
         """The driver knows in advance what a preemption costs; called before the first fact."""
         return None
 
+    def suits(self, gpus: int) -> None:
+        """Called when somebody chooses the policy: OptionError if its options make no sense on a cluster of
+        so many GPUs."""
+        return None
+
     def begin(self, memory: Any, state: State) -> None:
         """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
 

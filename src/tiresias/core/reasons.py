@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiresias.core import overflow, without_gpus
+from tiresias.core import overflow, pieces, without_gpus
 from tiresias.core.entries import Entry, JobEntry
 from tiresias.core.model import Phase
 from tiresias.core.plugins import Placer
@@ -175,7 +175,7 @@ def _code_of_admitted(job: JobState, state: State, placer: Placer) -> str:
     if job.gpus > holes.free:
         return ReasonCode.ITS_KIND
     at = state.at
-    allocation = placer.place(job, holes, at, state.refused_since.get(job.id, at))
+    allocation = pieces.place(placer, job, holes, at, state.refused_since.get(job.id, at))
     return ReasonCode.FRAGMENTED if allocation is None else ReasonCode.KEPT
 
 
@@ -240,6 +240,8 @@ def _evidence(reason: Reason, entry: JobEntry, state: State, placer: Placer, hea
         return ""
     holes = ledger.open_to(job.job.demand)
     free, reason.free_gpus, reason.best_hole = holes.free, holes.free, holes.best_hole()
+    if code == ReasonCode.FRAGMENTED and job.job.demand.nodes is not None:
+        return pieces.refusal(job.job.demand, holes)
     if code == ReasonCode.FRAGMENTED:
         return placer.refusal(job, holes, state.at, state.refused_since.get(job.id, state.at))
     return f"{free} free, needs {job.gpus}"

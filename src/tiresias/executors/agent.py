@@ -18,7 +18,7 @@ import select
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiresias.core.model import RunId
 from tiresias.executors.base import RunSpec, RunUpdate
@@ -108,7 +108,7 @@ class Agent:
             if problem := self._problem(order.spec):
                 self._executor.refuse(order.spec, f"node {self.name}: {problem}")
             else:
-                self._executor.start(order.spec)
+                self._executor.start(self._limited(order.spec))
         elif isinstance(order, Adopt):
             self._executor.adopt([order.spec])
         elif isinstance(order, Stop):
@@ -121,6 +121,17 @@ class Agent:
     def _problem(self, spec: RunSpec) -> str:
         assert spec.node == self.name, ("a part of another node", spec.node, self.name)
         return "" if spec.identity is None else other_account(spec.identity.user, spec.identity.uid)
+
+    def _limited(self, spec: RunSpec) -> RunSpec:
+        """With the limits of the part that this node has, as far as the node can enforce them."""
+        if spec.cpus is None and spec.memory_bytes is None:
+            return spec
+        share = len(spec.part.slots) / len(spec.slots) if spec.part is not None else 1.0
+        limiting = self._executor.limiting
+        cpus = None if spec.cpus is None or limiting.no_cpus else max(1, round(spec.cpus * share))
+        memory = spec.memory_bytes
+        memory_bytes = None if memory is None or limiting.no_memory else int(memory * share)
+        return replace(spec, cpus=cpus, memory_bytes=memory_bytes)
 
     def _watch(self) -> None:
         while not self._is_closed:

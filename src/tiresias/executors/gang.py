@@ -38,6 +38,7 @@ from tiresias.executors.base import (
     SILENT_AFTER_S,
     Adopted,
     FoundNode,
+    GpusTroubled,
     NodeJoined,
     NodeReturned,
     NodeSilent,
@@ -62,6 +63,8 @@ DISCOVER_S = 1.0
 READERS = 16  # threads that read the folder for silent nodes; any of them may hang there
 MARGIN_S = 1.0  # beside lease and grace, for signals to take effect
 MEETING = "meeting.json"  # where the workers of the run meet: an address and a port
+CHOSEN = "node.json"  # the node of a run without slots
+RELEASE_S = 10.0  # between two looks for reservations that no run needs
 
 log = logging.getLogger("tiresias")
 T = TypeVar("T")
@@ -77,10 +80,14 @@ class Refused(Exception):
 
 @dataclass(slots=True, frozen=True)
 class Seen:
-    """A node as the engine lists it now. `problem` says why it cannot be used, if it cannot."""
+    """A node as the engine lists it now. `problem` says why it cannot be used, if it cannot.
+
+    `troubled` are its GPUs that must not be used at present: by index, why.
+    """
 
     node: FoundNode
     problem: str = ""
+    troubled: Mapping[int, str] = field(default_factory=dict)
 
 
 class Transport(Protocol):
@@ -103,6 +110,9 @@ class Transport(Protocol):
 
     async def release(self, run_id: RunId) -> None:
         """Show that they are free again; nothing if they are."""
+
+    async def reserved(self) -> list[RunId]:
+        """The runs of this manager for which GPUs are shown as taken."""
 
     async def close(self) -> None:
         """Runs and agents continue."""
@@ -145,6 +155,7 @@ class _Node:
     is_silent: bool = False
     is_told: bool = False  # the manager knows that it has joined
     problem: str = ""
+    troubled: Mapping[int, str] = field(default_factory=dict)
     old_runs: set[RunId] = field(default_factory=set)  # given up here, and not known to be over
 
     def send(self, *orders: Order) -> None:
@@ -155,8 +166,15 @@ class _Node:
 class GangExecutor:
     """Implements `base.Executor` and `base.NodeSource`. `folder` is that which all nodes share."""
 
-    def __init__(self, transport: Transport, folder: Path, *, lease_s: float = heartbeat.DEFAULT_LEASE_S):
-        self._transport, self._lease_s = transport, lease_s
+    def __init__(
+        self,
+        transport: Transport,
+        folder: Path,
+        *,
+        lease_s: float = heartbeat.DEFAULT_LEASE_S,
+        on_close: Callable[[], None] = lambda: None,
+    ):
+        self._transport, self._lease_s, self._on_close = transport, lease_s, on_close
         self._given_up = GivenUp(folder / "given-up")
         self._runs: dict[RunId, _Run] = {}
         self._nodes: dict[str, _Node] = {}
@@ -187,10 +205,9 @@ class GangExecutor:
     def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
         adopted = Adopted()
         for spec in expected:
-            dirs = [str(spec.run_dir / f"node-{part.rank}") for part in _whole(spec).parts]
             if run_files.exists(str(spec.run_dir), run_files.EXIT):
                 adopted.gone.append(spec.run_id)
-            elif any(run_files.exists(each, run_files.CLAIM) for each in dirs):
+            elif any(run_files.exists(each, run_files.CLAIM) for each in _dirs(spec)):
                 adopted.running.append(spec.run_id)
             else:
                 adopted.absent.append(spec.run_id)
@@ -226,6 +243,7 @@ class GangExecutor:
         self._thread.join()
         self._readers.shutdown(wait=False, cancel_futures=True)
         os.close(self._event)
+        self._on_close()
 
     # --- the loop --------------------------------------------------------------------------------------
 
@@ -261,6 +279,7 @@ class GangExecutor:
 
     def _begin_work(self) -> None:
         self._spawn(self._discover())
+        self._spawn(self._release_unneeded())
 
     def _report(self, update: RunUpdate) -> None:
         with self._lock:  # else `poll` could take it before it is announced
@@ -293,10 +312,11 @@ class GangExecutor:
             spec = run.spec = _whole(spec)
             if await asyncio.to_thread(self._ended_before, run):
                 return
+            if not spec.parts:
+                await self._begin_without_slots(run)
+                return
             if not run.is_stopping:
-                await self._transport.reserve(
-                    spec.run_id, {part.node: len(part.slots) for part in spec.parts}
-                )
+                await self._reserve(spec)
             address, port = await self._meeting(spec) if len(spec.parts) > 1 else ("", 0)
         except (OSError, ValueError, Refused, Unreachable) as error:
             run.parts = {part.node: _Part(replace(spec, node=part.node)) for part in spec.parts}
@@ -310,11 +330,56 @@ class GangExecutor:
         for each in spec.parts:
             part_spec = replace(spec, node=each.node, master_addr=address, master_port=port)
             run.parts.setdefault(each.node, _Part(part_spec))
+        self._order(run)
+
+    def _order(self, run: _Run) -> None:
+        """Tell the agents of its nodes."""
         run.is_ordered = True
         for name, part in list(run.parts.items()):
             node = self._node(name)
             if part.gone is None:
                 node.send(*self._orders(run, part))
+
+    async def _begin_without_slots(self, run: _Run) -> None:
+        """A run that holds no slots is one part, on the node with the fewest of such runs."""
+        directory = str(run.spec.run_dir)
+        found = await asyncio.to_thread(run_files.read, directory, CHOSEN)
+        while not found:
+            counts = {name: 0 for name, node in self._nodes.items() if node.is_told and not node.is_silent}
+            for each in self._runs.values():
+                if not each.spec.slots:
+                    counts |= {name: counts[name] + 1 for name in each.parts if name in counts}
+            if not counts:
+                await asyncio.sleep(RETRY_S)  # no node answers yet
+                continue
+            chosen = {"node": min(counts, key=lambda name: (counts[name], name))}
+            await asyncio.to_thread(run_files.put_once, directory, CHOSEN, chosen)
+            found = await asyncio.to_thread(run_files.read, directory, CHOSEN)
+        name = str(found["node"])
+        run.parts = {name: _Part(replace(run.spec, node=name))}
+        self._order(run)
+
+    async def _reserve(self, spec: RunSpec) -> None:
+        gpus = {part.node: len(part.slots) for part in spec.parts}
+        begun = heartbeat.now()
+        while True:
+            try:
+                return await self._transport.reserve(spec.run_id, gpus)
+            except Unreachable:
+                if heartbeat.now() - begun > SILENT_AFTER_S:
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    async def _release_unneeded(self) -> None:
+        """Reservations of runs that ended while nobody could release them."""
+        before: set[RunId] = set()
+        while True:
+            await asyncio.sleep(RELEASE_S)
+            with suppress(Unreachable):
+                unneeded = {id for id in await self._transport.reserved() if id not in self._runs}
+                for run_id in sorted(unneeded & before):  # seen twice: no start is under way
+                    await self._transport.release(run_id)
+                before = unneeded
 
     async def _never_begun(self, part: _Part, error: Exception) -> RunGone | None:
         try:
@@ -340,7 +405,7 @@ class GangExecutor:
         run.is_over = True
         error = f"the directory {directory} belongs to another run: {other}; move it away, and submit again"
         gone = run_gone(spec, record) if record is not None else RunGone(spec.run_id, error=error)
-        was_up = any(run_files.exists(f"{directory}/node-{part.rank}", run_files.UP) for part in spec.parts)
+        was_up = any(run_files.exists(each, run_files.UP) for each in _dirs(spec))
         if was_up and not run.is_up:
             self._report(RunUp(spec.run_id))
         self._report(gone)
@@ -433,6 +498,10 @@ class GangExecutor:
         run.is_over = True
         spec = run.spec
         gones = {node: part.gone for node, part in run.parts.items() if part.gone is not None}
+        if not spec.parts:  # the record of its one part is that of the run
+            for gone in gones.values():
+                self._report(gone)
+            return
         record = merged(spec, gones)
         try:
             await asyncio.to_thread(run_files.write_exit, str(spec.run_dir), record)
@@ -473,6 +542,7 @@ class GangExecutor:
                     elif is_new:
                         node.is_told = False
                         self._tell(node)
+                    self._tell_troubles(node, seen.troubled)
             await asyncio.sleep(DISCOVER_S)
 
     def _tell(self, node: _Node) -> None:
@@ -485,6 +555,11 @@ class GangExecutor:
         elif node.is_silent:
             node.is_silent = False
             self._report_node(NodeReturned(node.name))
+
+    def _tell_troubles(self, node: _Node, troubled: Mapping[int, str]) -> None:
+        if node.is_told and node.troubled != troubled:
+            node.troubled = troubled
+            self._report_node(GpusTroubled(node.name, troubled))
 
     async def _listen(self, node: _Node) -> None:
         while True:
@@ -614,6 +689,12 @@ def _whole(spec: RunSpec) -> RunSpec:
     return replace(spec, workers=launchers.get(spec.launcher)().workers(spec))
 
 
+def _dirs(spec: RunSpec) -> list[str]:
+    """The directories of the parts of a run."""
+    parts = _whole(spec).parts
+    return [str(spec.run_dir / f"node-{part.rank}") for part in parts] or [str(spec.run_dir)]
+
+
 def _void(part: _Part, error: str, lost: bool) -> RunGone | None:
     spec = part.spec
     journal, run_id = spec.journal, int(spec.run_id)
@@ -622,7 +703,8 @@ def _void(part: _Part, error: str, lost: bool) -> RunGone | None:
     boot = procfs.boot_id()
     if not run_files.claim(part.dir, journal=journal, run_id=run_id, boot=boot, pid=0, start=0):
         return None
-    record = {"journal": journal, "run_id": run_id, "error": error, "stopped": False, "lost": lost}
+    why = {"error": error, "stopped": False, "lost": lost, "never_begun": True}
+    record = {"journal": journal, "run_id": run_id, **why}
     run_files.write_exit(part.dir, record)
     return run_gone(spec, record)
 

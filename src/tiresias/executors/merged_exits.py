@@ -44,6 +44,7 @@ def merged(spec: RunSpec, gones: Mapping[str, RunGone]) -> dict[str, Any]:
         ],
         "stopped": not is_lost and first_failed is None and any(gone.stopped for gone in ends),
         "lost": is_lost,
+        "never_begun": all(gone.never_begun for gone in ends),
         "error": errors[0] if errors else "",
         "first_failed": first_failed,
         "killed": any(gone.killed for gone in ends),

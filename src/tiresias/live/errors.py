@@ -43,3 +43,9 @@ class Unavailable(Refused):
     """Not now: the journal cannot be written, or the manager shuts down. Nothing was lost; try again."""
 
     code = "unavailable"
+
+
+class Unreached(Refused):
+    """What the manager works with does not answer."""
+
+    code = "unreached"

@@ -73,8 +73,10 @@ class Manager:
         *,
         settings: Settings | None = None,
         notify_allow: Sequence[Network] = (),
+        paths: HomePaths | None = None,
     ):
-        settings, paths, progress = settings or Settings(), HomePaths(home), ProgressReader()
+        settings, progress = settings or Settings(), ProgressReader()
+        self.paths = paths = paths or HomePaths(home)
         self.home, self.executor, self.journal = home, executor, journal
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
         self.admission = Admission(journal)
@@ -150,6 +152,7 @@ class Manager:
         clock: Clock | None = None,
         settings: Settings | None = None,
         notify_allow: Sequence[Network] = (),
+        paths: HomePaths | None = None,
     ) -> Self:
         """Begin a new journal under `chosen`, or go on with the one there is, under what it says."""
         clock = clock or Clock.of_this_machine()
@@ -164,7 +167,9 @@ class Manager:
         )
         journal = Journal(store, fallback.first_controller(loaded), loaded.chosen, clock, loaded.profiles)
         journal.keep_setting(ANCHOR, clock.stored())
-        manager = cls(home, executor, machine, journal, settings=settings, notify_allow=notify_allow)
+        manager = cls(
+            home, executor, machine, journal, settings=settings, notify_allow=notify_allow, paths=paths
+        )
         manager.recover(loaded)
         return manager
 

@@ -66,6 +66,8 @@ def decide(
     cause = classify(gone)
     if cause.kind is Kind.PREEMPTED:
         return _again(gone, job, lasted_s, cause, settings)
+    if cause.kind is Kind.LOST and gone.never_begun:  # its nodes were not there: it may be tried for ever
+        return Outcome(ExitCause.RETRIED, CODES[cause.kind], cause.sentence, backoff_s=settings.backoff_s)
     return _failed(job, cause, settings)
 
 

@@ -199,7 +199,9 @@ class Requests:
 
     def _checked(self, caller: Caller, submission: Submission, models: Models) -> Submission:
         """The submission as it will be stored, or why it cannot be accepted."""
-        asked = submission.of(caller)
+        asked = submission.completed().of(caller)
+        if self.machine.source is not None:
+            asked = asked.but(narrows=True)
         _check(asked)
         self._check_grace(asked)
         self._check_limits(asked)
@@ -423,6 +425,7 @@ class Requests:
         try:
             chosen = Chosen(policy, dict(options), placer, given)
             new_policy = fallback.made("policy", (policy, chosen.options), journal.profiles)
+            new_policy.suits(sum(node.gpus for node in self._state.ledger.nodes))
             fallback.made("placer", (placer, given), journal.profiles)
             measured = str(journal.chosen.placer_options.get(MEASURED, ""))
             chosen = feedback.completed(chosen, given, measured)

@@ -42,7 +42,7 @@ def restore(
 
     Invalid if runs are alive that the backup does not know; with `ends_runs` they are ended.
     """
-    paths, aside = HomePaths(home), home / f"set-aside-{stamp}"
+    paths, aside = HomePaths.of(home), home / f"set-aside-{stamp}"
     home.mkdir(parents=True, exist_ok=True, mode=0o711)
     lock = Lock(paths.journal.with_name(f"{paths.journal.name}.lock"), home)
     copy = home / "journal.restoring"
@@ -56,8 +56,9 @@ def restore(
         if paths.journal.exists() or unknown:
             aside.mkdir(mode=0o700)
         _replace(paths.journal, copy, aside)
+        files = paths.files / f"set-aside-{stamp}"  # on the same disk as what is moved there
         for path in unknown:
-            to = aside / path.relative_to(home)
+            to = files / path.relative_to(paths.files)
             to.parent.mkdir(parents=True, exist_ok=True)
             os.rename(path, to)
         with Reader(paths.journal) as journal:

@@ -16,7 +16,8 @@ from tiresias.core.model import JobId, Node
 from tiresias.core.plugin_failures import PluginRaised
 from tiresias.core.plugins import OptionError, parse_options, placers, policies
 from tiresias.executors import sdk
-from tiresias.executors.base import NodeSource
+from tiresias.executors.base import Executor, NodeSource
+from tiresias.executors.cgroup_parent import Limiting
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.gpus import (
     FAKE_NAME,
@@ -31,13 +32,14 @@ from tiresias.executors.gpus import (
     parse_selection,
 )
 from tiresias.executors.local import LocalExecutor
-from tiresias.live import run_directories
+from tiresias.live import run_directories, shared_folder, start_ray
 from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import GPUS, Machine
 from tiresias.live.manager import Manager
 from tiresias.live.notice_target import networks_of
 from tiresias.live.settings import Settings
+from tiresias.live.shared_folder import SharedFolder
 from tiresias.store import Chosen, Store, StoreError
 
 DEFAULT_PLACER = "profile"  # of jobs that name no model, packed
@@ -60,6 +62,9 @@ class Options:
     notify_allow: list[str] = field(default_factory=list)  # networks that notices may be sent to
     plugins: list[str] = field(default_factory=list)  # loaded before the manager is opened
     auto: bool = False  # every job has --auto
+    on: str | None = None  # the engine that has the nodes: ray; None: this machine alone
+    address: str | None = None  # of that engine, HOST:PORT
+    shared: str | None = None  # the folder that all its nodes share
     settings: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -111,11 +116,12 @@ def open_manager(
     if not isinstance(options, Options):
         options = Options.from_json(options)
     driver = driver or Nvml()
-    survey = _survey(options, driver) if source is None else Survey(())
+    is_local = source is None and options.on is None
+    survey = _survey(options, driver) if is_local else Survey(())
     chosen = _chosen(options)
     settings = _settings(options)
     notify_allow = networks_of(options.notify_allow)
-    paths = HomePaths(home)
+    paths = HomePaths(home, _shared(options))
     make_passage(home)
     if os.geteuid() == 0 and (problem := insecure(home)):
         raise Invalid(
@@ -123,18 +129,17 @@ def open_manager(
         )
     store = Store.open(paths.journal, home=home)
     try:
+        folder = None if paths.shared is None else start_ray.take(paths, store)
         if problem := run_directories.problem(paths, store):
             raise StoreError(problem)
         run_directories.take(paths, store)
-        is_fake = options.fake_gpus is not None or source is not None
-        executor = LocalExecutor(
-            paths.executor, driver=None if is_fake else driver, sdk=sdk.publish(paths.sdk)
+        executor, machine = (
+            _on_this_machine(paths, options, store, survey, driver, source)
+            if folder is None
+            else _on_ray(paths, folder, options, store, settings)
         )
-        machine = _machine(survey, store) if source is None else machine_of_nodes(store, source)
-        machine.limiting = executor.limiting
-        machine.watch = None if is_fake else _Watch(driver, executor)
         return Manager.open(
-            home, store, executor, machine, chosen, settings=settings, notify_allow=notify_allow
+            home, store, executor, machine, chosen, settings=settings, notify_allow=notify_allow, paths=paths
         )
     except PluginRaised as error:  # in a new journal; otherwise another plug-in takes over
         store.close()
@@ -145,6 +150,42 @@ def open_manager(
     except BaseException:
         store.close()
         raise
+
+
+def _on_this_machine(
+    paths: HomePaths,
+    options: Options,
+    store: Store,
+    survey: Survey,
+    driver: Driver,
+    source: NodeSource | None,
+) -> tuple[Executor, Machine]:
+    is_fake = options.fake_gpus is not None or source is not None
+    executor = LocalExecutor(paths.executor, driver=None if is_fake else driver, sdk=sdk.publish(paths.sdk))
+    machine = _machine(survey, store) if source is None else machine_of_nodes(store, source)
+    machine.limiting = executor.limiting
+    machine.watch = None if is_fake else _Watch(driver, executor)
+    return executor, machine
+
+
+def _on_ray(
+    paths: HomePaths, folder: SharedFolder, options: Options, store: Store, settings: Settings
+) -> tuple[Executor, Machine]:
+    executor = start_ray.executor(paths, folder, options.address, options.fake_gpus or 0, settings, store)
+    machine = machine_of_nodes(store, executor)
+    machine.limiting = Limiting("", "")  # the nodes limit what they can
+    return executor, machine
+
+
+def _shared(options: Options) -> Path | None:
+    """The folder that the nodes share; None for a manager of this machine alone."""
+    if options.on is None:
+        return None
+    if options.on != "ray":
+        raise Invalid(f"--on {options.on}: give ray, or leave it out for this machine alone")
+    if options.gpus is not None:
+        raise Invalid("--gpus selects GPUs of this machine; with --on ray, `ray start --num-gpus` does that")
+    return shared_folder.checked(options.shared)
 
 
 def _survey(options: Options, driver: Driver) -> Survey:

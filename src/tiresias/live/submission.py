@@ -41,6 +41,7 @@ class Submission(JobSpec):
     array_index: int | None = None
     array_limit: int | None = None  # at most so many of the array's jobs hold GPUs at once
     identity: Identity | None = None  # the account under which its workers run
+    narrows: bool = False  # of many nodes, only those with enough cores and memory per GPU may be used
 
     @property
     def awaited(self) -> tuple[JobId, ...]:
@@ -53,7 +54,14 @@ class Submission(JobSpec):
 
     @property
     def demand(self) -> Demand:
-        return Demand(self.gpus, cpu_speed=self.cpu_speed)
+        return Demand(
+            self.gpus,
+            gpu_type=self.gpu_type or None,
+            cpus=self.cpus if self.narrows and self.gpus else None,
+            memory_bytes=self.memory_bytes if self.narrows and self.gpus else None,
+            cpu_speed=self.cpu_speed,
+            nodes=self.node_count if self.gpus else None,
+        )
 
     def to_job(self, id: JobId, at: float) -> Job:
         """The part of it that the core schedules."""

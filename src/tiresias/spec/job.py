@@ -40,7 +40,6 @@ DEFAULT_PREFLIGHT_S = 60.0
 PRIORITIES = ("high", "normal", "low")
 SHOWN = 80  # characters of a wrong value in a message
 PER_GPU = "per-gpu"
-ONE_MACHINE = "this manager has one machine, and many machines are not supported yet; leave it out"
 
 
 class SpecError(ValueError):
@@ -116,11 +115,40 @@ class JobSpec:
     nodes: int | None = field(
         default=None,
         metadata=about(
-            Whole(1, 1, ONE_MACHINE),
-            "Number of nodes. Only 1 is possible, because a manager has one machine.",
+            Whole(1),
+            "Number of nodes. The GPUs are shared out evenly among them.",
             flag="--nodes",
             metavar="N",
+            default="the placer chooses",
             in_group="resources.nodes",
+            api_help="On how many nodes the GPUs must be, shared out evenly; null: the placer chooses.",
+            in_detail=True,
+        ),
+    )
+    gpus_per_node: int | None = field(
+        default=None,
+        metadata=about(
+            Whole(1),
+            "GPUs on each node. With --nodes, --gpus may be left out.",
+            flag="--gpus-per-node",
+            metavar="N",
+            default="the placer chooses",
+            in_group="resources.gpus_per_node",
+            api_help="How many GPUs it has on each node; `gpus` is a multiple of it.",
+            in_detail=True,
+        ),
+    )
+    gpu_type: str = field(
+        default="",
+        metadata=about(
+            Text(),
+            "Type of the GPUs, as tir nodes shows it.",
+            flag="--gpu-type",
+            metavar="TYPE",
+            default="any",
+            in_group="resources.gpu_type",
+            api_help="The type of its GPUs, as `GET /nodes` names it; empty: any.",
+            in_detail=True,
         ),
     )
     cpu_speed: float | None = field(
@@ -483,6 +511,7 @@ class JobSpec:
             self,
             gpus=min(1, self.gpus),
             nodes=None,
+            gpus_per_node=None,
             cpu_speed=None,
             workers=1,
             retries=0,
@@ -492,19 +521,51 @@ class JobSpec:
             snapshot="",
         )
 
+    @property
+    def node_count(self) -> int | None:
+        """On how many nodes it must be; None: the placer chooses."""
+        if self.nodes is not None or self.gpus_per_node is None:
+            return self.nodes
+        return self.gpus // self.gpus_per_node
+
+    def completed(self) -> Self:
+        """With the number of GPUs that follows from --nodes and --gpus-per-node, where none is given."""
+        if self.gpus_per_node is None or self.gpus != DEFAULTS["gpus"]:
+            return self
+        return replace(self, gpus=self.gpus_per_node * (self.nodes or 1))
+
     def check(self, names: Iterable[str] | None = None) -> None:
         """Raise SpecError if an option, or one of those named, has a value that no job may have."""
         for name in BY_NAME if names is None else names:
             value = getattr(self, name)
             if value is not DEFAULTS[name]:  # a default is right, and most options have it
                 check_value(name, value)
+        self._check_shape()
         if self.launcher == PER_GPU and not self.gpus:
             raise SpecError(
                 "launcher: per-gpu starts one process per GPU, and the job asks for none (--gpus)"
             )
-        if self.workers > max(1, self.gpus):
-            few = f"{self.workers} workers cannot share {self.gpus} GPUs"
+        gpus = self.completed().gpus
+        if self.workers > max(1, gpus):
+            few = f"{self.workers} workers cannot share {gpus} GPUs"
             raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")
+
+
+    def _check_shape(self) -> None:
+        gpus, nodes, each = self.completed().gpus, self.nodes, self.gpus_per_node
+        if each is not None and nodes is not None and gpus != nodes * each:
+            raise SpecError(
+                f"gpus: {nodes} nodes of {each} GPUs are {nodes * each} and not {gpus}; leave --gpus out"
+            )
+        if each is not None and gpus % each:
+            raise SpecError(
+                f"gpus_per_node: {gpus} GPUs cannot be shared out in parts of {each}; ask for"
+                f" {gpus - gpus % each or each} or {gpus - gpus % each + each} (--gpus)"
+            )
+        if nodes is not None and nodes > max(1, gpus):
+            raise SpecError(
+                f"nodes: {gpus} GPUs cannot be on {nodes} nodes; ask for at least one GPU per node (--gpus)"
+            )
 
 
 def _named(each: Any) -> Option:

@@ -26,7 +26,7 @@ class Boxes:
         self._top, self._gpus, self._lease_s = top, gpus, lease_s
         self.agents = {name: self._agent(name) for name in names}
         self.cut: set[str] = set()
-        self.reserved: dict[RunId, Mapping[str, int]] = {}
+        self.reserved_runs: dict[RunId, Mapping[str, int]] = {}
         self._threads = ThreadPoolExecutor(32)
 
     def _agent(self, name: str) -> Agent:
@@ -60,10 +60,13 @@ class Boxes:
         return await self._reach(node, lambda agent: agent.free_port(spec))
 
     async def reserve(self, run_id: RunId, gpus: Mapping[str, int]) -> None:
-        self.reserved[run_id] = gpus
+        self.reserved_runs[run_id] = gpus
 
     async def release(self, run_id: RunId) -> None:
-        self.reserved.pop(run_id, None)
+        self.reserved_runs.pop(run_id, None)
+
+    async def reserved(self) -> list[RunId]:
+        return list(self.reserved_runs)
 
     async def close(self) -> None:
         return

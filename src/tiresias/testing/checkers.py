@@ -151,7 +151,8 @@ def work_is_conserved(story: Story) -> None:
 def no_run_is_pointless(story: Story) -> None:
     """No job is both granted slots and preempted at one instant, in either order.
 
-    Unless a job was promoted in between: it may have starved long before it was preempted.
+    Unless a job was promoted in between: it may have starved long before it was preempted. A run that
+    migrates is granted other slots at once.
     """
     at, granted, revoked = 0.0, set[JobId](), set[JobId]()
     grants = story.grants()
@@ -160,7 +161,11 @@ def no_run_is_pointless(story: Story) -> None:
             at, granted, revoked = fact.at, set(), set()
         if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
-        elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
+        elif (
+            isinstance(fact, f.RunRevoked)
+            and story.on_gpus(grants[fact.run_id])
+            and (fact.why is None or fact.why.rule is not f.Rule.MIGRATION)
+        ):
             revoked.add(grants[fact.run_id].job_id)
         assert not granted & revoked, ("granted and revoked at one instant", fact)
 

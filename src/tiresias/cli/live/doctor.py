@@ -236,7 +236,7 @@ def _journal(home_dir: Path) -> Finding:
         with Reader(path) as journal:
             if damage := journal.damage():
                 return Finding("journal", False, f"{path} is damaged: {'; '.join(damage)}", step)
-            wrong = journal.lost_commits() or run_directories.problem(HomePaths(home_dir), journal)
+            wrong = journal.lost_commits() or run_directories.problem(HomePaths.of(home_dir), journal)
     except StoreError as error:
         return Finding("journal", False, str(error), step)
     if wrong:

@@ -90,10 +90,13 @@ def _print_stored(refs: list[str], run: int | None, worker: int, tail: int | Non
             raise Stop(
                 f"{message}\nWithout a manager, name the job by its id, not {ref!r}.", errors.UNREACHABLE
             )
+    from tiresias.live.home_paths import HomePaths
+
+    jobs = HomePaths.of(home_of()).jobs
     notify(["no manager answers; this is the output that is stored"])
     for ref in refs:
         _head(int(ref), len(refs))
-        _print_file(_log_of(home_of() / "jobs" / ref / "runs", ref, run, worker), tail)
+        _print_file(_log_of(jobs / ref / "runs", ref, run, worker), tail)
 
 
 def _log_of(runs: Path, ref: str, run: int | None, worker: int) -> Path:

@@ -37,6 +37,9 @@ class Settings:
     notify_allow: list[str] = field(default_factory=list)
     plugins: list[str] = field(default_factory=list)
     auto: bool = False
+    on: str | None = None  # None: this machine alone
+    address: str | None = None
+    shared: str | None = None
     settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
 
     def differences(self, other: Settings) -> list[str]:
@@ -77,6 +80,9 @@ class Given:
     allow_host: Sequence[str] = ()
     notify_allow: Sequence[str] = ()
     auto: bool | None = None
+    on: str | None = None
+    address: str | None = None
+    shared: str | None = None
 
     @property
     def asks_for_policy(self) -> bool:
@@ -99,6 +105,9 @@ class Given:
             allow_host=_names(self.allow_host, stored.allow_host),
             notify_allow=_names(self.notify_allow, stored.notify_allow),
             group=_or_none(self.group, stored.group),
+            on=_or_none(self.on, stored.on),
+            address=None if self.on == NONE else self.address or stored.address,
+            shared=None if self.on == NONE else self.shared or stored.shared,
             auto=stored.auto if self.auto is None else self.auto,
             plugins=[*stored.plugins, *(each for each in self.plugins if each not in stored.plugins)],
         )
@@ -203,6 +212,7 @@ def check(settings: Settings) -> None:
 
     parse_options(policies.get(settings.policy), settings.set)
     parse_options(placers.get(settings.placer), settings.placer_set)
+    _check_engine(settings)
     if settings.fake_groups > max(1, settings.fake_gpus or 0):
         raise Stop(
             f"--fake-groups {settings.fake_groups}: there are only {settings.fake_gpus or 0} fake GPUs"
@@ -212,3 +222,20 @@ def check(settings: Settings) -> None:
             parse_selection(settings.gpus)
         except ValueError as error:
             raise Stop(f"--gpus: {error}") from None
+
+
+def _check_engine(settings: Settings) -> None:
+    """Refuse a half of what a manager of many nodes needs."""
+    if settings.on is None:
+        for name in ("address", "shared"):
+            if getattr(settings, name):
+                raise Stop(f"--{name} is for a manager of many nodes; add --on ray, or leave it out")
+        return
+    if settings.on != "ray":
+        raise Stop(f"--on {settings.on}: give ray, or none for this machine alone")
+    if settings.gpus is not None:
+        raise Stop("--gpus selects GPUs of this machine; with --on ray, `ray start --num-gpus` does that")
+    if not settings.address:
+        raise Stop("--on ray needs --address HOST:PORT, as `ray start --head` prints it")
+    if not settings.shared:
+        raise Stop("--on ray needs --shared DIR, a folder that all nodes have at the same path")

@@ -24,6 +24,7 @@ LOG = "manager.log"
 LOOK_AGAIN_S = 0.05
 LAST_LINES = 15
 HOME_IS_TAKEN = 6  # the exit code of a manager whose home has another one
+NODES_ARE_TAKEN = 7  # and of one whose shared folder or nodes another one has
 _COMPLAINT = re.compile(r"\S+ \S+ ERROR [\w.]+: (.*)")  # an error in the manager's log
 
 

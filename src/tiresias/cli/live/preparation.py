@@ -245,9 +245,10 @@ def _take_snapshot(prepared: Prepared, source: JobSource, cwd: Path, home: Path)
             "--snapshot copies files on this machine, and TIRESIAS_URL may be another one; leave one out"
         )
     from tiresias.cli.live import snapshot
+    from tiresias.live.home_paths import HomePaths
 
     limit = parse_size(source.options.text("snapshot_limit") or snapshot.DEFAULT_LIMIT, "--snapshot-limit")
-    copy = snapshot.take(cwd, home, limit)
+    copy = snapshot.take(cwd, HomePaths.of(home).files, limit)
     tree = snapshot.git_top(cwd) or cwd
     for word in checks.names_outside(prepared.jobs[0]["command"], tree):
         if word != source.script:

@@ -16,11 +16,13 @@ from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options, manager_process
 from tiresias.cli.live.connection import HomeOption, connected, home_of, is_remote, print_json, refused
 from tiresias.cli.live.manager_options import Given, Settings
+from tiresias.cli.live.manager_process import NODES_ARE_TAKEN
 from tiresias.cli.live.times import short
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
 
 UP_S = 60.0
+UP_ON_RAY_S = 180.0  # an agent on each node takes seconds, more on a busy one
 DOWN_S = 30.0
 
 
@@ -75,6 +77,17 @@ NotifyAllow = Annotated[
         help="Network to which notices may be sent although it is private; may be repeated (none: none).",
     ),
 ]
+On = Annotated[
+    str | None,
+    Option("--on", metavar="ENGINE", help="Use the nodes of an engine: ray (none: this machine alone)."),
+]
+Address = Annotated[
+    str | None, Option("--address", metavar="HOST:PORT", help="Address of the head of the Ray cluster.")
+]
+SharedDir = Annotated[
+    str | None,
+    Option("--shared", metavar="DIR", help="Folder that all nodes share, at the same path on each."),
+]
 Foreground = Annotated[bool, Option("--foreground", help="Run in the foreground and log to stderr.")]
 
 
@@ -92,6 +105,9 @@ def up(
     group: Group = None,
     auto: Auto = False,
     no_auto: NoAuto = False,
+    on: On = None,
+    address: Address = None,
+    shared: SharedDir = None,
     foreground: Foreground = False,
     home: HomeOption = None,
     output: AsOutput = Output.TABLE,
@@ -118,6 +134,9 @@ def up(
         allow_host or [],
         notify_allow or [],
         True if auto else False if no_auto else None,
+        on,
+        address,
+        None if shared is None else os.path.abspath(shared),
     )
     if auto and no_auto:
         raise Stop("--auto and --no-auto cannot be combined; give one of them")
@@ -218,7 +237,7 @@ def _brought_up(
     manager_options.write(home_dir, wanted)
     if foreground:
         os.execv(manager_process.command(home_dir)[0], manager_process.command(home_dir))
-    return _start(home_dir, before)
+    return _start(home_dir, before, UP_S if wanted.on is None else UP_ON_RAY_S)
 
 
 def _check_running(status: dict[str, Any], before: Settings, wanted: Settings) -> None:
@@ -255,7 +274,7 @@ def _use_policy(home_dir: Path, given: Given, wanted: Settings) -> dict[str, Any
 
 def _require_gpus(wanted: Settings) -> None:
     """Refuse to start a manager that would have no GPUs."""
-    if wanted.fake_gpus is not None:
+    if wanted.fake_gpus is not None or wanted.on is not None:
         return
     from tiresias.executors.gpus import Nvml, find, parse_selection
 
@@ -273,7 +292,7 @@ def _make_home(home_dir: Path) -> None:
         raise Stop(f"{home_dir} is a file; name a directory with --home or TIRESIAS_HOME") from None
 
 
-def _start(home_dir: Path, before: Settings | None) -> dict[str, Any]:
+def _start(home_dir: Path, before: Settings | None, patience_s: float) -> dict[str, Any]:
     started = manager_process.start(home_dir)
     found: list[dict[str, Any]] = []
 
@@ -283,13 +302,13 @@ def _start(home_dir: Path, before: Settings | None) -> dict[str, Any]:
             found.append(status)
         return status is not None
 
-    if not manager_process.wait_until_up(started, answers, UP_S):
+    if not manager_process.wait_until_up(started, answers, patience_s):
         manager_options.put_back(home_dir, before)
         code = started.process.returncode
         said = started.last_lines() or f"it ended with exit code {code} and logged nothing"
         raise Stop(
             f"the manager did not start: {said}\n(its log: {started.log})",
-            errors.FAILED if code < 1 else code,
+            errors.FAILED if code < 1 else errors.REJECTED if code == NODES_ARE_TAKEN else code,
         )
     return found[-1]
 

@@ -1,0 +1,77 @@
+"""From options to the executor of many nodes, on Ray."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+
+from tiresias.executors import sdk
+from tiresias.executors.gang import GangExecutor, Seen
+from tiresias.live import run_directories
+from tiresias.live.errors import Conflict, Invalid, Refused, Unreached
+from tiresias.live.home_paths import HomePaths
+from tiresias.live.settings import Settings
+from tiresias.live.shared_folder import SharedFolder
+from tiresias.store import Store
+
+RAY_LOG = "ray.log"
+
+
+def take(paths: HomePaths, store: Store) -> SharedFolder:
+    """Take the shared folder for the manager of this journal; Conflict if it is another's."""
+    assert paths.shared is not None, "no shared folder"
+    about = {
+        "journal": run_directories.latest_id(store),
+        "home": str(paths.home),
+        "host": platform.node(),
+        "pid": os.getpid(),
+    }
+    return SharedFolder(paths.shared, about, store.journal_ids().values())
+
+
+def executor(
+    paths: HomePaths,
+    folder: SharedFolder,
+    address: str | None,
+    fake_gpus: int,
+    settings: Settings,
+    store: Store,
+) -> GangExecutor:
+    """Connected to Ray; refuses what cannot be used, in words."""
+    from tiresias.executors.ray import NoRay, RayOptions, RayTransport
+
+    try:
+        if not address or not address.rpartition(":")[0] or not address.rpartition(":")[2].isdecimal():
+            raise Invalid(f"--address {address or ''}: give HOST:PORT, as `ray start --head` prints it")
+        options = RayOptions(
+            address=address,
+            shared=str(folder.path),
+            sdk=str(sdk.publish(paths.sdk)),
+            lease_s=settings.lease_s,
+            fake_gpus=fake_gpus,
+            uid=os.geteuid(),
+            user=pwd.getpwuid(os.geteuid()).pw_name,
+            manager=folder.about,
+            tests_first=store.is_new,
+        )
+        transport = RayTransport(options, paths.home / RAY_LOG)
+        try:
+            _check(transport.begin())
+        except NoRay as error:
+            raise _refused(error.code, str(error)) from None
+        return GangExecutor(transport, folder.path, lease_s=settings.lease_s, on_close=folder.close)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def _check(nodes: list[Seen]) -> None:
+    """Every node of a new manager must be usable, so that a mistake is seen; later ones are left out."""
+    wrong = [f"node {seen.node.name}: {seen.problem}" for seen in nodes if seen.problem]
+    if wrong:
+        raise Invalid("; ".join(wrong))
+
+
+def _refused(code: int, message: str) -> Refused:
+    return {5: Unreached, 6: Conflict}.get(code, Invalid)(message)
