@@ -99,6 +99,9 @@ class Client:
     last_lines = _of(Output, Output.last_lines)
     follow_logs = _of(Output, Output.follow_logs)
     events = _of(Output, Output.events)
+    attach = _of(Output, Output.attach)
+    type_in = _of(Output, Output.type_in)
+    resize = _of(Output, Output.resize)
 
     status = _of(Cluster, Cluster.status)
     whoami = _of(Cluster, Cluster.whoami)

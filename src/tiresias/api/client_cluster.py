@@ -24,9 +24,10 @@ class Cluster:
         nodes: list[Value] = self._requester.value("GET", "/api/v1/nodes")["nodes"]
         return nodes
 
-    def drain(self, what: str, reason: str = "") -> Value:
+    def drain(self, what: str, reason: str = "", deadline_s: float | None = None) -> Value:
         """Take a node, or one GPU as `node:index`, out of service; runs on it continue."""
-        return self._requester.value("POST", f"/api/v1/nodes/{quoted(what)}/drain", {"reason": reason})
+        asked = {"reason": reason, "deadline_s": deadline_s}
+        return self._requester.value("POST", f"/api/v1/nodes/{quoted(what)}/drain", asked)
 
     def undrain(self, what: str) -> Value:
         return self._requester.value("POST", f"/api/v1/nodes/{quoted(what)}/undrain")

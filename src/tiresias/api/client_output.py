@@ -93,3 +93,20 @@ class Output:
             if page["next"] is None:
                 return
             since = page["next"]
+
+    def attach(self, ref: Ref, rows: int, columns: int) -> Value:
+        """Attach to the terminal of a job: its `session`, and where its output begins in the log."""
+        return self._requester.value("POST", job_path(ref, "terminal"), {"rows": rows, "columns": columns})
+
+    def type_in(self, ref: Ref, session: str, number: int, data: bytes) -> None:
+        """Type in the terminal. The same number of a session is never typed twice."""
+        typed = base64.b64encode(data).decode()
+        self._requester.again(
+            "POST",
+            job_path(ref, "terminal/input"),
+            {"session": session, "number": number, "input": typed},
+        )
+
+    def resize(self, ref: Ref, rows: int, columns: int) -> None:
+        """The window has another size."""
+        self._requester.again("PUT", job_path(ref, "terminal/window"), {"rows": rows, "columns": columns})

@@ -97,6 +97,17 @@ class Policy(ABC):
         """
         return None
 
+    def thresholds(self, memory: Any) -> tuple[float, ...] | None:
+        """The service in GPU-seconds at which jobs go from queue to queue, rising; None without queues.
+
+        As `queue`, it has no influence on decisions.
+        """
+        return None
+
+    def learned(self, memory: Any) -> list[str]:
+        """What the policy has learned, as sentences for people; it has no influence on decisions."""
+        return []
+
     def drift(self, job: JobState) -> float:
         """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0

@@ -11,11 +11,12 @@ from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Phase, Pool
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run
-from tiresias.executors.base import Executor, RunGone, RunUp
+from tiresias.executors.base import Executor, RunGone, RunUp, Slot, parts_of
 from tiresias.job.reports import is_finished
 from tiresias.live.admission import BACKOFF
 from tiresias.live.clock import Clock
 from tiresias.live.dispatcher import Dispatcher
+from tiresias.live.gpu_health import split_slot
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import LATE_S, Exit, Input, Journal, Taken
 from tiresias.live.managed_jobs import ManagedJob
@@ -126,7 +127,8 @@ class Runs:
             elif reason := self._reason_after_exit(job.id):
                 facts.append(f.JobDeferred(at, job.id, reason))
         slots = tuple(self._journal.state.slot_names(run.allocation))
-        return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
+        exit = Exit(run, job, slots, outcome, reports, failed_on(slots, gone))
+        return Input(facts, {job.id: ending}, exit)
 
     def _speed(self, run: Run) -> float:
         """Seconds of work per second: on CPUs what the user has said."""
@@ -147,13 +149,10 @@ class Runs:
             return self._journal.now()
         due_at = INFINITY
         jobs, managed = self._journal.state.jobs, self._journal.managed
-        for run in self._journal.state.runs.values():
-            job = managed[run.job_id]
-            if job.spec.time_limit_s is None and job.preflight_of is None:
-                continue  # as nearly all are
+        for run in self._timed_runs():
             if jobs[run.job_id].phase is not Phase.STOPPING:
                 due_at = min(due_at, self._expires_at(run))
-                if job.preflight_of is not None:
+                if managed[run.job_id].preflight_of is not None:
                     due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
         return due_at
 
@@ -167,16 +166,24 @@ class Runs:
             run_id = self._journal.overdue.pop()
             if run_id in runs:
                 yield self.exited(runs[run_id], RunGone(run_id, stopped=True, never_begun=True))
-        for run in list(runs.values()):
+        for run in self._timed_runs():
             if self._expires_at(run) <= at:
                 managed.change(run.job_id, is_expired=True)
                 yield Input([f.JobRequeued(at, run.job_id)])
         if at >= self._preflights_checked_at + self._settings.preflight_check_s:
             self._preflights_checked_at = at
-            for run in list(runs.values()):
+            for run in self._timed_runs():
                 if self._is_preflight(run) and self._has_shown_enough(run, at):
                     managed.change(run.job_id, is_tried=True)
                     yield Input([f.JobRequeued(at, run.job_id)])
+
+    def _timed_runs(self) -> list[Run]:
+        """Runs that are stopped after a while; found by such jobs or by all runs, whichever are fewer."""
+        state, timed = self._journal.state, self._journal.managed.timed
+        if len(timed) > len(state.runs):
+            return [run for run in state.runs.values() if run.job_id in timed]
+        runs = [job.run for id in timed if (job := state.jobs.get(id)) is not None]
+        return sorted([run for run in runs if run is not None], key=lambda run: run.id)
 
     def _job(self, run: Run) -> JobState:
         return self._journal.state.jobs[run.job_id]
@@ -216,6 +223,19 @@ def _steps(reports: list[Any] | None) -> tuple[int, int] | None:
 def _told(sentence: str, how: str, of_its_work: str) -> str:
     """How a run ended, whether it had to be killed, and what became of its work."""
     return " ".join(filter(None, (sentence, killed(how), of_its_work)))
+
+
+def failed_on(slots: tuple[str, ...], gone: RunGone) -> str:
+    """The node of the worker that failed first, or of all workers; empty if that is not known."""
+    nodes = list(dict.fromkeys(slot.rpartition(":")[0] for slot in slots))
+    if len(nodes) < 2:
+        return nodes[0] if nodes else ""
+    if gone.unknown_on:
+        return gone.unknown_on[0]
+    if gone.first_failed is None:
+        return ""
+    parts = parts_of(tuple(Slot(*split_slot(slot)) for slot in slots), len(gone.exits))
+    return next((part.node for part in reversed(parts) if part.first_worker <= gone.first_failed), "")
 
 
 def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:
