@@ -212,7 +212,12 @@ class World:
         return process.pid
 
     def signal(self, process: Process, number: int) -> None:
-        """SIGTERM to a supervisor: it is to read the stop request. SIGINT: it is to kill its gang at once."""
+        """SIGTERM to a supervisor: it is to read the stop request. SIGINT: it is to kill its gang at once.
+
+        SIGHUP says that the run takes turns, which makes it slower and changes nothing else.
+        """
+        if number == SIGHUP:
+            return
         self.after(self.rng.random() * self.weather.signal_s, self._signalled, process, number)
 
     def _signalled(self, process: Process, number: int) -> None:
