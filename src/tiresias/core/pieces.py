@@ -16,9 +16,7 @@ from tiresias.core.state import JobState
 EVERYWHERE = -1
 
 
-def place(
-    placer: Placer, job: JobState, holes: Holes, at: float, refused_since: float
-) -> Allocation | None:
+def place(placer: Placer, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
     """Slots for the whole gang, by its pieces or by the placer; None to refuse."""
     demand = job.job.demand
     if demand.nodes is None:

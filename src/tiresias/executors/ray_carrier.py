@@ -118,9 +118,7 @@ class Carrier:
             there = {word: _after(said, word) for word in ("Ray:", "Python:")}
             here = {"Ray:": ray.__version__, "Python:": ".".join(map(str, sys.version_info[:3]))}
             differs = "; ".join(
-                f"{word} {there[word]} there, {here[word]} here"
-                for word in here
-                if there[word] != here[word]
+                f"{word} {there[word]} there, {here[word]} here" for word in here if there[word] != here[word]
             )
             step = f"`pip install 'ray=={there['Ray:']}'`"
             if there["Ray:"] == here["Ray:"]:

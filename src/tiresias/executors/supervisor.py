@@ -3,8 +3,10 @@
 It outlives the manager and starts the workers of the run. It ends the gang if one worker fails or if the
 manager wants the run to stop: SIGTERM and `stop.json`, or SIGINT if the gang must be killed at once and no
 file can be written. It is a child subreaper: processes that the workers leave behind become its children, so
-that it finds them. If the run shares its GPUs, it stops and continues the workers by turns (`turns.py`); SIGHUP
-makes it read the turns again. It writes the exit record once, and only when no process of the run is alive.
+that it finds them. It writes the exit record once, and only when no process of the run is alive.
+
+If the run shares its GPUs, the supervisor stops and continues the workers by turns (`turns.py`). SIGHUP makes
+it read the turns again; supervisors of earlier versions ignore that signal.
 
 If a supervisor is killed, the executor starts another one to `sweep`: it finds the processes of the run by
 the mark in their environment and by the sessions of living workers, ends them, and writes an exit record that
@@ -356,9 +358,9 @@ class Supervisor:
         self.logs.look()
 
     def _take_turns(self) -> None:
-        """Stop or continue the processes of the run, if it has lost or got the turn; who must end may work."""
+        """Stop or continue the processes of the run, if it has lost or got the turn."""
         turns = self.turns
-        works = turns.may_work(now()) or self.deadline is not None or self.lost
+        works = turns.may_work(now()) or self.deadline is not None or self.lost  # who must end works
         if works is not turns.are_stopped or not self.is_up:
             return
         try:

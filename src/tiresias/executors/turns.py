@@ -1,9 +1,9 @@
-"""The turns of a run that shares its GPUs: its processes work in some slices of time, and are stopped in others.
+"""The turns of a run that shares its GPUs: it works in some slices of time, and stands still in others.
 
-Slices are counted by the wall clock, so that the supervisors of all runs agree on them, also of several nodes,
-without a word to each other or to the manager. A keeper, which is a child of the supervisor in a session of its
-own, knows which processes were stopped last: if the supervisor is killed, it lets them continue. Standard
-library only, because supervisors import this.
+Slices are counted by the wall clock, so that the supervisors of all runs agree on them, also of several
+nodes, without a word to each other or to the manager. A keeper, which is a child of the supervisor in a
+session of its own, knows which processes were stopped last: if the supervisor is killed, it lets them
+continue. Standard library only, because supervisors import this.
 """
 
 from __future__ import annotations

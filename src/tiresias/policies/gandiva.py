@@ -74,6 +74,7 @@ class Gandiva(Allocator):
         self._waits: dict[JobId, tuple[Class, Key]] = {}
         self._touched: dict[Allocation, Seat] = {}  # seats about which something has changed
         self._gone: dict[JobId, None] = {}  # jobs that have left their seats
+        self._is_trial = False  # something in the seat that was composed last is not measured yet
         self._seen = -1  # the number of gains that the seats were composed by
 
     # --- memory ----------------------------------------------------------------------------------------
@@ -135,7 +136,13 @@ class Gandiva(Allocator):
             self._touch_shared()
         again_at = self._seat_those_that_wait(view, at)
         again_at = min(again_at, self._migrate(view, at))
-        return WishChange(*self._difference(view, memory), again_at)
+        given, withdrawn, is_trial = self._difference(view, memory)
+        if is_trial:  # by then it has been measured
+            again_at = min(again_at, at + self.slice_s)
+        standing = None if self._state is None else self._state.wish
+        if standing is not None and standing.again_at > at:
+            again_at = min(again_at, standing.again_at)
+        return WishChange(given, withdrawn, again_at)
 
     def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
         return f"no free slots, and no seat of {job.gpus} GPUs has fewer than {self.layers} jobs"
@@ -453,25 +460,31 @@ class Gandiva(Allocator):
 
     # --- turns -----------------------------------------------------------------------------------------
 
-    def _difference(self, view: AllotView, memory: dict[str, Any]) -> tuple[list[Allotment], list[JobId]]:
-        """The allotments that have changed, and the jobs that get nothing any more."""
+    def _difference(
+        self, view: AllotView, memory: dict[str, Any]
+    ) -> tuple[list[Allotment], list[JobId], bool]:
+        """The allotments that have changed, the jobs that get nothing any more, and whether to measure."""
         floor, wish = self._floor, view.wish
         assert floor is not None
         given: list[Allotment] = []
+        is_trial = False
         for slots in sorted(self._touched):
             seat = self._touched[slots]
+            before = len(given)
+            self._is_trial = False
             paces = self._paces(seat, memory)
             for id, job in seat.members.items():
                 turn, turns = paces[id]
                 allotment = Allotment(id, seat.gpus, seat.slots, None, seat.layers[id], turn, turns)
                 if wish.get(id) != allotment and (not view.is_taken(job) or _is_named(job, seat, view)):
                     given.append(allotment)
+            is_trial = is_trial or (self._is_trial and len(given) > before)
         withdrawn = [
             id
             for id in sorted(self._gone)
             if id in wish and id not in floor.seat_of and not self._is_taken(id, view)
         ]
-        return given, withdrawn
+        return given, withdrawn, is_trial
 
     def _is_taken(self, id: JobId, view: AllotView) -> bool:
         assert self._state is not None
@@ -505,6 +518,7 @@ class Gandiva(Allocator):
         """Those with whom the job may be packed: not known to hurt, and each was measured alone."""
         name = _profile(job)
         if name not in memory["alone"]:
+            self._is_trial = True
             return None
         for row in rows:
             if len(row) >= self.options.pack:
@@ -512,6 +526,7 @@ class Gandiva(Allocator):
             models = [_profile(mate) for mate in row]
             before, after = self._gain(memory, models), self._gain(memory, [*models, name])
             if before is not None and (after is None or after > before * GAIN):
+                self._is_trial = self._is_trial or after is None
                 return row
         return None
 

@@ -550,7 +550,6 @@ class JobSpec:
             few = f"{self.workers} workers cannot share {gpus} GPUs"
             raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")
 
-
     def _check_shape(self) -> None:
         gpus, nodes, each = self.completed().gpus, self.nodes, self.gpus_per_node
         if each is not None and nodes is not None and gpus != nodes * each:

@@ -25,7 +25,7 @@ from tiresias.testing.faults.disk import Disk
 from tiresias.testing.faults.kernel import Process, SimulatedKernel
 from tiresias.testing.faults.trainings import CODES, TAILS, OnStop, Training, Trouble
 
-SIGINT, SIGKILL, SIGTERM = 2, 9, 15
+SIGHUP, SIGINT, SIGKILL, SIGTERM = 1, 2, 9, 15
 WRITES_AGAIN_S = 1.0  # a supervisor that cannot write the exit record
 FIRST_PID = 100
 SLOW = 100.0
