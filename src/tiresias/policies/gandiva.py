@@ -94,6 +94,8 @@ class Gandiva(Allocator):
             return False
         node, mask = run.allocation[0]
         holders = state.ledger.holders_of_slot(node, (mask & -mask).bit_length() - 1)
+        if len(holders) > 1 and type(fact) is f.RunStarted:
+            return False  # how fast it is with others is seen later
         mates = [state.runs[id] for id in holders]
         mates = [mate for mate in mates if (mate.turn, mate.turns) == (run.turn, run.turns)]
         name = _profile(job)
