@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks test-ray bench soak clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks test-ray soak-ray test-browser bench soak clean
 
 install: .venv/installed
 
@@ -67,6 +67,19 @@ $(RAY)/installed: pyproject.toml Makefile
 
 test-ray: $(RAY)/installed
 	TIRESIAS_RAY=1 $(RAY)/bin/pytest -rs tests/ray
+
+# 40 trainings on four nodes, then half as many while managers, raylets and links fail.
+soak-ray: $(RAY)/installed
+	TIRESIAS_RAY=1 TIRESIAS_RAY_TRAININGS=40 $(RAY)/bin/pytest -rs -s tests/ray/test_ray_campaign.py
+
+# The pages in a real Chromium. Where it cannot be had, the tests are skipped and say what is missing.
+AXE := .venv/axe
+
+test-browser: install
+	command -v chromium > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -q chromium > /dev/null; } || true
+	$(BIN)/pip install -q 'playwright>=1.50' || true
+	[ -e $(AXE)/node_modules/axe-core ] || npm install --silent --no-audit --no-fund --prefix $(AXE) axe-core@4 || true
+	TIRESIAS_BROWSER=1 TIRESIAS_AXE=$(abspath $(AXE))/node_modules/axe-core/axe.min.js $(BIN)/pytest -rs tests/browser
 
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install

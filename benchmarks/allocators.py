@@ -1,12 +1,15 @@
-"""Allocators beside `tiresias-l`: what a flood by one tenant does to the others."""
+"""Allocators beside `tiresias-l`: on Philly, and what a flood by one tenant does to the others."""
 
 from __future__ import annotations
 
 from statistics import fmean
+from time import process_time
 
 import polars as pl
 
-from tiresias.sim import simulate
+from benchmarks.common import data
+from tiresias.core.plugins import policies
+from tiresias.sim import simulate, traces
 from tiresias.sim.trace import Trace
 from tiresias.testing.floods import TENANTS, flooded_trace
 
@@ -51,3 +54,26 @@ def _show(what: str, found: list[dict], private: list[list[float]], plain: list[
         f" all / tiresias-l: mean {fmean(totals):.2f}, worst {max(totals):.2f};"
         f" preemptions {preemptions:,.0f}"
     )
+
+
+def philly() -> None:
+    """Every allocator on full Philly, 64x8: JCT, fairness and processor time beside `tiresias-l`."""
+    path = data("philly.csv.gz")
+    if path is None:
+        print("left out: TIRESIAS_DATA names no folder with the real traces")
+        return
+    trace = traces.load(path)
+    base: dict[str, float] = {}
+    for name in ("tiresias-l", *(each for each in policies.names() if policies.get(each).allots)):
+        began = process_time()
+        found = simulate(trace, "64x8", name).summary()
+        found["cpu_s"] = process_time() - began
+        base = base or found
+        print(
+            f"  {name:12} average JCT {found['avg_jct_s']:10,.0f} s"
+            f" ({found['avg_jct_s'] / base['avg_jct_s']:.2f}x),"
+            f" median {found['p50_jct_s']:9,.0f} s ({found['p50_jct_s'] / base['p50_jct_s']:.2f}x),"
+            f" max rho {found['max_rho']:.2f}, p99 rho {found['p99_rho']:.2f}, Jain {found['jain']:.3f},"
+            f" preemptions {found['preemptions']:,},"
+            f" processor {found['cpu_s']:.1f} s ({found['cpu_s'] / base['cpu_s']:.1f}x)"
+        )

@@ -54,7 +54,17 @@ FEWER = {"TIRESIAS_FAULT_SEEDS": "50", "TIRESIAS_KILLS": "4"}  # campaigns of se
 PATIENCE = 4  # a mutant may take this many times as long as the unbroken source
 LEAST_S = 60.0
 MOST_BYTES = 8 << 30  # of address space per process: a loop that gathers objects for ever must end
-COPIED = ("src", "tests", "benchmarks", "examples", "docs", "pyproject.toml", "README.md", "ARCHITECTURE.md")
+COPIED = (
+    "src",
+    "tests",
+    "benchmarks",
+    "examples",
+    "docs",
+    "packages",
+    "pyproject.toml",
+    "README.md",
+    "ARCHITECTURE.md",
+)
 
 COMPARISONS = {
     ast.Lt: ("<", "<="),

@@ -7,7 +7,7 @@ from statistics import fmean
 from benchmarks.common import data
 from tiresias.sim import Result, simulate, traces
 
-PAPER = {"queues": "3200", "order": "first-start"}
+PAPER = {"queues": "3200", "order": "first-start", "cost": "0"}
 
 
 def philly() -> None:

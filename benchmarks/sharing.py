@@ -23,7 +23,8 @@ def gandiva() -> None:
     for model, part in BUSY.items():
         two, four = (100 * (number / slowdown([part] * number) - 1) for number in (2, 4))
         print(
-            f"  {model:10} busy {part:.1%}: two {two:+.0f} %, four {four:+.0f} %; gandiva {_four(model):+.0f} %"
+            f"  {model:10} busy {part:.1%}: two {two:+.0f} %, four {four:+.0f} %;"
+            f" gandiva {_four(model):+.0f} %"
         )
 
 

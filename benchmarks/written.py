@@ -24,7 +24,8 @@ def on_philly(policy: str, **options: str) -> Cell:
 
 
 def threshold(queues: str, order: str) -> Cell:
-    return on_philly("tiresias-l", queues=queues, order=order)
+    """One threshold as in the paper, whose ranks do not depend on what a preemption costs."""
+    return on_philly("tiresias-l", queues=queues, order=order, cost="0")
 
 
 def policies(get: Get) -> str:

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from api_server import DEADLINE_S, job
 
-from tiresias.api.bounds import LARGEST_BODY_BYTES, MOST_VALUES
 from tiresias.api.client import ApiError
+from tiresias.api.request_limits import LARGEST_BODY_BYTES, MOST_VALUES
 
 ROUTES = [
     "POST /api/v1/jobs",
@@ -76,7 +76,7 @@ def test_an_array_is_bounded_by_what_its_jobs_take_together(admin, array):
     before = sum(1 for _ in admin.jobs(all=True))
     count = 5000 if array == "one array" else 2500
     large = job(env={"KEY": "x" * 40_000}, begin_at=4e9, array={"indices": list(range(count))})
-    with pytest.raises(ApiError, match=r"64 MiB.*fewer indices") as refused:
+    with pytest.raises(ApiError, match=r"64 MiB.*--array in several ranges") as refused:
         admin.submit(large if array == "one array" else [large, large])
     assert refused.value.status == 422
     assert sum(1 for _ in admin.jobs(all=True)) == before

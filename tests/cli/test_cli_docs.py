@@ -50,7 +50,7 @@ def test_the_commands_of_the_reference_are_those_of_the_program():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_options_of_the_reference_are_those_of_the_command(name):
     options = {option for each in COMMANDS[name].params for option in each.opts if option.startswith("-")}
-    if name == "tiresias run":  # its page refers to that of submit
+    if name in ("tiresias run", "tiresias shell", "tiresias jupyter"):  # their pages refer to that of submit
         options -= {flag for option in ALL_OPTIONS for flag in (option.flag, option.short)}
     assert documented_options(sections()[name]) == options - {"-h", "--help"}
 

@@ -97,6 +97,40 @@ def test_a_sweep_is_a_job_a_combination(tir, client):
     assert client.job(ids[2])["summary"]["name"] == "s-lr=0.2-seed=7"
 
 
+def test_a_sweep_that_is_larger_than_one_request_is_submitted_whole(tir, client, monkeypatch):
+    for number in range(12):
+        monkeypatch.setenv(f"LARGE_{number}", "x" * 15_000)
+    seeds = ",".join(map(str, range(30)))  # 30 jobs of 180 KB
+    submitted = tir("submit", "--hold", "--name", "wide", "--sweep", f"seed={seeds}", "--", "true")
+    ids = [int(line) for line in submitted.out.splitlines()]
+    assert [client.job(id)["summary"]["name"] for id in ids] == [f"wide-seed={n}" for n in range(30)]
+    for id in ids:
+        client.cancel(id)
+
+
+def test_a_sweep_that_is_refused_halfway_prints_what_was_submitted_and_goes_on_with_its_key(
+    tir, client, monkeypatch
+):
+    for number in range(12):
+        monkeypatch.setenv(f"LARGE_{number}", "x" * 15_000)
+    me, active = client.whoami()["user"], sum(1 for _ in client.jobs())
+    client.set_limits(me, max_active_jobs=active + 25)
+    words = ("submit", "--hold", "--sweep", f"seed={','.join(map(str, range(30)))}", "--key", "halfway")
+    try:
+        refused = tir(*words, "--", "true")
+    finally:
+        client.set_limits(me)
+    first = [int(line) for line in refused.out.splitlines()]
+    assert refused.code != 0
+    assert 0 < len(first) < 30
+    assert f"{30 - len(first)} were not submitted; repeat the command with --key halfway" in refused.err
+    ids = [int(line) for line in tir(*words, "--", "true").out.splitlines()]
+    assert ids[: len(first)] == first
+    assert len(set(ids)) == 30
+    for id in ids:
+        client.cancel(id)
+
+
 def test_jobs_that_would_share_checkpoints_are_refused(tir, client):
     for many in (["--array", "0-1"], ["--sweep", "lr=1,2"]):
         done = tir("submit", *many, "--ckpt-dir", "runs", "--", "true")

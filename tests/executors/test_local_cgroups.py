@@ -69,7 +69,8 @@ def test_where_the_kernel_cannot_fork_into_a_cgroup_the_worker_moves_there_itsel
         "import os, sys; from tiresias.executors import cgroups, spawn_worker;"
         "cgroups.CLONE3 = 1 << 20;"
         "worker = {'argv': ['/bin/cat', '/proc/self/cgroup'], 'env': {}, 'log': sys.argv[1]};"
-        "pid, pipe, error = spawn_worker.spawn(worker, '/', None, sys.argv[2]);"
+        "log = spawn_worker.open_log(sys.argv[1], None);"
+        "pid, pipe, error = spawn_worker.spawn(worker, '/', None, sys.argv[2], log);"
         "os.waitpid(pid, 0); assert not error, error"
     )
     subprocess.run([sys.executable, "-c", code, str(log), cgroup.path], check=True)

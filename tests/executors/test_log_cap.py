@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,3 +136,58 @@ def test_a_character_that_was_torn_by_a_removal_does_not_stop_a_reader(tmp_path:
         text, offset = text + piece.data, piece.offset
     assert offset == 200000
     assert b"removed here" in text
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", place], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_program_that_writes_as_fast_as_it_can_never_fills_a_small_disk(
+    bench: Bench, small_disk: Path
+) -> None:
+    spec = bench.start(
+        "yes", log_bytes=256 << 20, reserve_bytes=1 << 30, run_dir=small_disk / "runs" / "1", grace_s=5.0
+    )
+    bench.up()
+    journal = os.open(small_disk / "journal", os.O_WRONLY | os.O_CREAT)
+    for _ in until(lambda: range(50) if spec.log(0).stat().st_size > 1 << 20 else (), "it writes"):
+        size = spec.log(0).stat().st_size
+        until(lambda size=size: spec.log(0).stat().st_size > size + (8 << 20), "it writes more")
+        assert os.pwrite(journal, b"j" * 65536, 0) == 65536  # there is room for others all the time
+        disk = os.statvfs(small_disk)
+        assert disk.f_bavail * disk.f_frsize > 48 << 20
+    os.close(journal)
+    bench.executor.stop(R1, grace_s=5.0)
+    bench.gone()
+    assert spec.log(0).stat().st_size > 400 << 20
+    assert taken(spec.log(0)) <= log_cap.LEAST_BYTES
+
+
+def test_on_a_small_disk_no_output_is_lost_that_fits(bench: Bench, small_disk: Path) -> None:
+    spec = bench.shell(
+        "seq 50000; echo to stderr > /dev/stderr; exit 3",
+        log_bytes=256 << 20,
+        reserve_bytes=1 << 30,
+        run_dir=small_disk / "runs" / "1",
+    )
+    gone = bench.gone()
+    assert gone.status == 3
+    assert spec.log(0).read_bytes() == b"".join(b"%d\n" % n for n in range(1, 50001)) + b"to stderr\n"
+
+
+def test_what_a_full_disk_does_not_take_is_told_and_the_program_goes_on(
+    bench: Bench, small_disk: Path
+) -> None:
+    filler = small_disk / "filler"
+    script = f"head -c 100000000 /dev/zero > {filler}; seq 30000; rm {filler}; echo; echo end; exit 0"
+    spec = bench.shell(script, log_bytes=256 << 20, reserve_bytes=1 << 30, run_dir=small_disk / "runs" / "1")
+    assert bench.gone().status == 0
+    text = spec.log(0).read_text(errors="replace")
+    assert "bytes of output are lost" in text

@@ -226,3 +226,50 @@ def test_a_node_whose_name_cannot_be_written_is_not_used(name: str, tmp_path: Pa
     with LiveLab(tmp_path, source=nodes) as lab:
         lab.turn()
         assert node(lab, name).gpus == 0
+
+
+def test_what_still_runs_at_the_deadline_of_a_drain_goes_on_elsewhere(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    nodes.join("a", gpus=1)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        job = lab.submit(FOREVER)
+        lab.until_running(job)
+        nodes.join("b", gpus=1)
+        lab.turn()
+        lab.manager.requests.drain(ADMIN, "a", deadline_s=3600.0)
+        lab.turn()
+        lab.restart()  # another manager knows the deadline
+        assert lab.manager.drains.next_due_at < lab.manager.now() + 3601
+        assert lab.of(job).phase == Phase.RUNNING
+        lab.manager.requests.drain(ADMIN, "a", deadline_s=0.0)
+        lab.until(lambda: slots_of(lab, job) == ["b:0"])
+        lab.until_running(job)
+        assert lab.manager.drains.next_due_at == float("inf")
+
+
+def test_a_node_on_which_different_jobs_keep_failing_is_taken_out_until_it_is_pardoned(
+    tmp_path: Path, nodes: ToldNodes
+) -> None:
+    """Not for what fails by its own code, and never the last node."""
+    nodes.join("a", gpus=1)
+    with LiveLab(tmp_path, source=nodes, policy="fifo-skip") as lab:
+        lab.turn()
+        for name in "stuv":  # there is no other node
+            lab.until_ended(lab.submit(("/no/such/program", name), retries=0, force=True))
+        assert node(lab, "a").reason == ""
+        nodes.join("b", gpus=1)
+        lab.turn()
+        blocker = lab.submit(FOREVER)
+        lab.until_running(blocker)
+        for name in "xyz":
+            lab.until_ended(lab.submit(("sh", "-c", f"exit {name!r}"), retries=0, force=True))
+        free = next(name for name in "ab" if f"{name}:0" not in slots_of(lab, blocker))
+        lab.manager.requests.undrain(ADMIN, free)
+        failed = [lab.submit(("/no/such/program", name), retries=0, force=True) for name in "klm"]
+        for job in failed:
+            lab.until_ended(job)
+        assert node(lab, free).reason.startswith(f"jobs {', '.join(map(str, failed))} failed there")
+        lab.manager.requests.undrain(ADMIN, free)
+        assert node(lab, free).reason == ""

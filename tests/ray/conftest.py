@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import pytest
 import ray_bed
@@ -26,17 +29,18 @@ def _missing() -> str:
 
 
 @pytest.fixture(scope="session")
-def bed(tmp_path_factory) -> Iterator[Bed]:
+def bed() -> Iterator[Bed]:
     """Four boxes, each with a Ray node that has four GPUs which do not exist."""
     if missing := _missing():
         pytest.skip(missing)
-    made = Bed(BOXES, tmp_path_factory.mktemp("bed"))
+    made = Bed(BOXES, Path(mkdtemp(prefix="tir")))  # sockets of Ray must have short paths
     try:
         made.make()
         made.start_ray()
         yield made
     finally:
         made.remove()
+        rmtree(made.top, ignore_errors=True)
 
 
 def pytest_sessionfinish(session, exitstatus) -> None:

@@ -50,10 +50,11 @@ class Box:
 
     bed: Bed
     number: int
+    hidden: Path | None = None  # a directory that is another one, and empty, in this box
 
     @property
     def name(self) -> str:
-        return f"n{self.number}"
+        return self.bed.names[self.number]
 
     @property
     def namespace(self) -> str:
@@ -70,7 +71,8 @@ class Box:
 
     def command(self, words: Sequence[str], host: str = "") -> list[str]:
         """The command line that runs these words in this box."""
-        inside = ["unshare", "--uts", "sh", "-c", WORDS, host or self.name, *words]
+        hide = "" if self.hidden is None else f"mount -t tmpfs tmpfs {self.hidden} && "
+        inside = ["unshare", "--uts", "sh", "-c", hide + WORDS, host or self.name, *words]
         return ["ip", "netns", "exec", self.namespace, *inside]
 
     def run(
@@ -86,6 +88,10 @@ class Box:
 
     def spawn(self, *words: str, env: Mapping[str, str] | None = None, **more: object) -> subprocess.Popen:
         return subprocess.Popen(self.command(words), env={**self.bed.env, **(env or {})}, **more)  # type: ignore[call-overload]
+
+    def hide(self, directory: Path) -> None:
+        """Let whatever is started here from now on see an empty directory in the place of this one."""
+        self.hidden = directory  # `ip netns exec` gives each command mounts of its own
 
     # --- Ray -------------------------------------------------------------------------------------------
 
@@ -161,8 +167,10 @@ class Box:
 class Bed:
     """`count` boxes; `top` is a directory for everything that is written."""
 
-    def __init__(self, count: int, top: Path):
-        self.prefix = f"tir{os.getpid()}"
+    def __init__(self, count: int, top: Path, names: Sequence[str] = ()):
+        """`names` are those of the boxes; n0, n1 and so on where none are given."""
+        self.names = list(names) or [f"n{number}" for number in range(count)]
+        self.prefix = f"tir{os.getpid()}{''.join(names)[:4]}"
         self.switch = f"{self.prefix}-s"
         self.top, self.temp = top, top / "ray"
         self.python = sys.executable

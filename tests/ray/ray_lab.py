@@ -107,6 +107,10 @@ class RayLab:
         )
         return state
 
+    def why_not(self, node: str) -> str:
+        """Why a node is not used; empty if it is, or is not known."""
+        return str(self.nodes().get(node, {}).get("reason", ""))
+
     def nodes(self) -> dict[str, dict[str, Any]]:
         found = json.loads(self.tir("nodes", "-o", "json").stdout)
         return {node["name"]: node for node in (found["nodes"] if isinstance(found, dict) else found)}

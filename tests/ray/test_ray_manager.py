@@ -98,8 +98,6 @@ def test_a_run_outlives_a_link_that_is_cut_for_a_while(lab, bed):
 
 def test_a_gang_on_a_node_that_is_paused_is_given_up_and_goes_on_elsewhere(lab, bed):
     """The silent node is not used again before its old run is known to be over."""
-    blocker = lab.submit("-g", "4", "--", "sleep", "600")
-    lab.until_phase(blocker, "RUNNING")
     gang = lab.train(200, 0.05, "-g", "8", "--workers", "2", "--grace", "2s")
     lab.until_trains(gang, 25)
     box = box_of(lab, bed, gang)
@@ -114,8 +112,6 @@ def test_a_gang_on_a_node_that_is_paused_is_given_up_and_goes_on_elsewhere(lab, 
     until(lambda: not lab.nodes()[box.name]["is_silent"], "the node is used again", within_s=120)
     assert lab.steps(gang) == (200, digest_of(200))
     assert f"node {box.name} was silent" in lab.job(gang)["runs"][0]["sentence"]
-    lab.tir("cancel", str(blocker))
-    lab.until_ended([blocker])
     assert not lab.processes()
 
 
@@ -134,6 +130,16 @@ def box_of(lab, bed, job):
     node = lab.nodes_of(job)[-1]
     assert node != "n0"
     return next(box for box in bed.boxes if box.name == node)
+
+
+def test_a_gang_is_on_as_many_nodes_as_it_asks_for(lab):
+    job = lab.submit("--nodes", "3", "--gpus-per-node", "1", "--", "sh", "-c", "echo $TIRESIAS_NODE_LIST")
+    lab.until_ended([job])
+    assert len(lab.logs(job).strip().split(",")) == 3
+    refused = lab.tir("submit", "-g", "5", "--nodes", "5", "--", "true", code=6)
+    assert "asks for 5 nodes, and there are 4" in refused.stderr
+    refused = lab.tir("submit", "-g", "5", "--gpus-per-node", "2", "--", "true", code=2)
+    assert "5 GPUs cannot be shared out in parts of 2" in refused.stderr
 
 
 # --- what is refused -----------------------------------------------------------------------------------

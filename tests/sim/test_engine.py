@@ -75,7 +75,7 @@ def test_las_may_preempt_a_job_for_one_that_ranks_behind_it_once_it_has_saved() 
 
 
 def test_a_promotion_without_consequences_is_decided_once() -> None:
-    options = CASES["tiresias-l promoting"]
+    options = {**CASES["tiresias-l promoting"], "cost": "0"}
     story = story_of(
         busy_trace(5014), "2x4", "tiresias-l", options=options, preemption_cost_s=60.0, placer="count"
     )

@@ -62,7 +62,7 @@ def check_whole(store: Store) -> None:
     assert_same(loaded.state, replayed.state, loaded.policy.save)
     facts = list(store.all_facts(replayed.since))
     assert [stored.seq for stored in facts] == list(range(replayed.since + 1, store.last_seq + 1))
-    ended = store.ended(10**6)[0]
+    ended = store.history.page(10**6)[0]
     assert not loaded.state.jobs.keys() & {job.id for job in ended}
     known = loaded.state.jobs.keys() | {job.id for job in ended}
     assert sorted(known) == list(range(1, store.next_job_id)), "a job is neither active nor ended"

@@ -106,9 +106,9 @@ def test_ended_jobs_are_read_in_pages_the_latest_first(scene: Scene) -> None:
     for id in range(1, 8):
         scene.submit(id, at=float(id))
         scene.finish(id, float(id))
-    first, cursor = scene.store.ended(limit=3)
-    second, cursor = scene.store.ended(limit=3, cursor=cursor)
-    third, end = scene.store.ended(limit=3, cursor=cursor)
+    first, cursor = scene.store.history.page(limit=3)
+    second, cursor = scene.store.history.page(limit=3, cursor=cursor)
+    third, end = scene.store.history.page(limit=3, cursor=cursor)
     assert [[job.id for job in page] for page in (first, second, third)] == [[7, 6, 5], [4, 3, 2], [1]]
     assert end is None
 
@@ -147,9 +147,9 @@ def test_usage_is_summed_by_user_and_by_tenant(scene: Scene) -> None:
     for id, at in ((1, 5.0), (2, 10.0), (3, 100.0)):
         scene.finish(id, at)
     bob = ("bob", 1, 20.0, 0.0, 1, 0, 0.0)
-    assert scene.store.usage("user", 0.0, 50.0) == [("ann", 2, 105.0, 0.0, 1, 0, 0.0), bob]
-    assert scene.store.usage("user", 10.0, 50.0) == [("ann", 1, 100.0, 0.0, 0, 0, 0.0), bob]
-    assert scene.store.usage("tenant", 0.0, 50.0) == [("lab", 3, 125.0, 0.0, 2, 0, 0.0)]
+    assert scene.store.history.usage("user", 0.0, 50.0) == [("ann", 2, 105.0, 0.0, 1, 0, 0.0), bob]
+    assert scene.store.history.usage("user", 10.0, 50.0) == [("ann", 1, 100.0, 0.0, 0, 0, 0.0), bob]
+    assert scene.store.history.usage("tenant", 0.0, 50.0) == [("lab", 3, 125.0, 0.0, 2, 0, 0.0)]
 
 
 def test_commands_that_may_not_have_been_carried_out_are_loaded(tmp_path: Path) -> None:

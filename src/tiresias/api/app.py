@@ -20,9 +20,11 @@ from tiresias.api import (
     metrics,
     nodes,
     notices,
+    pages,
     policy,
     storage,
     system,
+    terminal,
     tokens,
     usage,
 )
@@ -35,7 +37,7 @@ from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
 
-MODULES = (metrics, jobs, logs, events, nodes, policy, usage, storage, notices, tokens, system)
+MODULES = (metrics, jobs, logs, terminal, events, nodes, policy, usage, storage, notices, tokens, system)
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorReport, "description": text}
     for code, text in {
@@ -64,6 +66,7 @@ def create_app(
     app.include_router(system.probes)
     for module in MODULES:
         app.include_router(module.router, responses=ERRORS)
+    app.router.routes.extend(pages.routes())
     errors.handle(app)
     app.add_middleware(Compressed)
     app.add_middleware(Bounded)

@@ -19,14 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiresias.api.callers import caller_of
 from tiresias.api.errors import error, refused
+from tiresias.api.request_limits import LARGEST_BODY_BYTES, MIB, MOST_VALUES, values_in
 from tiresias.api.state import state_of
 from tiresias.live.errors import Refused
 
-LARGEST_BODY_BYTES = 4 * 1024 * 1024
-MOST_VALUES = 150_000  # in one body; while they are parsed, nothing else runs for tens of milliseconds
 LARGE_BYTES = 64 * 1024
 READING = ("GET", "HEAD", "OPTIONS")
-TOO_LARGE = f"the request is larger than {LARGEST_BODY_BYTES // 1024**2} MiB; send it in parts"
+TOO_LARGE = f"the request is larger than {LARGEST_BODY_BYTES // MIB} MiB; send it in parts"
 TOO_MANY = f"the request has more than {MOST_VALUES:,} values; send it in parts"
 
 
@@ -81,11 +80,6 @@ class BoundedRequest(Request):
                 async with state_of(self).large_bodies:
                     self._json = await asyncio.to_thread(json.loads, body)
         return self._json
-
-
-def values_in(body: bytes) -> int:
-    """At least as many values as the JSON text has; found without parsing it."""
-    return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 class BodyRoute(APIRoute):

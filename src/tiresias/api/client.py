@@ -25,9 +25,10 @@ from urllib.parse import quote, urlencode
 
 from tiresias.api import sse
 from tiresias.api.home import default_home
+from tiresias.api.parts import PartlySubmitted, parts_of, submitted_in_parts
 from tiresias.api.transport import Address, ApiError, Broken, Reply, Transport, Unreachable
 
-__all__ = ["ApiError", "Client", "LogChunk", "Unreachable"]
+__all__ = ["ApiError", "Client", "LogChunk", "PartlySubmitted", "Unreachable"]
 
 RETRY_WAITS_S = (0.1, 0.3, 1.0, 2.0)  # a manager that is restarted answers again within this time
 MOST_JOBS = 10_000  # on a page, so that all active jobs are on one if possible
@@ -84,15 +85,23 @@ class Client:
     # --- jobs ------------------------------------------------------------------------------------------
 
     def submit(self, jobs: Value | Sequence[Value], key: str | None = None) -> list[int]:
-        """Submit one job or several, all or none, and return their ids. The same key never submits twice."""
+        """Submit one job or several, and return their ids. The same key never submits twice.
+
+        They are submitted all or none if they fit into one request (4 MiB). More are sent in parts, each of
+        which is all or none; see PartlySubmitted.
+        """
         ids: list[int] = self.submitted(jobs, key)["ids"]
         return ids
 
     def submitted(self, jobs: Value | Sequence[Value], key: str | None = None) -> Value:
         """The same, with the whole answer: `ids`, the ids of `arrays`, and `warnings`."""
-        body = jobs if isinstance(jobs, Mapping) else {"jobs": list(jobs)}
-        headers = {"Idempotency-Key": key or new_key()}
-        answer: Value = self._again("POST", "/api/v1/jobs", body, headers).value()
+        if isinstance(jobs, Mapping):
+            parts_of([jobs])  # refuses a job that is larger than a request
+            return self._submit(jobs, key or new_key())
+        return submitted_in_parts(self._submit, jobs, key or new_key())
+
+    def _submit(self, body: Mapping[str, Any], key: str) -> Value:
+        answer: Value = self._again("POST", "/api/v1/jobs", body, {"Idempotency-Key": key}).value()
         return answer
 
     def again(self, ref: Ref, key: str | None = None, **changes: Any) -> int:
@@ -225,6 +234,25 @@ class Client:
                 return
             since = page["next"]
 
+    # --- terminals -------------------------------------------------------------------------------------
+
+    def attach(self, ref: Ref, rows: int, columns: int) -> Value:
+        """Attach to the terminal of a job: its `session`, and where its output begins in the log."""
+        return self._value("POST", _job(ref, "terminal"), {"rows": rows, "columns": columns})
+
+    def type_in(self, ref: Ref, session: str, number: int, data: bytes) -> None:
+        """Type in the terminal. The same number of a session is never typed twice."""
+        typed = base64.b64encode(data).decode()
+        self._again(
+            "POST",
+            _job(ref, "terminal/input"),
+            {"session": session, "number": number, "input": typed},
+        )
+
+    def resize(self, ref: Ref, rows: int, columns: int) -> None:
+        """The window has another size."""
+        self._again("PUT", _job(ref, "terminal/window"), {"rows": rows, "columns": columns})
+
     # --- the cluster -----------------------------------------------------------------------------------
 
     def status(self) -> Value:
@@ -238,9 +266,10 @@ class Client:
         nodes: list[Value] = self._value("GET", "/api/v1/nodes")["nodes"]
         return nodes
 
-    def drain(self, what: str, reason: str = "") -> Value:
+    def drain(self, what: str, reason: str = "", deadline_s: float | None = None) -> Value:
         """Take a node, or one GPU as `node:index`, out of service; runs on it continue."""
-        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", {"reason": reason})
+        asked = {"reason": reason, "deadline_s": deadline_s}
+        return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/drain", asked)
 
     def undrain(self, what: str) -> Value:
         return self._value("POST", f"/api/v1/nodes/{_quoted(what)}/undrain")

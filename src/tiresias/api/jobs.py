@@ -15,20 +15,20 @@ from tiresias.api.answers import Events, Ids, Jobs, Runs, answer
 from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import AnyCaller, Submitter
 from tiresias.api.models import AgainBody, ChangeBody, JobBody, SubmitBody, expanded_bytes, submissions
+from tiresias.api.request_limits import LARGEST_SUBMISSION_BYTES, MIB
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
-from tiresias.live.answers import DryRun, Explanation, JobDetail, JobSummary
+from tiresias.live.answers import DryRun, Eta, Explanation, JobDetail, JobSummary
+from tiresias.live.curves import Curves, curves
 from tiresias.live.errors import Invalid
 from tiresias.live.eta import estimate
 from tiresias.live.listing import IN_ORDER, Filter, check_sort
 from tiresias.live.submission import Caller, Submission
-from tiresias.live.why import in_words
+from tiresias.live.why import end_question, in_words
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
-MIB = 1024 * 1024
 SLICE = 200  # jobs that are expanded in one turn of the event loop
-LARGEST_SUBMISSION_BYTES = 64 * MIB  # of all jobs of one request together
 Ref = Annotated[str, Path(description="the id or the name of a job", max_length=200)]
 Several = Annotated[
     str, Path(description="an id, a name, the id of an array, or a pattern such as `train-*`", max_length=200)
@@ -73,8 +73,9 @@ def _check_size(bodies: Sequence[JobBody]) -> None:
     if size > LARGEST_SUBMISSION_BYTES:
         raise Invalid(
             f"the {count:,} jobs of this request take {size / MIB:,.0f} MiB together, with the command and"
-            f" the environment of each; submit at most {LARGEST_SUBMISSION_BYTES // MIB} MiB per request,"
-            " with fewer indices or a smaller environment"
+            f" the environment of each; a request may take {LARGEST_SUBMISSION_BYTES // MIB} MiB: submit"
+            f" at most {count * LARGEST_SUBMISSION_BYTES // size:,} of them at once (--array in several"
+            " ranges), or with a smaller environment (--clean-env)"
         )
 
 
@@ -168,6 +169,26 @@ async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
         start = await to_thread(estimate, *question, id)
         found.starts_p50_s, found.starts_p90_s, found.starts = start.p50_s, start.p90_s, in_words(start)
     return answer(found)
+
+
+@router.get("/jobs/{ref}/eta", response_model=Eta)
+async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """When the job starts and ends, estimated by replaying the present queue with durations of ended jobs."""
+    id = shared.manager.queries.find(caller, ref)
+    question = end_question(id, shared.manager.journal)
+    if question is None:
+        return answer(Eta())
+    queue, durations, runs = question
+    found = await to_thread(estimate, queue, durations, id)
+    starts = (None, None) if runs else (found.p50_s, found.p90_s)
+    return answer(Eta(*starts, found.ends_p50_s, found.ends_p90_s, found.history, found.unknown))
+
+
+@router.get("/jobs/{ref}/metrics", response_model=Curves)
+async def reported(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
+    """The metrics that its runs have reported, by step."""
+    id = shared.manager.queries.find(caller, ref)
+    return answer(await to_thread(curves, shared.manager.queries.report_folders(caller, id)))
 
 
 @router.get("/jobs/{ref}/runs", response_model=Runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
@@ -14,6 +15,7 @@ from tiresias.api.jobs import Ref
 from tiresias.api.logtext import Piece, as_json, read_piece, read_text, size_of
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream
+from tiresias.api.terminal import Bells
 from tiresias.core.model import JobId
 from tiresias.live.answers import JobSummary
 from tiresias.live.errors import Invalid, NotFound
@@ -91,10 +93,16 @@ def _begin(shared: State, caller: Caller, id: JobId, run: int | None, worker: in
 async def _followed(
     shared: State, caller: Caller, id: JobId, worker: int, run: int, offset: int
 ) -> AsyncIterator[bytes]:
-    """All output from here on, in order and once.
+    """All output from here on, in order and once."""
+    with closing(Bells()) as bells:
+        async for part in _output(shared, caller, id, worker, run, offset, bells):
+            yield part
 
-    Whether a run is over is asked before its log is read: what is not in the log then will never be.
-    """
+
+async def _output(
+    shared: State, caller: Caller, id: JobId, worker: int, run: int, offset: int, bells: Bells
+) -> AsyncIterator[bytes]:
+    """Whether a run is over is asked before its log is read: what is not in the log then will never be."""
     waiting = Waiting(shared)
     yield sse.position(f"{run}:{offset}")
     while not waiting.is_closing:
@@ -115,6 +123,8 @@ async def _followed(
                 yield sse.event("end", _end(job), f"{run}:{offset}")
                 return
             yield await waiting.wait(seen, LONGEST_WAIT_S)
+        elif (bell := bells.at(log.path.parent)) is not None:
+            yield await waiting.wait_for(bell.wait(LONGEST_WAIT_S))
         else:
             yield await waiting.wait(seen, LONGEST_WAIT_S)
 

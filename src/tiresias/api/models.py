@@ -25,10 +25,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from tiresias.executors.terminal import MOST_INPUT_BYTES
 from tiresias.live.submission import Submission
 from tiresias.spec import kinds
 from tiresias.spec.job import BY_NAME, CHANGEABLE, OPTIONAL, JobSpec
-from tiresias.spec.kinds import MOST_JOBS, Kind, Schema, Text, Whole, check_name, check_text
+from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS, Kind, Schema, Text, Whole, check_name, check_text
 from tiresias.spec.notices import LONGEST_URL
 
 PYTHON_TYPES: dict[type[Kind], Any] = {
@@ -163,6 +164,7 @@ class ChangeBody(ChangeFields):  # type: ignore[misc]  # its fields are those th
 
 class DrainBody(Body):
     reason: Line = ""
+    deadline_s: Annotated[float, Field(ge=0, lt=1e9)] | None = None
 
 
 class PolicyBody(Body):
@@ -196,6 +198,17 @@ class TokenBody(Body):
 class NotifyBody(Body):
     url: Annotated[str, Field(max_length=LONGEST_URL)] = ""
     on: Annotated[list[Word], Field(max_length=8)] = Field(default_factory=list)
+
+
+class WindowBody(Body):
+    rows: Annotated[int, Field(ge=1, le=65535)] = 24
+    columns: Annotated[int, Field(ge=1, le=65535)] = 80
+
+
+class TerminalBody(Body):
+    session: Word
+    number: Annotated[int, Field(ge=0, le=LARGEST_ID)]
+    input: Annotated[str, Field(max_length=MOST_INPUT_BYTES // 3 * 4)] = ""
 
 
 class PruneBody(Body):

@@ -24,8 +24,12 @@ async def nodes(caller: AnyCaller, shared: Shared) -> Response:
 
 @router.post("/nodes/{what}/drain", response_model=Nodes)
 async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | None = None) -> Response:
-    """Take a node or a GPU out of service. Runs on it continue until they end or are preempted."""
-    shared.manager.requests.drain(caller, what, (body or DrainBody()).reason)
+    """Take a node or a GPU out of service. Runs on it continue until they end or are preempted.
+
+    With `deadline_s`, those that are left after so many seconds are stopped, and their jobs queue again.
+    """
+    asked = body or DrainBody()
+    shared.manager.requests.drain(caller, what, asked.reason, asked.deadline_s)
     await shared.service.committed()
     return answer(Nodes(shared.manager.queries.nodes()))
 

@@ -11,7 +11,7 @@ from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import LimitsBody, PolicyBody, SharesBody
 from tiresias.api.state import PREFIX, Shared
-from tiresias.live.answers import Limits
+from tiresias.live.answers import Limits, QueueInfo
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 User = Annotated[str, Path(description="a user, or `*` for all without limits of their own", max_length=200)]
@@ -21,6 +21,12 @@ User = Annotated[str, Path(description="a user, or `*` for all without limits of
 async def policy(caller: AnyCaller, shared: Shared) -> Response:
     """The policy and the placer in use, with their options."""
     return answer(shared.manager.queries.policy())
+
+
+@router.get("/queue", response_model=QueueInfo)
+async def queue(caller: AnyCaller, shared: Shared) -> Response:
+    """The queues of the policy, what it has learned, and which runs would be preempted next."""
+    return answer(shared.manager.queries.order.info())
 
 
 @router.put("/policy", response_model=dict[str, Any])

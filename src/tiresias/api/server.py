@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from tiresias.api.app import create_app
 from tiresias.api.connections import Acceptor, Connection, Connections, Deadlines
@@ -72,7 +72,7 @@ class ApiServer(uvicorn.Server):
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         on_started: Callable[[], None],
         connections: Connections | None = None,
         deadlines: Deadlines | None = None,

@@ -57,7 +57,11 @@ class Waiting:
     async def wait(self, since_seq: int, most_s: float) -> bytes:
         """Wait up to `most_s` for facts after `since_seq`. Returns a heartbeat if one is due."""
         await self._unless_closing(asyncio.sleep(CALM_S))
-        await self._unless_closing(self._shared.service.changed(since_seq, most_s))
+        return await self.wait_for(self._shared.service.changed(since_seq, most_s))
+
+    async def wait_for(self, waited_for: Coroutine[Any, Any, None]) -> bytes:
+        """Wait for something else. Returns a heartbeat if one is due."""
+        await self._unless_closing(waited_for)
         if time.monotonic() - self._sent_at < sse.HEARTBEAT_S:
             return b""
         self.has_sent()

@@ -97,6 +97,17 @@ class Policy(ABC):
         """
         return None
 
+    def thresholds(self, memory: Any) -> tuple[float, ...] | None:
+        """The service in GPU-seconds at which jobs go from queue to queue, rising; None without queues.
+
+        As `queue`, it has no influence on decisions.
+        """
+        return None
+
+    def learned(self, memory: Any) -> list[str]:
+        """What the policy has learned, as sentences for people; it has no influence on decisions."""
+        return []
+
     def drift(self, job: JobState) -> float:
         """With `drifts`: the change of the rank per second while the job holds GPUs."""
         return 0.0
@@ -126,6 +137,11 @@ class Policy(ABC):
 
     def expect(self, memory: Any, preemption_cost_s: float) -> None:
         """The driver knows in advance what a preemption costs; called before the first fact."""
+        return None
+
+    def suits(self, gpus: int) -> None:
+        """Called when somebody chooses the policy: OptionError if its options make no sense on a cluster of
+        so many GPUs."""
         return None
 
     def begin(self, memory: Any, state: State) -> None:

@@ -36,6 +36,7 @@ class ReasonCode(StrEnum):
     PREFLIGHT = "Preflight"
     QUOTA = "Quota"
     ARRAY_LIMIT = "ArrayLimit"
+    INTERACTIVE_LIMIT = "InteractiveLimit"
     BACKOFF = "BackoffAfterFailure"
     WITHOUT_GPUS = "LimitOfJobsWithoutGPUs"
     VICTIMS = "WaitingForVictimsToExit"
@@ -50,6 +51,7 @@ class ReasonCode(StrEnum):
     STOPPED = "Stopped"
     CANCELLED = "Cancelled"
     TIME_LIMIT = "TimeLimit"
+    IDLE = "Idle"
     REQUEUE_LOOP = "RequeueLoop"
     DEPENDENCY_FAILED = "DependencyFailed"
     NOT_NEEDED = "NotNeeded"
@@ -85,6 +87,7 @@ TEXT: dict[str, str] = {
     ReasonCode.PREFLIGHT: "waits for its preflight",
     ReasonCode.QUOTA: "limit of its user reached",
     ReasonCode.ARRAY_LIMIT: "limit of its array reached",
+    ReasonCode.INTERACTIVE_LIMIT: "limit of interactive jobs reached",
     ReasonCode.BACKOFF: "waits after a failure",
     ReasonCode.WITHOUT_GPUS: "as many jobs without GPUs run as may",
     ReasonCode.VICTIMS: "next, while others stop",
@@ -98,6 +101,7 @@ TEXT: dict[str, str] = {
     ReasonCode.STOPPED: "stopped",
     ReasonCode.CANCELLED: "cancelled",
     ReasonCode.TIME_LIMIT: "time limit reached",
+    ReasonCode.IDLE: "nobody used it",
     ReasonCode.REQUEUE_LOOP: "asked again and again to be run again",
     ReasonCode.DEPENDENCY_FAILED: "a job that it needs failed",
     ReasonCode.NOT_NEEDED: "the job whose failure it waited for succeeded",

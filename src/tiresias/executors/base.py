@@ -135,6 +135,8 @@ class RunSpec:
     auto: bool = False  # the hook that resumes trainings by themselves is on the Python path
     log_bytes: int = 0  # that the logs of all runs of the job may take together; 0: no cap
     reserve_bytes: int = 0  # that logs leave free on the disk
+    terminal: bool = False  # its worker has a terminal, to which a user can attach
+    idle_limit_s: float | None = None  # the run is ended when nobody has used it for so long; None: never
     cpus: int | None = None  # cores' worth of time that its processes may use together; None: no limit
     memory_bytes: int | None = None  # that they may use together; None: no limit
     sdk: Path | None = None  # what the executor puts on the Python path; see executors/sdk.py
@@ -209,6 +211,7 @@ class RunGone:
     # Its memory limit, if the kernel killed a process of the run because the run had reached that.
     over_memory_bytes: int | None = None
     killed: bool = False  # SIGKILL was sent to a worker after the grace period
+    idle: bool = False  # the supervisor has ended it because nobody used it
     escaped: int = 0  # processes that outlived the workers and were ended by the supervisor
     ended_at: float = 0.0  # epoch seconds by the wall clock of the node; 0: not known
     boot_id: str = ""  # the boot of the node in which the run ended; empty: not known

@@ -42,6 +42,7 @@ def run_gone(spec: RunSpec, record: Mapping[str, Any], kernel: Kernel = KERNEL) 
         own_oom_kills=record.get("own_oom_kills"),
         over_memory_bytes=record.get("over_memory_bytes"),
         killed=record.get("killed", False),
+        idle=record.get("idle", False),
         escaped=record.get("escaped", 0),
         ended_at=record.get("ended_at", 0.0),
         boot_id=record.get("boot_id", ""),

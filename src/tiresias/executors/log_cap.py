@@ -10,6 +10,9 @@ The cap is that of the job. If the logs of its earlier runs take more than half 
 removed first, the oldest before the others. While less than the reserve is free on the disk, each log is cut
 down to LEAST_BYTES, so that a job that writes much can not use up the space that the journal needs.
 
+Looking at intervals is enough where much is free. Where little is (`is_small`), a program could fill the disk
+between two looks, so the supervisor copies its output itself (`copied_output.py`) and calls `make_room`.
+
 Standard library only: a supervisor imports it.
 """
 
@@ -32,6 +35,8 @@ class LogCap:
         self._run_dir, self._most, self._reserve = run_dir, most_bytes, reserve_bytes
         self._logs: dict[int, int] = {}  # descriptor: what the file took at the last look, in bytes
         self._share = 0
+        self._coming = 0  # bytes that the supervisor has copied into the logs since the last look
+        self._look_after = 0  # so many of them
         self._next = 0.0  # when to look again (monotonic)
 
     def watch(self, paths: list[str]) -> None:
@@ -48,6 +53,17 @@ class LogCap:
             self._share = max(rest, self._most // 2) // len(self._logs)
 
     @property
+    def is_small(self) -> bool:
+        """Whether so little is free on the disk that the output must be copied, piece by piece."""
+        return bool(self._most and self._reserve) and self._free_bytes() < 2 * self._reserve
+
+    def make_room(self, coming: int) -> None:
+        """Called before so many bytes are appended to a log by the supervisor."""
+        self._coming += coming
+        if self._logs and self._coming > self._look_after:
+            self.look(is_last=True)
+
+    @property
     def wait_s(self) -> float | None:
         """How long to wait until the next look; None if nothing is watched."""
         return max(0.0, self._next - time.monotonic()) if self._logs else None
@@ -58,6 +74,7 @@ class LogCap:
             return
         most = min(self._share, LEAST_BYTES) if self._is_nearly_full() else self._share
         is_quick = False
+        self._coming, self._look_after = 0, most // 16
         for log, before in self._logs.items():
             taken = taken_bytes(log)
             is_quick = is_quick or taken - before > most // 16
@@ -65,16 +82,17 @@ class LogCap:
                 remove_middle(log, most // 4, most // 2)
                 taken = taken_bytes(log)
             self._logs[log] = taken
-        self._next = time.monotonic() + (QUICK_S if is_quick else SLOW_S)
+        self._next = time.monotonic() + (QUICK_S if is_quick or most < self._share else SLOW_S)
 
     def _is_nearly_full(self) -> bool:
-        if not self._reserve:
-            return False
+        return bool(self._reserve) and self._free_bytes() < self._reserve
+
+    def _free_bytes(self) -> int:
         try:
             disk = os.statvfs(self._run_dir)
         except OSError:
-            return False
-        return disk.f_bavail * disk.f_frsize < self._reserve
+            return 1 << 62  # as if there were enough
+        return disk.f_bavail * disk.f_frsize
 
     def _trim_earlier(self) -> int:
         """Make the logs of earlier runs take no more than half of the cap, as far as OLD_BYTES allow it.

@@ -48,6 +48,7 @@ def merged(spec: RunSpec, gones: Mapping[str, RunGone]) -> dict[str, Any]:
         "error": errors[0] if errors else "",
         "first_failed": first_failed,
         "killed": any(gone.killed for gone in ends),
+        "idle": any(gone.idle for gone in ends),
         "escaped": sum(gone.escaped for gone in ends),
         "files_saved": max(saved) if saved else None,
         "last_saved_at": max(gone.last_saved_at for gone in ends),

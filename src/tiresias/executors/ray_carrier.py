@@ -39,7 +39,7 @@ REACH_S = 10.0  # for the first answer of the address
 AGENT_S = 60.0  # for an actor to begin on a busy node
 TEST_AGAIN_S = 5.0  # after a test that a node has not passed
 LOOK_S = 10.0  # between two looks at the GPUs of a node
-OTHER_S = 10.0  # another manager that has been silent for so long is over
+OTHER_S = 5.0  # another manager that has been silent for so long is over: it asks every second
 RESERVE_S = 10.0  # for GPUs that others on Ray may just be giving back
 THREADS = 32
 ASKED = ("shared", "lease_s", "fake_gpus", "sdk", "uid", "user")  # what agents are told of the options
@@ -150,15 +150,21 @@ class Carrier:
 
         found = await _in_thread(lambda: ray.util.list_named_actors(all_namespaces=True))
         names = [each["name"] for each in found if each["namespace"] == NAMESPACE]
-        answers = await asyncio.gather(*(self._who(name) for name in names))
-        for name, who in zip(names, answers, strict=True):
-            other = bool(who) and who["journal"] != self._manager["journal"]
-            if other and who["age_s"] < OTHER_S:
+        others = [name for name in names if self._is_other(await self._who(name))]
+        if others:
+            await asyncio.sleep(OTHER_S)  # it may just have ended
+        for name in others:
+            who = await self._who(name)
+            if self._is_other(who):
                 raise Failed(
                     6,
                     f"the manager of {who['home']} on {who['host']} (pid {who['pid']}) uses node"
                     f" {name.split()[1]} of this Ray; end it with `tir down` there first",
                 )
+
+    def _is_other(self, who: dict[str, Any]) -> bool:
+        """Whether another manager than ours has called this agent a moment ago."""
+        return bool(who) and who["journal"] != self._manager["journal"] and who["age_s"] < OTHER_S
 
     async def _who(self, name: str) -> dict[str, Any]:
         import ray

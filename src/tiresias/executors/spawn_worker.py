@@ -29,75 +29,103 @@ IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)  # by the supervisor o
 APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+def open_log(path: str, account: Account | None) -> int:
+    """The file to which a worker's output is appended; it belongs to the submitter."""
+    log = os.open(path, APPEND, 0o600)
+    os.set_blocking(log, True)  # opened non-blocking, so that a pipe with this name cannot block us
+    if account is not None:
+        os.fchown(log, account[0], account[1])
+    return log
+
+
 def spawn(
-    worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str = ""
+    worker: dict[str, Any],
+    cwd: str,
+    account: Account | None,
+    cgroup: str,
+    output: int,
+    *,
+    is_terminal: bool = False,
 ) -> tuple[int, int, str]:
     """Return (pid, pipe, error). The pipe yields an error message, or only its end if the program runs.
 
-    If `error` is not empty, there is no process and no pipe.
+    The worker writes to `output`, which is closed here: its log, a pipe, or a terminal, which is its standard
+    input as well. If `error` is not empty, there is no process and no pipe.
     """
-    try:
-        log = os.open(worker["log"], APPEND, 0o600)
-    except OSError as error:
-        return 0, -1, f"cannot open the output file {worker['log']}: {_reason(error)}"
-    os.set_blocking(log, True)  # opened non-blocking, so that a pipe with this name cannot block us
     reader, writer = os.pipe2(os.O_CLOEXEC)
     # A stop that arrives now must end the child and not run the handler of the supervisor in it.
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     try:
         if account is not None:
-            os.fchown(log, account[0], account[1])
+            # It may open its output again by a name such as /dev/stderr.
+            os.fchown(output, account[0], -1 if is_terminal else account[1])
             _prepare_imports()
         pid = cgroups.fork_into(cgroup) if cgroup else -1
         is_inside = pid >= 0
         if not is_inside:
             pid = os.fork()
         if pid == 0:
-            _become(worker, cwd, account, "" if is_inside else cgroup, log, writer)
+            _become(worker, cwd, account, "" if is_inside else cgroup, output, writer, is_terminal)
     except OSError as error:
         os.close(reader)
-        return 0, -1, f"cannot start a process: {_reason(error)}"
+        return 0, -1, f"cannot start a process: {reason(error)}"
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
-        os.close(log)
+        os.close(output)
         os.close(writer)
     return pid, reader, ""
 
 
 def _become(
-    worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int, writer: int
+    worker: dict[str, Any],
+    cwd: str,
+    account: Account | None,
+    cgroup: str,
+    output: int,
+    writer: int,
+    is_terminal: bool,
 ) -> None:
     """Execute the program of the worker, in `cgroup` if it is given. Runs in the child and never returns."""
     try:
-        message = _execute(worker, cwd, account, cgroup, log)
+        message = _execute(worker, cwd, account, cgroup, output, is_terminal)
         os.write(1, f"tiresias: {message}\n".encode(errors="replace"))
         os.write(writer, message.encode(errors="replace"))
     finally:
         os._exit(127)
 
 
-def _execute(worker: dict[str, Any], cwd: str, account: Account | None, cgroup: str, log: int) -> str:
+def _execute(
+    worker: dict[str, Any],
+    cwd: str,
+    account: Account | None,
+    cgroup: str,
+    output: int,
+    is_terminal: bool,
+) -> str:
     """Return the reason for which the program could not be executed."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (*BLOCKED, *IGNORED):
         signal.signal(number, signal.SIG_DFL)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    if is_terminal:
+        from tiresias.executors.terminal import take_terminal  # loaded by the supervisor already
+
+        take_terminal(output)
+    os.dup2(output if is_terminal else os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     protect(0)
     try:
         if cgroup:
             cgroups.enter(cgroup)
     except OSError as error:
-        return f"cannot enter the cgroup {cgroup}: {_reason(error)}"
+        return f"cannot enter the cgroup {cgroup}: {reason(error)}"
     if account is not None and (problem := _change_user(account)):
         return problem
     try:
         os.chdir(cwd)  # as the user, who may have rights that root lacks (NFS)
     except OSError as error:
-        return f"cannot enter the working directory {cwd!r}: {_reason(error)}; submit from one that exists"
+        return f"cannot enter the working directory {cwd!r}: {reason(error)}; submit from one that exists"
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return _exec(worker["argv"], worker["env"])
 
@@ -114,7 +142,7 @@ def _change_user(account: Account) -> str:
         os.setresuid(uid, uid, uid)
     except OSError as error:
         who = f"uid {uid}, gid {gid}, groups {list(groups)}"
-        return f"cannot become {who}: {_reason(error)}; the manager must run as root for this"
+        return f"cannot become {who}: {reason(error)}; the manager must run as root for this"
     if not _leave_keyring():
         return f"cannot make a session keyring for uid {uid}; see its quota in /proc/key-users"
     return ""
@@ -175,7 +203,7 @@ def _exec(argv: list[str], env: dict[str, str]) -> str:
             hint = "; a script needs a first line such as #!/bin/sh, or name its interpreter"
         elif error.errno == errno.E2BIG:
             hint = f"; the environment has {sum(len(k) + len(v) for k, v in env.items())} characters"
-        return f"cannot run {program!r}: {_reason(error)}{hint}"
+        return f"cannot run {program!r}: {reason(error)}{hint}"
     except ValueError as error:  # a NUL byte
         return f"cannot run {program!r}: {error}"
 
@@ -204,7 +232,7 @@ def protect(score: int) -> None:
         pass
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
     text = (error.strerror or str(error)).lower()
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         text += " (free some space on that disk, then requeue the job)"

@@ -28,7 +28,8 @@ import time
 from tiresias.executors import checkpoint_files, procfs, run_files
 from tiresias.executors.cgroups import CGROUP, Cgroup, controllers_for
 from tiresias.executors.log_cap import LogCap
-from tiresias.executors.spawn_worker import protect, spawn
+from tiresias.executors.outputs import Outputs
+from tiresias.executors.spawn_worker import protect, reason, spawn
 from tiresias.executors.turns import Turns, now
 
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tiresias.executors.heartbeat import Heart
+    from tiresias.executors.idle import IdleWatch
 else:
     import _signal as signal
 
@@ -45,6 +47,7 @@ FREEZE_ROUNDS = 50
 CHILDREN_ROUNDS = 2000
 QUICK_SCANS = 8
 LOOK_AGAIN_S = 0.05  # the interval at which ending processes that are not our children are checked
+ENDING_TERMINAL_S = 0.1  # the interval at which a terminal that must end is looked at
 
 
 class Worker:
@@ -97,7 +100,10 @@ class Supervisor:
         self.heart = self._heart()
         self.turns = Turns(self.run_dir)
         self.is_fenced = False  # the workers were ended because the lease was over
+        self.idle: IdleWatch | None = None
+        self.is_idle = False  # the run was ended because nobody used it
         self.poll = select.poll()
+        self.outputs = Outputs(self.run_dir, self.poll, self.logs, plan["account"])
         self.wakeup = self._listen()
 
     def _listen(self) -> int:
@@ -174,8 +180,19 @@ class Supervisor:
         for each in self.plan["workers"]:
             worker = Worker()
             self.workers.append(worker)
+            try:
+                output = self.outputs.open(each["log"], is_terminal=self.plan["terminal"])
+            except OSError as error:
+                worker.error = f"cannot open the output file {each['log']}: {reason(error)}"
+                self._ended(worker, None)
+                break
             worker.pid, worker.pipe, worker.error = spawn(
-                each, self.plan["cwd"], self.plan["account"], self.cgroup.path if self.cgroup else ""
+                each,
+                self.plan["cwd"],
+                self.plan["account"],
+                self.cgroup.path if self.cgroup else "",
+                output,
+                is_terminal=self.plan["terminal"],
             )
             if worker.pid:
                 self.poll.register(worker.pipe, select.POLLIN)
@@ -185,6 +202,37 @@ class Supervisor:
         if self.heart is not None:  # not before: a process with one thread is forked
             self.heart.go_on()
         self.logs.watch([each["log"] for each in self.plan["workers"]])
+        if self.plan["idle_limit_s"]:
+            self._watch_idle()
+
+    def _watch_idle(self) -> None:
+        from tiresias.executors.idle import IdleWatch
+
+        limit_s, job_dir = self.plan["idle_limit_s"], self.plan["job_dir"]
+        self.idle = IdleWatch(limit_s, job_dir, self._cpu_s, self.outputs.was_touched)
+
+    def _cpu_s(self) -> float:
+        """The processor time of the run so far."""
+        from tiresias.executors.idle import cpu_s
+
+        ended = os.times()
+        return cpu_s(each.pid for each in self._leftovers()) + ended.children_user + ended.children_system
+
+    def _check_idle(self) -> None:
+        """Warn whoever is there that the run is about to be ended, or end it."""
+        if self.idle is None or self.deadline is not None:
+            return
+        verdict, limit_min = self.idle.look(), self.idle.limit_s / 60
+        if verdict == "warn":
+            in_min = self.idle.warn_s / 60
+            unused_min = limit_min - in_min
+            self.outputs.say(
+                f"nobody has used this run for {unused_min:.3g} min; it is ended in {in_min:.3g} min"
+            )
+        elif verdict == "end":
+            self.outputs.say(f"nobody has used this run for {limit_min:.3g} min; it is ended")
+            self.is_idle = self.stopped = True
+            self._end_gang(self.plan["grace_s"])
 
     def _tell_parent(self) -> None:
         """Let the parent of a detached supervisor end: the claim says which process this is."""
@@ -350,12 +398,18 @@ class Supervisor:
                     self._stop(at_once=True)
                 elif signal.SIGTERM in signals:
                     self._stop()
+            elif fd in self.outputs.handlers:
+                self.outputs.handlers[fd]()
             else:
                 self._read_pipe(next(worker for worker in self.workers if worker.pipe == fd))
         if self._is_late():
             self._kill()
         self._take_turns()
         self.logs.look()
+        self._check_idle()
+        terminal = self.outputs.terminal
+        if terminal is not None and self.deadline is not None and not self.workers[0].ended:
+            terminal.end(self.workers[0].pid)
 
     def _take_turns(self) -> None:
         """Stop or continue the processes of the run, if it has lost or got the turn."""
@@ -374,6 +428,10 @@ class Supervisor:
     def _timeout_ms(self) -> float | None:
         waits = self._until_end_s(), self.logs.wait_s, self.turns.wait_s(now())
         to_wait_s = [each for each in waits if each is not None]
+        if self.idle is not None and self.deadline is None:
+            to_wait_s.append(self.idle.wait_s)
+        if self.outputs.terminal is not None and self.deadline is not None:
+            to_wait_s.append(ENDING_TERMINAL_S)
         return min(to_wait_s) * 1000 + 1 if to_wait_s else None
 
     def _until_end_s(self) -> float | None:
@@ -499,6 +557,7 @@ class Supervisor:
             own_oom_kills = self.cgroup.oom_kills()
             over_memory_bytes = self.plan["memory_bytes"] if self.cgroup.is_over_memory() else None
             self.cgroup.remove()
+        self.outputs.close()
         saved, last_saved_at = checkpoint_files.changed(self.plan["checkpoint_dir"], self.files)
         self.logs.look(is_last=True)
         record = {
@@ -511,6 +570,7 @@ class Supervisor:
             "first_failed": self.first_failed,
             "killed": self.killed,
             "escaped": 0 if self.lost else len(self.escaped),
+            "idle": self.is_idle,
             "files_saved": saved,
             "last_saved_at": last_saved_at,
             "oom_kills": procfs.oom_kills() - self.oom_kills,

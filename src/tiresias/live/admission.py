@@ -8,18 +8,21 @@ of limit_queue.py: so a user is never above the limit, and splitting work into m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.protection import protected_gpus
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState
 from tiresias.live.answers import Limits
 from tiresias.live.journal import Ended, Input, Journal, Taken
 from tiresias.live.limit_queue import LimitQueue
 from tiresias.live.managed_jobs import ManagedJob
+from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
 
 UNDECIDED = ReasonCode.NOT_YET_EVALUATED.value  # until `due` is called, in the same commit
@@ -30,6 +33,7 @@ DEPENDENCY, BEGIN, PREFLIGHT = (
     ReasonCode.PREFLIGHT.value,
 )
 QUOTA, ARRAY = ReasonCode.QUOTA.value, ReasonCode.ARRAY_LIMIT.value
+INTERACTIVE = ReasonCode.INTERACTIVE_LIMIT.value
 EVERYBODY = "*"
 LIMITS = "limits"  # the setting that holds them
 LOOK_AGAIN_S = 10.0  # how often the wall clock is looked at while a job waits for its begin time
@@ -38,13 +42,15 @@ LOOK_AGAIN_S = 10.0  # how often the wall clock is looked at while a job waits f
 class Admission:
     """The part that defers jobs, clears them, and fails those that can never start."""
 
-    def __init__(self, journal: Journal):
-        self._journal = journal
+    def __init__(self, journal: Journal, settings: Settings):
+        self._journal, self._settings = journal, settings
         stored: Mapping[str, Any] = journal.store.setting(LIMITS, {})
         self.limits = {user: Limits(**limits) for user, limits in stored.items()}
         self._by_user: dict[str, dict[JobId, None]] = {}
         self._of_user: dict[str, LimitQueue] = {}  # users with a limit
         self._of_array: dict[str, LimitQueue] = {}
+        self._interactive = LimitQueue(0)  # interactive jobs of all users
+        self._interactive_jobs: Counter[str] = Counter()  # by user
         self._needs: dict[JobId, set[JobId]] = {}  # job: active jobs that must end before it may queue
         self._needed_by: dict[JobId, dict[JobId, None]] = {}
         self._begins: list[tuple[float, JobId]] = []  # begin times that the wall clock has not reached
@@ -118,6 +124,7 @@ class Admission:
         """Take in an active job. Returns what it needs, jobs that have ended included."""
         spec = self._journal.managed[id].spec
         self._by_user.setdefault(spec.user, {})[id] = None
+        self._interactive_jobs[spec.user] += spec.is_interactive
         if spec.begin_at is not None and self._awaits(id):
             heappush(self._begins, (spec.begin_at, id))
         needs = self._needs_of(id)
@@ -131,10 +138,13 @@ class Admission:
     def _remove(self, ended: Ended) -> None:
         id, spec = ended.job.id, ended.managed.spec
         self._by_user[spec.user].pop(id, None)
+        self._interactive_jobs[spec.user] -= spec.is_interactive
         if not self._by_user[spec.user]:
             del self._by_user[spec.user]
         self._leave(self._of_array, spec.array, id)
         self._leave(self._of_user, spec.user, id)
+        self._interactive.leave(id)
+        self._marked.update(dict.fromkeys(self._interactive.changed()))
         for other in self._needs.pop(id, ()):
             self._needed_by.get(other, {}).pop(id, None)
         self._marked.pop(id, None)
@@ -192,6 +202,15 @@ class Admission:
 
     def active_jobs_of(self, user: str) -> int:
         return len(self._by_user.get(user, ()))
+
+    def interactive_jobs_of(self, user: str) -> int:
+        return self._interactive_jobs[user]
+
+    @property
+    def interactive_gpus(self) -> int:
+        """How many GPUs interactive jobs may hold together, of those that are there at present."""
+        gpus = sum(node.gpus for node in self._journal.state.ledger.nodes)
+        return protected_gpus(self._settings.interactive_share, gpus)
 
     # --- what must follow ------------------------------------------------------------------------------
 
@@ -281,6 +300,11 @@ class Admission:
                 may_queue = self._may_queue(id, in_array=True)
                 self._update_queue(queue, id, jobs[id].gpus, may_queue=may_queue)
                 seen.update(dict.fromkeys(queue.changed()))
+        for id in list(seen):
+            if (queue := self._interactive_queue(id)) is not None:
+                may_queue = self._may_queue(id, in_array=True) and not self._is_over_quota(id)
+                self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
+                seen.update(dict.fromkeys(queue.changed()))
         return list(seen)
 
     def _update_queue(self, queue: LimitQueue, id: JobId, size: int, *, may_queue: bool) -> None:
@@ -304,8 +328,20 @@ class Admission:
         """Which limit defers the job."""
         if self._is_over_array(id):
             return ARRAY
+        if self._is_over_quota(id):
+            return QUOTA
+        return INTERACTIVE if self._interactive.is_over(id) else ""
+
+    def _is_over_quota(self, id: JobId) -> bool:
         queue = self._of_user.get(self._journal.managed[id].spec.user)
-        return QUOTA if queue is not None and queue.is_over(id) else ""
+        return queue is not None and queue.is_over(id)
+
+    def _interactive_queue(self, id: JobId) -> LimitQueue | None:
+        """That of interactive jobs, if it is one and asks for GPUs."""
+        if not self._jobs[id].gpus or not self._journal.managed[id].spec.is_interactive:
+            return None
+        self._interactive.set_limit(self.interactive_gpus)  # nodes may have come
+        return self._interactive
 
     def _array_queue(self, id: JobId) -> LimitQueue | None:
         spec = self._journal.managed[id].spec
@@ -363,7 +399,8 @@ class Admission:
         """Whether such a job must be looked at before it may queue."""
         spec = job.spec
         waits = bool(spec.awaited) or spec.begin_at is not None or job.preflight_job is not None
-        return waits or spec.array_limit is not None or self.gpu_limit_of(spec.user) is not None
+        is_limited = spec.array_limit is not None or self.gpu_limit_of(spec.user) is not None
+        return waits or is_limited or spec.is_interactive
 
     def reason_after_exit(self, id: JobId) -> str:
         """What defers the job if its run ends now: a limit may have become lower meanwhile."""
@@ -375,6 +412,8 @@ class Admission:
         queue = self._user_queue(id) if job.gpus else None
         if queue is not None and not self._is_over_array(id):
             queue.put(job, job.gpus, holds=False)
+        if (queue := self._interactive_queue(id)) is not None:
+            queue.put(job, job.gpus, holds=False)
         return self._limit_reason(id)
 
     def would_defer(self, spec: Submission) -> str:
@@ -384,7 +423,11 @@ class Admission:
         if spec.begin_at is not None and spec.begin_at > self._journal.wall():
             return BEGIN
         queue = self._of_user.get(spec.user) if spec.gpus else None
-        return QUOTA if queue is not None and not queue.has_room(spec.gpus) else ""
+        if queue is not None and not queue.has_room(spec.gpus):
+            return QUOTA
+        self._interactive.set_limit(self.interactive_gpus)
+        is_counted = spec.is_interactive and spec.gpus
+        return INTERACTIVE if is_counted and not self._interactive.has_room(spec.gpus) else ""
 
 
 def _one_limit(own: int | str | None, of_all: int | str | None) -> int | None:

@@ -96,6 +96,20 @@ class Explanation:
         return cls(found.code, found.text, "", *counts)
 
 
+@dataclass(slots=True)
+class Eta:
+    """Seconds from now until a job starts and ends; null where that is over, cannot be known, or does not
+    follow from its rank, as for a job on hold."""
+
+    starts_p50_s: float | None = None
+    starts_p90_s: float | None = None
+    ends_p50_s: float | None = None
+    ends_p90_s: float | None = None
+    history: int = 0  # ended jobs from which durations were drawn
+    unknown: str = ""  # why it cannot be known
+    measured: str = ""  # how often such estimates held
+
+
 _TYPES = get_type_hints(JobSpec)
 OptionValues: Any = make_dataclass("OptionValues", [(name, _TYPES[name]) for name in IN_DETAIL], slots=True)
 
@@ -162,6 +176,33 @@ class ManagerStatus:
     start_problem: str = ""  # why no run can be started, such as a disk without inodes; empty if runs can
     clock_problem: str = ""  # whether the wall clock was set, and what that means; empty if it is right
     plugin_problem: str = ""  # what a policy or placer raised that was replaced because of it, and where
+
+
+@dataclass(slots=True)
+class QueueLevel:
+    """One queue of the policy, or all jobs where it has none. Service is in GPU-seconds."""
+
+    number: int  # Q1 is 1
+    from_gpu_s: float  # the service with which a job comes to it
+    to_gpu_s: float | None  # the service with which a job leaves it; null: never
+    jobs: int = 0
+    running_jobs: int = 0
+    waiting_jobs: int = 0  # those on hold or that wait for something else included
+    running_gpus: int = 0
+    wanted_gpus: int = 0  # by the jobs that wait
+
+
+@dataclass(slots=True)
+class QueueInfo:
+    """How the policy orders the jobs with GPUs at present."""
+
+    policy: str
+    kind: str  # levels, order (one order), strict (none passes another), allocator
+    preempts: bool
+    levels: list[QueueLevel]
+    next_displaced: list[JobSummary]  # runs that would be preempted, the first to be so first
+    not_preemptible: int  # runs that no plan may stop at present
+    learned: list[str]  # what the policy has learned, as sentences
 
 
 @dataclass(slots=True)

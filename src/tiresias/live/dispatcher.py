@@ -105,6 +105,8 @@ class Dispatcher:
             log_bytes=int(self._settings.most_log_bytes),
             reserve_bytes=int(self._settings.reserve_bytes),
             master_addr=self._machine.addresses.get(slots[0].node, "") if slots else "",
+            terminal=submission.pty,
+            idle_limit_s=submission.idle_limit_s,
             cpus=submission.cpus,
             memory_bytes=submission.memory_bytes,
             job_key=f"{job.id}-{round(job.submitted_at * 1000):x}",

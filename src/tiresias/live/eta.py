@@ -1,8 +1,9 @@
-"""When a job that waits for its rank will start: the present queue, replayed with work drawn from history.
+"""When a job will start and end: the present queue, replayed with work drawn from history.
 
 How long the jobs ahead will run is not known. So each is given a duration at random from those of jobs that
 have ended, among those that are longer than it has run already, and the queue is played to the start of the
-job. That is done many times; the median and the p90 of the starts are the answer.
+job; its end follows as much later as a duration of its own, drawn in the same way. That is done many times;
+the medians and the p90s are the answer.
 
 Rules: pure values in and out, and a seed, so that it can run in another thread and says the same twice. Below
 LEAST_HISTORY ended jobs nothing is claimed. What is left out: jobs that are submitted later, preemptions by a
@@ -39,16 +40,19 @@ class Queue:
     capacity: int
     gpus: int
     is_strict: bool = False
+    executed_s: float = 0.0  # for how long the job itself has run
 
 
 @dataclass(slots=True, frozen=True)
 class Estimate:
-    """Seconds from now until the start. If `unknown` is not empty, it says why nothing can be said."""
+    """Seconds from now until the start and the end. `unknown` says why nothing can be said, if it is so."""
 
     p50_s: float | None = None
     p90_s: float | None = None
     history: int = 0  # ended jobs from which it was drawn
     unknown: str = ""
+    ends_p50_s: float | None = None
+    ends_p90_s: float | None = None
 
 
 def estimate(queue: Queue, durations_s: Sequence[float], seed: int) -> Estimate:
@@ -61,10 +65,14 @@ def estimate(queue: Queue, durations_s: Sequence[float], seed: int) -> Estimate:
     if queue.gpus > queue.capacity:
         return Estimate(history=known, unknown="too few GPUs are in service for it")
     past, random = sorted(durations_s), Random(seed)
-    starts = sorted(
-        _start(queue, [_left(each, past, random) for each in queue.ahead]) for _ in range(SAMPLES)
-    )
-    return Estimate(starts[SAMPLES // 2], starts[SAMPLES * 9 // 10], known)
+    starts = [_start(queue, [_left(each, past, random) for each in queue.ahead]) for _ in range(SAMPLES)]
+    itself = Ahead(queue.gpus, queue.executed_s)
+    ends = sorted(start + _left(itself, past, random) for start in starts)
+    starts.sort()
+    middle, late = SAMPLES // 2, SAMPLES * 9 // 10
+    if queue.executed_s >= past[-1]:  # it has run longer than any other: nothing is known of its end
+        return Estimate(starts[middle], starts[late], known)
+    return Estimate(starts[middle], starts[late], known, "", ends[middle], ends[late])
 
 
 def _left(job: Ahead, past: Sequence[float], random: Random) -> float:

@@ -49,6 +49,7 @@ class Exit:
     slots: tuple[str, ...]
     outcome: Outcome
     reports: list[Any] | None  # its first and its last progress report, each with instant and step
+    failed_on: str = ""  # the node of the worker that failed first; empty: none has, or that is not known
 
 
 @dataclass(slots=True, frozen=True)

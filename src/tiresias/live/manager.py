@@ -30,9 +30,11 @@ from tiresias.core.state import State
 from tiresias.executors.base import Executor
 from tiresias.live import fallback
 from tiresias.live.admission import Admission
+from tiresias.live.bad_nodes import BadNodes
 from tiresias.live.clock import ANCHOR, Clock
 from tiresias.live.clock_watch import ClockWatch
 from tiresias.live.dispatcher import Dispatcher
+from tiresias.live.drains import Drains
 from tiresias.live.fallback import FAILURE, LAST_GOOD
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.home_paths import HomePaths
@@ -79,9 +81,11 @@ class Manager:
         self.paths = paths = paths or HomePaths(home)
         self.home, self.executor, self.journal = home, executor, journal
         self.dispatcher = Dispatcher(journal, executor, machine, paths, settings)
-        self.admission = Admission(journal)
+        self.admission = Admission(journal, settings)
         self.gpu_health = GpuHealth(journal, machine, settings)
         self.nodes = Nodes(journal, machine, self.gpu_health)
+        self.drains = Drains(journal)
+        self.bad_nodes = BadNodes(journal, machine, self.gpu_health, settings)
         self.host_faults = HostFaults(journal, self.gpu_health, self.dispatcher, settings)
         self.runs = Runs(
             journal,
@@ -94,7 +98,7 @@ class Manager:
             self.host_faults.pause,
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
-        latest = journal.store.latest_endings(LOOKED_BACK)
+        latest = journal.store.history.latest_endings(LOOKED_BACK)
         self.failures = RepeatedFailures(latest)
         self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)
@@ -114,6 +118,8 @@ class Manager:
             self.host_faults,
             self.notices,
             self.tallies,
+            self.drains,
+            *([] if machine.source is None else [self.bad_nodes]),
         )
         self.requests = Requests(
             self,
@@ -121,6 +127,8 @@ class Manager:
             self.admission,
             self.gpu_health,
             self.nodes,
+            self.drains,
+            self.bad_nodes,
             self.feedback,
             self.failures,
             self.unsaved,

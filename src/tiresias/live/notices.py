@@ -23,6 +23,7 @@ from typing import Any
 from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.state import JobState
+from tiresias.executors.idle import WARN_S
 from tiresias.live.courier import Courier, Parcel
 from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.home_paths import HomePaths
@@ -30,7 +31,7 @@ from tiresias.live.journal import Ended, Input, Journal, Taken
 from tiresias.live.notice_target import Network, check_url, target_of
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
-from tiresias.live.words import revoked
+from tiresias.live.words import lasting, revoked
 from tiresias.spec.notices import EVENTS, OFF, USUAL, events_in
 
 log = logging.getLogger("tiresias")
@@ -220,11 +221,17 @@ class Notices:
                 continue
             folder = self._paths.run(JobId(job.id), job.runs)
             quiet_s = min(wall - _last_written(folder), at - run.started_at)
-            if quiet_s < self._settings.idle_notice_s:
+            limit_s = managed[job.id].spec.idle_limit_s
+            notice_s = self._settings.idle_notice_s
+            if limit_s is not None:  # before it is ended
+                notice_s = min(notice_s, limit_s - min(WARN_S, limit_s / 4))
+            if quiet_s < notice_s:
                 self._told_idle.discard(run.id)
             elif run.id not in self._told_idle:
                 self._told_idle.add(run.id)
                 words = f"has written and reported nothing for {quiet_s / 60:.0f} minutes"
+                if limit_s is not None:
+                    words += f"; it is ended when nobody has used it for {lasting(limit_s)}"
                 self._tell(job, "idle", at, words)
 
     # --- delivering ------------------------------------------------------------------------------------

@@ -63,12 +63,28 @@ def decide(
         limit = job.spec.time_limit_s or 0.0
         sentence = f"It reached its time limit of {lasting(limit)}."
         return Outcome(ExitCause.FAILED, ReasonCode.TIME_LIMIT, sentence)
+    if gone.idle:
+        sentence = f"Nobody used it for {lasting(job.spec.idle_limit_s or 0.0)}, so it was ended."
+        return Outcome(ExitCause.FAILED, ReasonCode.IDLE, sentence)
     cause = classify(gone)
     if cause.kind is Kind.PREEMPTED:
         return _again(gone, job, lasted_s, cause, settings)
     if cause.kind is Kind.LOST and gone.never_begun:  # its nodes were not there: it may be tried for ever
         return Outcome(ExitCause.RETRIED, CODES[cause.kind], cause.sentence, backoff_s=settings.backoff_s)
+    if job.spec.is_interactive and cause.kind is not Kind.HOST:
+        return _left(gone, job, cause)
     return _failed(job, cause, settings)
+
+
+def _left(gone: RunGone, job: ManagedJob, cause: Cause) -> Outcome:
+    """A person was there and has seen what happened: it is not tried again, and proves nothing of a command.
+
+    What stands on a terminal is not searched for a cause: an error there may be long past.
+    """
+    if job.spec.pty and gone.status and gone.exits and not gone.lost and not gone.error:
+        sentence = f"Its program ended with exit code {gone.status}."
+        return Outcome(ExitCause.FAILED, ReasonCode.UNKNOWN_FAILURE, sentence)
+    return Outcome(ExitCause.FAILED, CODES[cause.kind], cause.sentence, cause.evidence)
 
 
 def _again(gone: RunGone, job: ManagedJob, lasted_s: float, cause: Cause, settings: Settings) -> Outcome:

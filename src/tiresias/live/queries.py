@@ -31,7 +31,7 @@ from tiresias.live.answers import (
     SlowdownRow,
     UsageRow,
 )
-from tiresias.live.errors import Denied, Invalid, NotFound
+from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
 from tiresias.live.eta import Queue
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
@@ -46,10 +46,11 @@ from tiresias.live.nodes import Nodes
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
+from tiresias.live.queue_order import QueueOrder
 from tiresias.live.references import References
 from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
-from tiresias.live.why import queue_ahead, why
+from tiresias.live.why import durations, queue_ahead, why
 from tiresias.live.words import began_anew, work
 from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
@@ -57,8 +58,8 @@ from tiresias.store import StoredFact, StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
 READING_S = 1.0
-HISTORY_USED = 1000  # ended jobs from which starts are estimated
 NO_RUN = RunId(0)
+NOBODY = Caller("", is_admin=False)  # sees of each job what everybody may see
 ACTIVE = (
     1 << 52
 )  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
@@ -98,6 +99,7 @@ class Queries:
         self._host_faults, self._nodes = host_faults, nodes
         self._began_at = journal.now()
         self.references = References(journal)
+        self.order = QueueOrder(journal, self._without_metrics)
         self._readings: dict[str, tuple[float, Reading]] = {}  # by UUID, with the instant
 
     @property
@@ -144,7 +146,7 @@ class Queries:
             if len(found) == limit:
                 return found, ACTIVE - 1, total
             cursor = None
-        records, following = self._journal.store.ended(
+        records, following = self._journal.store.history.page(
             limit - len(found), cursor, wanted.user, wanted.tenant, wanted.phases, wanted.search
         )
         if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
@@ -310,7 +312,13 @@ class Queries:
         """What `eta.estimate` needs; None for a job that does not wait for its rank."""
         job = self._state.jobs.get(id)
         queue = None if job is None else queue_ahead(job, self._journal)
-        return None if queue is None else (queue, self._journal.store.latest_durations(HISTORY_USED))
+        return None if queue is None else (queue, durations(self._journal))
+
+    def report_folders(self, caller: Caller, id: JobId) -> list[Path]:
+        """Where the runs of a job leave their progress reports, the first run first."""
+        job = self._readable(caller, id)
+        runs = job.runs if job is not None else self._recorded(id).runs
+        return [self._paths.reports(id, number) for number in range(1, runs + 1)]
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
         self._readable(caller, id)
@@ -385,6 +393,20 @@ class Queries:
         if is_over and not path.exists() and worker:
             raise NotFound(f"run {number} of job {id} had no worker {worker}")
         return LogFile(path, number, worker, is_over, number + 1 if number < runs else None, job is None)
+
+    def terminal(self, caller: Caller, id: JobId) -> LogFile:
+        """The log of the run whose terminal the caller may use: only the owner, as whom one acts there."""
+        job = self._readable(caller, id)
+        managed = self._journal.managed.get(id)
+        if job is None or managed is None:
+            raise Conflict(f"job {id} has ended; see `tir logs {id}`")
+        if job.user != caller.user:
+            raise Denied(f"job {id} belongs to {job.user}, who alone can use its terminal")
+        if not managed.spec.pty:
+            raise Conflict(f"job {id} has no terminal; submit it with --pty, or see `tir logs -f {id}`")
+        if job.phase not in (Phase.RUNNING, Phase.STOPPING):
+            raise Conflict(f"job {id} is {job.phase}: {self.why(caller, id).text}")
+        return self.log_file(caller, id)
 
     # --- the cluster -----------------------------------------------------------------------------------
 
@@ -494,7 +516,7 @@ class Queries:
     def policy(self) -> dict[str, Any]:
         """The policy in use, its options, and the thresholds that it has learned."""
         memory = self._state.memory
-        ladder = getattr(memory, "ladder", None)
+        ladder = self._journal.controller.policy.thresholds(memory)
         return {
             "name": self._journal.chosen.policy,
             "options": dict(self._journal.chosen.options),
@@ -508,6 +530,10 @@ class Queries:
             "queues_gpu_s": None if ladder is None else list(ladder),
             "problem": self.plugin_problem() or None,
         }
+
+    def _without_metrics(self, jobs: Sequence[JobState]) -> list[JobSummary]:
+        codes = self._codes([job.id for job in jobs])
+        return [self._active(job, code, NOBODY) for job, code in zip(jobs, codes, strict=True)]
 
     def profiles(self) -> dict[str, Any]:
         """The profiles that jobs brought along, by the names of their models."""
@@ -535,7 +561,7 @@ class Queries:
         since = 0.0 if since_s is None else now - since_s
         rows = {
             who: UsageRow(who, jobs, 0, 0, service, wait, short, again, lost)
-            for who, jobs, service, wait, short, again, lost in self._journal.store.usage(
+            for who, jobs, service, wait, short, again, lost in self._journal.store.history.usage(
                 by, since, SHORT_JOB_S
             )
         }
@@ -574,7 +600,7 @@ class Queries:
 
         `duration_s` is for how long it would have run without interruptions (losses.py).
         """
-        records, following = self._journal.store.ended(limit, cursor)
+        records, following = self._journal.store.history.page(limit, cursor)
         runs = self._journal.store.spans(record.id for record in records)
         rows = []
         for record in records:

@@ -76,7 +76,7 @@ class References:
         for record in self._journal.uncommitted_endings():
             if record.job.name == name and user in (None, record.job.user):
                 return record.id
-        return self._journal.store.latest_of_name(name, user)
+        return self._journal.store.history.latest_of_name(name, user)
 
     def _of_array(self, caller: Caller, array: str, *, active: bool) -> list[JobId]:
         """The jobs of an array; of another user's none, because its id contains a name."""
@@ -86,7 +86,7 @@ class References:
         }
         if not active and array:
             user = None if caller.is_admin else caller.user
-            found.update(self._journal.store.ended_of_group(array, user, LATEST))
+            found.update(self._journal.store.history.of_group(array, user, LATEST))
             found.update(
                 record.id
                 for record in self._journal.uncommitted_endings()
@@ -102,7 +102,7 @@ class References:
             if job.spec.user == caller.user and matches(job.spec.name)
         }
         if not active:
-            found.update(self._journal.store.ended_of_pattern(pattern, caller.user, LATEST))
+            found.update(self._journal.store.history.of_pattern(pattern, caller.user, LATEST))
             found.update(
                 record.id
                 for record in self._journal.uncommitted_endings()

@@ -23,6 +23,8 @@ from tiresias.executors.launchers import launchers
 from tiresias.live import fallback
 from tiresias.live.admission import LIMITS, UNDECIDED, Admission
 from tiresias.live.answers import NO_LIMIT, DryRun, Explanation, Limits
+from tiresias.live.bad_nodes import BadNodes
+from tiresias.live.drains import Drains
 from tiresias.live.errors import Conflict, Denied, Impossible, Invalid, NotFound, Unavailable
 from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import GpuHealth, split_slot
@@ -38,6 +40,7 @@ from tiresias.live.repeated_failures import RepeatedFailures
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Caller, Submission
 from tiresias.live.unsaved_work import UnsavedWork
+from tiresias.live.words import lasting
 from tiresias.spec.job import CHANGEABLE, SpecError
 from tiresias.store import Chosen, StoreError, SubmissionKey
 
@@ -79,6 +82,8 @@ class Requests:
     admission: Admission
     gpu_health: GpuHealth
     nodes: Nodes
+    drains: Drains
+    bad_nodes: BadNodes
     feedback: PlacerFeedback
     failures: RepeatedFailures
     unsaved: UnsavedWork
@@ -203,6 +208,8 @@ class Requests:
         if self.machine.source is not None:
             asked = asked.but(narrows=True)
         _check(asked)
+        if asked.is_interactive:
+            asked = self._as_interactive(asked)
         self._check_grace(asked)
         self._check_limits(asked)
         self.notices.check(asked)
@@ -239,6 +246,32 @@ class Requests:
                 f"a grace of {asked.grace_s:.0f} s is longer than the {most_s:.0f} s that this manager"
                 " allows; give a shorter one, save more often, or ask an admin to raise most_grace_s"
             )
+
+    def _as_interactive(self, asked: Submission) -> Submission:
+        """With what holds for all jobs in which a person works; refused if it asks for more than that."""
+        most_gpus, idle_s = self.admission.interactive_gpus, self.settings.interactive_idle_s
+        time_s = self.settings.interactive_time_s
+        if asked.gpus > most_gpus:
+            raise Impossible(
+                f"it asks for {asked.gpus} GPUs, and interactive jobs may hold {most_gpus} together, because"
+                " they are not preempted; ask for fewer (-g), or submit it without --pty and --interactive"
+            )
+        if (asked.time_limit_s or 0.0) > time_s:
+            raise Impossible(
+                f"an interactive job may last {lasting(time_s)} at most; give a shorter --time, or ask an"
+                " admin to raise interactive_time_s"
+            )
+        if (asked.idle_limit_s or 0.0) > idle_s:
+            raise Impossible(
+                f"an interactive job may be idle for {lasting(idle_s)} at most; give a shorter --idle-limit,"
+                " or ask an admin to raise interactive_idle_s"
+            )
+        return asked.but(
+            preemptible=False,
+            retries=0,
+            time_limit_s=asked.time_limit_s or time_s,
+            idle_limit_s=asked.idle_limit_s or idle_s,
+        )
 
     def _check_limits(self, asked: Submission) -> None:
         """Refuse limits that the machine cannot enforce: a job must not run without those it asked for."""
@@ -283,6 +316,14 @@ class Requests:
         return list(found)
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:
+        if more := sum(each.is_interactive for each in asked):
+            here = self.admission.interactive_jobs_of(caller.user)
+            may_have = int(self.settings.interactive_jobs)
+            if here + more > may_have:
+                raise Impossible(
+                    f"{caller.user} may have {may_have} interactive jobs at once and has {here}; end one"
+                    " (tir ls, tir cancel), or attach to it again (tir attach)"
+                )
         most = self.admission.job_limit_of(caller.user)
         if most is None:
             return
@@ -339,6 +380,8 @@ class Requests:
         new = replace(self.journal.managed[id].spec, **changes)
         _check(new, changes)
         new = replace(new, priority=Priority(new.priority))
+        if new.is_interactive and "time_limit_s" in changes:
+            self._as_interactive(new)
         self.notices.check(new)
         if new.priority is Priority.HIGH and "priority" in changes and not caller.is_admin:
             raise Denied("priority=high needs an admin")
@@ -375,18 +418,25 @@ class Requests:
 
     # --- the cluster -----------------------------------------------------------------------------------
 
-    def drain(self, caller: Caller, what: str, reason: str = "") -> None:
-        """Nothing new starts on a node (`box`) or a slot (`box:3`); what runs there goes on."""
+    def drain(self, caller: Caller, what: str, reason: str = "", deadline_s: float | None = None) -> None:
+        """Nothing new starts on a node (`box`) or a slot (`box:3`); what runs there goes on.
+
+        With a deadline, what still runs there after so many seconds is stopped, and its jobs queue again.
+        """
         self._check_admin(caller, "drain")
         reason = reason or f"drained by {caller.user}"
         is_node = self._is_node(what)
+        self.drains.set(what, None if deadline_s is None else self.journal.now() + deadline_s)
         self.driver.apply(
             self.gpu_health.drain_node(what, reason) if is_node else self.gpu_health.withdraw(what, reason)
         )
 
     def undrain(self, caller: Caller, what: str) -> None:
         self._check_admin(caller, "undrain")
-        if self._is_node(what):
+        is_node = self._is_node(what)
+        self.drains.set(what, None)
+        if is_node:
+            self.bad_nodes.pardon(what)
             self.driver.apply(self.gpu_health.restore_node(what))
             return
         is_of_gpus = self._state.ledger_of(split_slot(what)[0]) is self._state.ledger
@@ -425,6 +475,7 @@ class Requests:
         try:
             chosen = Chosen(policy, dict(options), placer, given)
             new_policy = fallback.made("policy", (policy, chosen.options), journal.profiles)
+            new_policy.suits(sum(node.gpus for node in self._state.ledger.nodes))
             fallback.made("placer", (placer, given), journal.profiles)
             measured = str(journal.chosen.placer_options.get(MEASURED, ""))
             chosen = feedback.completed(chosen, given, measured)

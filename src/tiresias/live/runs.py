@@ -11,11 +11,12 @@ from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, JobId, Phase, Pool
 from tiresias.core.reasons import ReasonCode
 from tiresias.core.state import JobState, Run
-from tiresias.executors.base import Executor, RunGone, RunUp
+from tiresias.executors.base import Executor, RunGone, RunUp, Slot, parts_of
 from tiresias.job.reports import is_finished
 from tiresias.live.admission import BACKOFF
 from tiresias.live.clock import Clock
 from tiresias.live.dispatcher import Dispatcher
+from tiresias.live.gpu_health import split_slot
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.journal import LATE_S, Exit, Input, Journal, Taken
 from tiresias.live.managed_jobs import ManagedJob
@@ -126,7 +127,8 @@ class Runs:
             elif reason := self._reason_after_exit(job.id):
                 facts.append(f.JobDeferred(at, job.id, reason))
         slots = tuple(self._journal.state.slot_names(run.allocation))
-        return Input(facts, {job.id: ending}, Exit(run, job, slots, outcome, reports))
+        exit = Exit(run, job, slots, outcome, reports, failed_on(slots, gone))
+        return Input(facts, {job.id: ending}, exit)
 
     def _speed(self, run: Run) -> float:
         """Seconds of work per second: on CPUs what the user has said."""
@@ -216,6 +218,19 @@ def _steps(reports: list[Any] | None) -> tuple[int, int] | None:
 def _told(sentence: str, how: str, of_its_work: str) -> str:
     """How a run ended, whether it had to be killed, and what became of its work."""
     return " ".join(filter(None, (sentence, killed(how), of_its_work)))
+
+
+def failed_on(slots: tuple[str, ...], gone: RunGone) -> str:
+    """The node of the worker that failed first, or of all workers; empty if that is not known."""
+    nodes = list(dict.fromkeys(slot.rpartition(":")[0] for slot in slots))
+    if len(nodes) < 2:
+        return nodes[0] if nodes else ""
+    if gone.unknown_on:
+        return gone.unknown_on[0]
+    if gone.first_failed is None:
+        return ""
+    parts = parts_of(tuple(Slot(*split_slot(slot)) for slot in slots), len(gone.exits))
+    return next((part.node for part in reversed(parts) if part.first_worker <= gone.first_failed), "")
 
 
 def ended_before(run: Run, gone: RunGone, at: float, clock: Clock) -> float | None:

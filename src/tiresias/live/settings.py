@@ -28,6 +28,10 @@ class Settings:
     most_log_bytes: float = 256.0 * MIB  # that the output of a job may take on the disk; 0: no cap
     reserve_bytes: float = 1024.0 * MIB  # while less is free on the disk, all output is cut short
     idle_notice_s: float = 1800.0  # a run that has written and reported nothing for so long is idle
+    interactive_share: float = 0.25  # of the GPUs, that interactive jobs may hold together; at least one GPU
+    interactive_jobs: int = 2  # that a user may have at once
+    interactive_idle_s: float = 3600.0  # an interactive job that nobody has used for so long is ended
+    interactive_time_s: float = 43_200.0  # the longest time limit of an interactive job, and the usual one
     lease_s: float = 60.0  # a run on many nodes that cannot write to the shared folder for so long is ended
     compact_every_s: float = 3600.0
     keep_facts_s: float = 7 * DAY_S

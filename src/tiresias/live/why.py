@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tiresias.core.entries import JobEntry
-from tiresias.core.model import INFINITY
+from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState
 from tiresias.live.answers import Explanation
@@ -15,6 +15,7 @@ from tiresias.live.eta import MOST_AHEAD, Ahead, Estimate, Queue
 from tiresias.live.journal import NOTHING, Journal
 
 SHOWN = 5  # jobs ahead that are named
+HISTORY_USED = 1000  # ended jobs from which starts and ends are estimated
 NEXT_STEPS: dict[str, str] = {
     ReasonCode.STOPPING: "nothing to do: it has its grace period to save and exit",
     ReasonCode.IMPOSSIBLE: "`tir cancel {id}`, and ask for fewer GPUs",
@@ -25,6 +26,8 @@ NEXT_STEPS: dict[str, str] = {
     ReasonCode.BEGIN_TIME: "wait",
     ReasonCode.QUOTA: "wait until one of these jobs ends, or ask an admin for a higher limit",
     ReasonCode.ARRAY_LIMIT: "wait until one of these jobs ends",
+    ReasonCode.INTERACTIVE_LIMIT: "wait until another interactive job ends, or submit it without --pty and"
+    " --interactive",
     ReasonCode.BACKOFF: "`tir logs {id}`",
     ReasonCode.WITHOUT_GPUS: "wait until one of them ends: `tir ls` shows them with 0 GPUs",
     ReasonCode.VICTIMS: "nothing to do: it starts as soon as the preempted runs have exited",
@@ -79,7 +82,25 @@ def queue_ahead(job: JobState, journal: Journal) -> Queue | None:
         if len(ahead) > MOST_AHEAD:
             break
     strict = bool(getattr(controller.policy, "strict", False))
-    return Queue(tuple(ahead), journal.state.ledger.gpus, job.gpus, strict)
+    return Queue(tuple(ahead), journal.state.ledger.gpus, job.gpus, strict, job.executed_at(now))
+
+
+def durations(journal: Journal) -> list[float]:
+    """For how long the latest jobs ran that have ended."""
+    return journal.store.history.latest_durations(HISTORY_USED)
+
+
+def end_question(id: JobId, journal: Journal) -> tuple[Queue, list[float], bool] | None:
+    """What the estimate of a job's end needs, and whether it runs already; None if it does not follow from
+    its rank."""
+    job = journal.state.jobs.get(id)
+    if job is None:
+        return None
+    if job.gpu_run is None or job.phase is Phase.STOPPING:
+        queue = queue_ahead(job, journal)
+        return None if queue is None else (queue, durations(journal), False)
+    queue = Queue((), job.gpus, job.gpus, executed_s=job.executed_at(journal.now()))
+    return queue, durations(journal), True
 
 
 def _ranked_before(journal: Journal, job: JobState) -> Iterator[JobEntry]:

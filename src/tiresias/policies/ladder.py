@@ -4,24 +4,49 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import exp, log
-from typing import Any
+from typing import Any, NamedTuple
 
 STEPS_PER_E = 16  # buckets of the histogram: each e^(1/16) = 1.064 times as wide as the last
 
 
 class Histogram:
-    """How much service ended jobs took: counts in logarithmic buckets, of bounded size."""
+    """How much service ended jobs took: counts in logarithmic buckets, of bounded size.
+
+    Counts are numbers of jobs until something is forgotten, which makes fractions of them.
+    """
 
     __slots__ = ("buckets", "count")
 
-    def __init__(self, buckets: dict[int, int] | None = None) -> None:
+    def __init__(self, buckets: dict[int, float] | None = None) -> None:
         self.buckets = {} if buckets is None else buckets
-        self.count = sum(self.buckets.values())
+        self.count: float = sum(self.buckets.values())
 
     def add(self, service_gpu_s: float) -> None:
         bucket = round(log(max(service_gpu_s, 1e-3)) * STEPS_PER_E)
         self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
         self.count += 1
+
+    def forget(self, most: float) -> None:
+        """Let all that was seen count for `most` jobs at most."""
+        if self.count > most:
+            kept = most / self.count
+            self.buckets = {bucket: count * kept for bucket, count in self.buckets.items()}
+            self.count = sum(self.buckets.values())
+
+    def ends(self, above: float, up_to: float) -> float:
+        """How many jobs ended between the two services."""
+        return sum(
+            [count for bucket, count in self.buckets.items() if above < exp(bucket / STEPS_PER_E) <= up_to]
+        )
+
+    def ends_per_service(self, above: float, up_to: float) -> float:
+        """Jobs that ended between the two services, divided by the GPU-seconds that jobs took there."""
+        taken = 0.0
+        for bucket, count in self.buckets.items():
+            service = exp(bucket / STEPS_PER_E)
+            if service > above:
+                taken += count * (min(service, up_to) - above)
+        return self.ends(above, up_to) / taken if taken else 0.0
 
     def sample(self) -> tuple[list[float], list[float]]:
         """Rising values and how many jobs stand for each."""
@@ -31,7 +56,7 @@ class Histogram:
     def quantile(self, q: float) -> float:
         """The service that a share q of the ended jobs did not exceed."""
         rank = q * self.count
-        passed = 0
+        passed = 0.0
         for bucket in sorted(self.buckets):
             passed += self.buckets[bucket]
             if passed >= rank:
@@ -43,14 +68,31 @@ FIRST_GPU_S = 3600.0  # the first threshold before enough jobs have ended: one G
 ENOUGH = 20  # jobs
 LEEWAY = 2.0  # a ladder stays while its first threshold is within this factor of what was seen
 REACH = 1e8  # GPU-seconds: the last queue starts at or above this
+LEAST_GPU_S = 60.0  # no queue ends below this
+SPLIT = 3.0  # a queue is split where the jobs of its lower part end so many times as often per GPU-second
+KEEP = 2.0  # a split that is there stays while they end so many times as often
+WORTH = 20.0  # a queue is at least so many times as wide as what a preemption wastes
+JOIN = 1.5  # a threshold that is there is left out only if jobs behind it end so many times as often
+EVIDENCE = 20.0  # jobs that must have ended behind a threshold for it to be left out
+MOST_SEEN = 4000.0  # jobs: what was seen counts for so many at most, so that it is forgotten slowly
+
+
+class Ladder(NamedTuple):
+    """Rising thresholds in GPU-seconds, and the one that was learned, whether or not it is among them."""
+
+    thresholds: tuple[float, ...]
+    learned: float | None = None
 
 
 class AutoLadder:
     """Thresholds that follow the services seen so far.
 
-    The first queue holds what a `share` of the ended jobs needed in all; each further queue reaches `ratio`
-    times as far. A ladder stays while it is nearly right: a new one would change ranks through no merit of
-    any job, and each such change costs preemptions.
+    A `share` of the ended jobs needed no more than the learned threshold. The others are `ratio` times apart,
+    up to REACH and down to what is worth a preemption. Which of them are used depends on how often jobs end
+    per GPU-second on either side. Below the learned one a threshold needs a reason: jobs that have not
+    reached it end much more often than those behind. From the learned one on it needs a reason to be left
+    out: jobs that have passed it end as often as those that have not. A ladder stays while it is nearly
+    right: a new one would change ranks through no merit of any job, and each such change costs preemptions.
     """
 
     __slots__ = ("ratio", "share")
@@ -59,15 +101,40 @@ class AutoLadder:
         self.share = share
         self.ratio = ratio
 
-    def fit(self, seen: Histogram, now: tuple[float, ...] = ()) -> tuple[float, ...]:
-        """The ladder for what was seen; `now` is the one in use."""
-        first = seen.quantile(self.share) if seen.count >= ENOUGH else FIRST_GPU_S
-        if now and now[0] / LEEWAY <= first <= now[0] * LEEWAY:
-            return now
-        ladder = [first]
-        while ladder[-1] < REACH:
-            ladder.append(ladder[-1] * self.ratio)
-        return tuple(ladder)
+    def fit(self, seen: Histogram, now: Ladder | None = None, wasted_gpu_s: float = 0.0) -> Ladder:
+        """The ladder for what was seen; `now` is the one in use. A preemption wastes so many GPU-seconds."""
+        least = max(LEAST_GPU_S, WORTH * wasted_gpu_s)
+        learned = max(seen.quantile(self.share) if seen.count >= ENOUGH else FIRST_GPU_S, least)
+        former = now.learned if now is not None else None
+        if former is not None and former / LEEWAY <= learned <= former * LEEWAY:
+            learned = former
+        rungs = self._rungs(learned, least)
+        if seen.count < ENOUGH:
+            return Ladder(tuple([rung for rung in rungs if rung >= learned]), learned)
+        used: list[float] = []
+        for rung, upper in pairwise([*rungs, rungs[-1] * self.ratio]):
+            before = seen.ends_per_service(used[-1] if used else 0.0, rung)
+            behind = seen.ends_per_service(rung, upper)
+            if self._is_wanted(rung, learned, before, behind, seen.ends(rung, upper), now):
+                used.append(rung)
+        return Ladder(tuple(used), learned)
+
+    def _rungs(self, learned: float, least: float) -> list[float]:
+        """All thresholds that could be used."""
+        rungs = [learned]
+        while rungs[0] / self.ratio >= least:
+            rungs.insert(0, rungs[0] / self.ratio)
+        while rungs[-1] < REACH:
+            rungs.append(rungs[-1] * self.ratio)
+        return rungs
+
+    def _is_wanted(
+        self, rung: float, learned: float, before: float, behind: float, ends: float, now: Ladder | None
+    ) -> bool:
+        is_there = now is not None and rung in now.thresholds
+        if rung < learned:
+            return before > (KEEP if is_there else SPLIT) * behind
+        return ends < EVIDENCE or before > (1 / JOIN if is_there else 1) * behind
 
 
 Queues = tuple[float, ...] | str

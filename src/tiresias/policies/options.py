@@ -18,6 +18,16 @@ def seconds(text: str) -> float:
     return value
 
 
+def seconds_or_auto(text: str) -> float | str:
+    """A number of seconds, or `auto`: as measured."""
+    if isinstance(text, str) and text.strip() == "auto":
+        return "auto"
+    try:
+        return seconds(text)
+    except ValueError:
+        raise ValueError("write a number of seconds, 0 or more, such as 60, or auto") from None
+
+
 def positive_seconds(text: str) -> float:
     value = seconds(text)
     if value == 0:

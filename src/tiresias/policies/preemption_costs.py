@@ -29,8 +29,9 @@ class Mean:
         self.count = count
         self.value = value
 
-    def add(self, value: float) -> None:
-        self.count = min(self.count + 1, MOST)
+    def add(self, value: float, most: int = MOST) -> None:
+        """Add a value; after `most` further ones it counts 1/e."""
+        self.count = min(self.count + 1, most)
         self.value += (value - self.value) / self.count
 
 

@@ -93,6 +93,7 @@ def simulate(
     require_cpus(cpu_speed, use_cpus, machines.cluster)
     replayed = with_cpu_speed(_trace(trace), cpu_speed)
     chosen_policy = with_cpu_use(_policy(policy, options), use_cpus)
+    chosen_policy.suits(machines.cluster.gpus)
     fabric = chosen_fabric(network, machines)
     chosen_placer = _placer(placer, chosen_policy, machines, fabric)
     models_from = ""
@@ -158,6 +159,8 @@ def _placer(placer: str | Placer | None, policy: Policy, machines: Machines, fab
     name = placer_name(placer, type(policy), machines)
     known = {each.name for each in fields(placers.get(name).Options)}
     given = {key: value for key, value in placer_options(fabric).items() if key in known}
+    if placer is None and name == getattr(policy, "placer", ""):
+        given.update(getattr(policy, "placer_options", {}))
     made: Placer = placers.make(name, given)
     return made
 

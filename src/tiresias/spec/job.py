@@ -293,6 +293,44 @@ class JobSpec:
             in_detail=True,
         ),
     )
+    pty: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Give the job a terminal, to which its user can attach: tir attach. Implies --interactive.",
+            flag="--pty",
+            more="`tir run --pty` attaches at once ([Interactive work](../howto/work-interactively.md)).",
+            api_help="Whether the job has a terminal, to which its user can attach. Implies `interactive`.",
+            in_detail=True,
+        ),
+    )
+    interactive: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "A person works in the job: it is not preempted, and it is ended when nobody uses it.",
+            flag="--interactive",
+            more="[Limits](../howto/work-interactively.md#limits) apply to such jobs.",
+            api_help="Whether a person works in the job: it is not preempted, and it is ended when nobody"
+            " uses it.",
+            in_detail=True,
+        ),
+    )
+    idle_limit_s: float | None = field(
+        default=None,
+        metadata=about(
+            Seconds(above_zero=True),
+            "End the job when nobody has used it for so long.",
+            flag="--idle-limit",
+            metavar="1h",
+            default="1h for interactive jobs, none for others",
+            in_group="limits.idle",
+            more="A job is in use while there is input or output at its terminal, and while its processes"
+            " take more than 2 % of a core.",
+            in_detail=True,
+            label="ended when idle for",
+        ),
+    )
     auto: bool = field(
         default=False,
         metadata=about(
@@ -517,9 +555,16 @@ class JobSpec:
             retries=0,
             hold=False,
             preflight=False,
+            interactive=False,
+            idle_limit_s=None,
             checkpoint_dir="",
             snapshot="",
         )
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether a person works in it."""
+        return self.interactive or self.pty
 
     @property
     def node_count(self) -> int | None:
@@ -545,6 +590,10 @@ class JobSpec:
             raise SpecError(
                 "launcher: per-gpu starts one process per GPU, and the job asks for none (--gpus)"
             )
+        if self.pty and (self.workers > 1 or self.launcher == PER_GPU):
+            raise SpecError("pty: a terminal is that of one process; leave --workers and --launcher out")
+        if self.is_interactive and self.preflight:
+            raise SpecError("preflight: nobody can work in a trial; leave --preflight out")
         gpus = self.completed().gpus
         if self.workers > max(1, gpus):
             few = f"{self.workers} workers cannot share {gpus} GPUs"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -22,18 +22,22 @@ from tiresias.store.batch import Chosen, SubmissionKey
 from tiresias.store.codec import load
 from tiresias.store.database import connect_reader, migrations
 from tiresias.store.errors import StoreError, explaining
+from tiresias.store.history import History
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
-from tiresias.store.stored import RunSpan, StoredEnding, StoredFact, StoredJob, StoredRun, StoredToken
+from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
 
 T = TypeVar("T")
 SMALL_BYTES = 16 * 2**20  # of a file whose structure is checked at each start
 
 
 class Reader:
+    """See the module. `history` reads the jobs that have ended."""
+
     def __init__(self, path: Path):
         self.path = path
         self._reading = RLock()
         self._read: sqlite3.Connection = connect_reader(path)
+        self.history = History(self._all)
 
     def close(self) -> None:
         with self._reading:
@@ -95,80 +99,6 @@ class Reader:
         """The jobs that have not ended, in the order of submission."""
         return [s.job_of(row) for row in self._all(f"SELECT {s.ACTIVE} FROM jobs ORDER BY submitted_seq")]
 
-    def ended(
-        self,
-        limit: int = 100,
-        cursor: int | None = None,
-        user: str | None = None,
-        tenant: str | None = None,
-        phases: Collection[str] = (),
-        search: str = "",
-    ) -> tuple[list[StoredJob], int | None]:
-        """A page of ended jobs, the latest first, and the cursor of the next page (None after the last).
-
-        `search` is a part of the name, the user or the tenant in any case, or the id.
-        """
-        rows = self._all(
-            f"SELECT {s.ENDED} FROM history WHERE (?2 IS NULL OR ended_seq < ?2)"
-            " AND (?3 IS NULL OR user = ?3) AND (?4 IS NULL OR tenant = ?4)"
-            " AND (?5 = '[]' OR phase IN (SELECT value FROM json_each(?5)))"
-            " AND (?6 = '' OR id = ?6 OR instr(lower(name), ?6) OR instr(lower(user), ?6)"
-            " OR instr(lower(tenant), ?6)) ORDER BY ended_seq DESC LIMIT ?1",
-            limit,
-            cursor,
-            user,
-            tenant,
-            json.dumps([str(phase) for phase in phases]),
-            search.lower(),
-        )
-        page = [s.job_of(row) for row in rows]
-        return page, page[-1].ended_seq if len(page) == limit else None
-
-    def latest_endings(self, latest: int) -> list[StoredEnding]:
-        """How the jobs that ended last have ended, the latest last; a restart reads no more of them."""
-        rows = self._all(
-            "SELECT id, phase, user, name, gpus, ending FROM history ORDER BY ended_seq DESC LIMIT ?", latest
-        )
-        return [s.ending_of(row) for row in reversed(rows)]
-
-    def latest_of_name(self, name: str, user: str | None = None) -> JobId | None:
-        """The job with this name, of this user or of any user, that ended last."""
-        of_user = "" if user is None else "AND user = ?2"
-        values = (name,) if user is None else (name, user)
-        row = self._one(
-            f"SELECT id FROM history WHERE name = ?1 {of_user} ORDER BY ended_seq DESC LIMIT 1", *values
-        )
-        return None if row is None else JobId(row[0])
-
-    def ended_of_group(self, group: str, user: str | None, latest: int) -> list[JobId]:
-        """The jobs of a group, of this user or of any user, among those that ended last."""
-        rows = self._all(
-            "SELECT id FROM (SELECT id, user, job FROM history ORDER BY ended_seq DESC LIMIT ?1)"
-            " WHERE json_extract(job, '$.group') = ?2 AND (?3 IS NULL OR user = ?3)",
-            latest,
-            group,
-            user,
-        )
-        return [JobId(row[0]) for row in rows]
-
-    def ended_of_pattern(self, pattern: str, user: str, latest: int) -> list[JobId]:
-        """The jobs of a user whose names match a pattern of the shell, among those that ended last."""
-        rows = self._all(
-            "SELECT id FROM (SELECT id, user, name FROM history ORDER BY ended_seq DESC LIMIT ?1)"
-            " WHERE user = ?2 AND name GLOB ?3",
-            latest,
-            user,
-            pattern.replace("[!", "[^"),
-        )
-        return [JobId(row[0]) for row in rows]
-
-    def latest_durations(self, latest: int) -> list[float]:
-        """For how many seconds the jobs that ended last held slots, of those that ran."""
-        rows = self._all(
-            "SELECT executed_s FROM history WHERE runs > 0 ORDER BY ended_seq DESC LIMIT ?", latest
-        )
-        return [row[0] for row in rows]
-
     def killed_runs(self, ids: Iterable[RunId]) -> set[RunId]:
         """Those of these runs that were killed because they did not stop in their grace period."""
         rows = self._all(
@@ -184,28 +114,6 @@ class Reader:
             "SELECT id, number FROM runs WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(ids))
         )
         return {RunId(id): number for id, number in rows}
-
-    def ended_counts(self) -> dict[str, int]:
-        """The number of ended jobs by phase."""
-        return dict(self._all("SELECT phase, count(*) FROM history GROUP BY phase"))
-
-    def usage(self, by: str, since: float, short_s: float) -> list[Row]:
-        """Usage by user or tenant, of jobs that ended at `since` or later.
-
-        The columns: user or tenant, number of jobs, GPU-seconds of service, mean seconds until the first
-        start, number of jobs that ran for less than `short_s` seconds, number of jobs that repeat another,
-        GPU-seconds of work that was lost because it was not saved.
-        """
-        assert by in ("user", "tenant"), by
-        return self._all(
-            f"SELECT {by}, count(*), sum(service_gpu_s), avg(first_started_at - submitted_at),"
-            " sum(executed_s < ?2),"
-            " count(*) - count(DISTINCT coalesce(json_extract(ending, '$.fingerprint'), id)),"
-            " total(json_extract(ending, '$.lost_gpu_s'))"
-            f" FROM history WHERE ended_at >= ?1 GROUP BY {by}",
-            since,
-            short_s,
-        )
 
     def runs(self, job_id: JobId) -> list[StoredRun]:
         """Every run of a job, by number."""

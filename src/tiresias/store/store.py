@@ -224,7 +224,7 @@ class Store(Reader):
         self._known = Known(Counters(*meta), dict(self._all("SELECT id, submitted_seq FROM jobs")))
         for row in self._all(f"SELECT {ALL_RUN_COLUMNS} FROM runs WHERE exited_at IS NULL"):
             self._known.add_run(row)
-        self._ended_counts = super().ended_counts()
+        self._ended_counts = self.history.counts()
 
     def ended_counts(self) -> dict[str, int]:
         """The number of ended jobs by phase, from memory."""

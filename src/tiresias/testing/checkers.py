@@ -151,9 +151,9 @@ def work_is_conserved(story: Story) -> None:
 def no_run_is_pointless(story: Story) -> None:
     """No job is both granted slots and preempted at one instant, in either order.
 
-    Unless a job was promoted in between: it may have starved long before it was preempted. A job that an
-    allocator lets migrate gets other slots at the instant of its exit, which is that of its preemption if
-    saving takes no time.
+    Unless a job was promoted in between: it may have starved long before it was preempted. A run that
+    migrates, for a gang or by the wish of an allocator, is granted other slots at once if saving takes no
+    time.
     """
     at, granted, revoked = 0.0, set[JobId](), set[JobId]()
     grants = story.grants()
@@ -171,7 +171,11 @@ def no_run_is_pointless(story: Story) -> None:
             assert left[fact.job_id] != fact.allocation, ("migrates to where it was", fact)
         if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
-        elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
+        elif (
+            isinstance(fact, f.RunRevoked)
+            and story.on_gpus(grants[fact.run_id])
+            and (fact.why is None or fact.why.rule is not f.Rule.MIGRATION)
+        ):
             revoked.add(grants[fact.run_id].job_id)
         assert not granted & revoked, ("granted and revoked at one instant", fact)
 

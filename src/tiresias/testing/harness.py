@@ -20,7 +20,7 @@ from tiresias.core.commands import SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Cluster, JobId, RunId
-from tiresias.core.plugins import placers, policies
+from tiresias.core.plugins import Placer, placers, policies
 from tiresias.core.reasons import Reason
 from tiresias.core.state import JobState, State, evolve
 from tiresias.testing.builders import a_job
@@ -38,6 +38,74 @@ class Plan:
     stopped: list[str] = field(default_factory=list)  # runs with a StopRun, for whatever reason
     ended: list[str] = field(default_factory=list)
     reasons: list[f.Revocation] = field(default_factory=list)  # why each of the preempted was
+
+
+class Scene:
+    """The past of the jobs of a Harness: facts that are given to the State in the order of their instants.
+
+    `ids` has the ids of all jobs by name; a job of the scene gets the next one.
+    """
+
+    def __init__(self, state: State, placer: Placer, ids: dict[str, JobId]):
+        self._state, self._placer, self._ids = state, placer, ids
+        self._facts: list[tuple[float, int, int, Callable[[float], f.Fact]]] = []
+        self._pasts: list[tuple[str, float]] = []  # jobs that ran at some earlier time, and for how long
+
+    def submitted(self, name: str, gpus: int, at: float, job: dict[str, Any]) -> None:
+        assert name not in self._ids, ("two jobs of one name", name)
+        self._ids[name] = id = JobId(len(self._ids) + 1)
+        self._add(at, SUBMITS, lambda at: f.JobSubmitted(at, a_job(id, gpus, at, **job)))
+
+    def starts(self, name: str, at: float, on: Mapping[str, int] | None = None) -> None:
+        """A run of the job begins, on these nodes or where the placer puts it."""
+        self._add(at, GRANTS, lambda at: self._grant(name, at, on))
+        self._add(at, STARTS, lambda at: f.RunStarted(at, self._run_of(name)))
+
+    def ran(self, name: str, since: float, until: float) -> None:
+        """A run of the job began and was preempted."""
+        self.starts(name, since)
+        self._add(until, EXITS, lambda at: f.RunRevoked(at, self._run_of(name)))
+        self._add(until, EXITS, lambda at: f.RunExited(at, self._run_of(name), ExitCause.PREEMPTED, 0.0))
+
+    def ran_long_ago(self, name: str, service_s: float) -> None:
+        """The same before everything that has an instant."""
+        self._pasts.append((name, service_s))
+
+    def held(self, name: str) -> None:
+        self._add(0.0, STARTS, lambda at: f.JobHeld(at, self._ids[name]))
+
+    def replay(self) -> None:
+        """Give it all to the State; runs without an instant go first, one after the other."""
+        begin = min((at for at, *_ in self._facts if at != -INFINITY), default=0.0)
+        begin -= sum(service_s for _, service_s in self._pasts)
+        self._facts = [(max(at, begin), order, nth, fact) for at, order, nth, fact in self._facts]
+        for name, service_s in self._pasts:
+            self.ran(name, begin, begin + service_s)
+            begin += service_s
+        for at, _, _, fact in sorted(self._facts, key=lambda entry: entry[:3]):
+            evolve(self._state, fact(at))
+
+    def _add(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
+        self._facts.append((at, order, len(self._facts), fact))
+
+    def _run_of(self, name: str) -> RunId:
+        return run_of(self._state.jobs[self._ids[name]])
+
+    def _grant(self, name: str, at: float, on: Mapping[str, int] | None) -> f.Fact:
+        job, ledger = self._state.jobs[self._ids[name]], self._state.ledger
+        if on is None:
+            allocation = self._placer.place(job, ledger, at, at)
+        else:
+            counts = [(ledger.position(node), count) for node, count in on.items()]
+            allocation = tuple((node, ledger.pick(node, count)) for node, count in counts)
+        assert allocation is not None, ("the scene does not fit the cluster", name, at)
+        return f.RunGranted(at, RunId(self._state.next_run_id), job.id, allocation)
+
+
+def run_of(job: JobState) -> RunId:
+    """The run that the job has now."""
+    assert job.run is not None, ("it does not run", job.job.name or job.id)
+    return job.run.id
 
 
 class Harness:
@@ -63,8 +131,7 @@ class Harness:
         self._policy = policies.make(policy, options)
         self._placer = placers.make(placer, placer_options)
         self._ids: dict[str, JobId] = {}
-        self._scene: list[tuple[float, int, int, Callable[[float], f.Fact]]] = []
-        self._pasts: list[tuple[str, float]] = []  # jobs that ran at some earlier time, and for how long
+        self._scene = Scene(self.state, self._placer, self._ids)
         self._controller: Controller | None = None
 
     # --- the scene -------------------------------------------------------------------------------------
@@ -79,13 +146,13 @@ class Harness:
     ) -> Self:
         """The job has held its GPUs for `service_s` seconds: `on` maps nodes to numbers of GPUs; without it
         the placer chooses."""
-        self._submitted(name, gpus, job.pop("submitted_at", -service_s), job)
-        self._starts(name, -service_s, on)
+        self._scene.submitted(name, gpus, job.pop("submitted_at", -service_s), job)
+        self._scene.starts(name, -service_s, on)
         return self
 
     def pending(self, name: str, gpus: int = 1, waited_s: float = 0.0, **job: Any) -> Self:
         """The job has never run; it was submitted `waited_s` seconds ago."""
-        self._submitted(name, gpus, job.pop("submitted_at", -waited_s), job)
+        self._scene.submitted(name, gpus, job.pop("submitted_at", -waited_s), job)
         return self
 
     def suspended(
@@ -96,17 +163,17 @@ class Harness:
         By default it has waited longer than any other job.
         """
         if waited_s is None:
-            self._submitted(name, gpus, -INFINITY, job)
-            self._pasts.append((name, service_s))
+            self._scene.submitted(name, gpus, -INFINITY, job)
+            self._scene.ran_long_ago(name, service_s)
             return self
-        self._submitted(name, gpus, job.pop("submitted_at", -waited_s - service_s), job)
-        self._ran(name, -waited_s - service_s, -waited_s)
+        self._scene.submitted(name, gpus, job.pop("submitted_at", -waited_s - service_s), job)
+        self._scene.ran(name, -waited_s - service_s, -waited_s)
         return self
 
     def held(self, name: str, gpus: int = 1, **job: Any) -> Self:
         """The job is on hold and has never run."""
         self.pending(name, gpus, **job)
-        self._add(0.0, STARTS, lambda at: f.JobHeld(at, self._ids[name]))
+        self._scene.held(name)
         return self
 
     def plan(self) -> Plan:
@@ -207,7 +274,7 @@ class Harness:
     def controller(self) -> Controller:
         """The Controller; the first use of it replays the scene."""
         if self._controller is None:
-            self._set_scene()
+            self._scene.replay()
             self._controller = Controller(self.state, self._policy, self._placer)
         return self._controller
 
@@ -238,48 +305,8 @@ class Harness:
 
     # --- details ---------------------------------------------------------------------------------------
 
-    def _submitted(self, name: str, gpus: int, at: float, job: dict[str, Any]) -> None:
-        assert name not in self._ids, ("two jobs of one name", name)
-        self._ids[name] = id = JobId(len(self._ids) + 1)
-        self._add(at, SUBMITS, lambda at: f.JobSubmitted(at, a_job(id, gpus, at, **job)))
-
-    def _add(self, at: float, order: int, fact: Callable[[float], f.Fact]) -> None:
-        self._scene.append((at, order, len(self._scene), fact))
-
-    def _starts(self, name: str, at: float, on: Mapping[str, int] | None = None) -> None:
-        self._add(at, GRANTS, lambda at: self._grant(name, at, on))
-        self._add(at, STARTS, lambda at: f.RunStarted(at, self._run_of(name)))
-
-    def _ran(self, name: str, since: float, until: float) -> None:
-        self._starts(name, since)
-        self._add(until, EXITS, lambda at: f.RunRevoked(at, self._run_of(name)))
-        self._add(until, EXITS, lambda at: f.RunExited(at, self._run_of(name), ExitCause.PREEMPTED, 0.0))
-
-    def _set_scene(self) -> None:
-        """Replay the scene; runs without an instant go first, one after the other."""
-        begin = min((at for at, *_ in self._scene if at != -INFINITY), default=0.0)
-        begin -= sum(service_s for _, service_s in self._pasts)
-        self._scene = [(max(at, begin), order, nth, fact) for at, order, nth, fact in self._scene]
-        for name, service_s in self._pasts:
-            self._ran(name, begin, begin + service_s)
-            begin += service_s
-        for at, _, _, fact in sorted(self._scene, key=lambda entry: entry[:3]):
-            evolve(self.state, fact(at))
-
-    def _grant(self, name: str, at: float, on: Mapping[str, int] | None) -> f.Fact:
-        job, ledger = self.job(name), self.state.ledger
-        if on is None:
-            allocation = self._placer.place(job, ledger, at, at)
-        else:
-            counts = [(ledger.position(node), count) for node, count in on.items()]
-            allocation = tuple((node, ledger.pick(node, count)) for node, count in counts)
-        assert allocation is not None, ("the scene does not fit the cluster", name, at)
-        return f.RunGranted(at, RunId(self.state.next_run_id), job.id, allocation)
-
     def _run_of(self, name: str) -> RunId:
-        run = self.job(name).run
-        assert run is not None, ("it does not run", name)
-        return run.id
+        return run_of(self.job(name))
 
     def _exit(self, names: tuple[str, ...], cause: ExitCause) -> Plan:
         self.controller  # noqa: B018  (replays the scene first)

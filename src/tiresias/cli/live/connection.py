@@ -16,6 +16,7 @@ from tiresias.cli.errors import Stop
 
 if TYPE_CHECKING:
     from tiresias.api.client import ApiError, Client
+    from tiresias.api.transport import Address
 
 HomeOption = Annotated[
     Path | None,
@@ -62,6 +63,15 @@ def connected(home: Path | None = None) -> Iterator[Client]:
         yield client
     except ApiError as error:
         raise refused(error) from None
+
+
+def manager_address() -> Address:
+    """Where the manager is: at TIRESIAS_URL, or in its home."""
+    from tiresias.api.transport import Address
+
+    if is_remote():
+        return Address.of_url(os.environ["TIRESIAS_URL"], os.environ.get("TIRESIAS_TOKEN", ""))
+    return Address.of_home(home_of())
 
 
 def refused(error: ApiError) -> Stop:

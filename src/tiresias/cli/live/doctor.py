@@ -64,7 +64,7 @@ def examine(home_dir: Path) -> Iterator[Finding]:
     yield _policy(status)
     yield _socket(home_dir)
     yield _space(home_dir)
-    yield _driver(home_dir)
+    yield _nodes(home_dir) if _has_nodes(home_dir) else _driver(home_dir)
     yield _cgroups(status)
     yield _clock(home_dir)
     yield _journal(home_dir)
@@ -185,6 +185,29 @@ def _cgroups(status: dict[str, Any] | str) -> Finding:
     lacks = [f"no {flag}: {why}" for flag, why in reasons if why]
     text = "; ".join([f"one per run, below {found.path}", *(lacks or ["--cpus and --mem can be enforced"])])
     return Finding("cgroups", True, text)
+
+
+def _has_nodes(home_dir: Path) -> bool:
+    """Whether the manager of this home has the nodes of an engine."""
+    try:
+        return home_dir.is_dir() and (manager_options.read(home_dir) or Settings()).on is not None
+    except (Stop, OSError):
+        return False
+
+
+def _nodes(home_dir: Path) -> Finding:
+    """The nodes of an engine that are not used, and why."""
+    from tiresias.api.client import ApiError, Client
+
+    try:
+        found = Client(home_dir, timeout_s=10.0).nodes()
+    except ApiError as error:
+        return Finding("nodes", True, f"not known: {error.message}")
+    out = [f"{node['name']}: {node['reason']}" for node in found if node["is_silent"] or node["is_drained"]]
+    if out:
+        step = "mend them, then they are used by themselves; drained ones: tir undrain NODE"
+        return Finding("nodes", False, "; ".join(out), step)
+    return Finding("nodes", True, f"{len(found)} in service")
 
 
 def _driver(home_dir: Path) -> Finding:

@@ -11,6 +11,7 @@ from tiresias.cli.lines import Lines
 from tiresias.cli.live.connection import connected, print_json
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.jobs import Listing
+from tiresias.cli.live.times import duration_s
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import NOTHING
 
@@ -35,12 +36,18 @@ def nodes(
 def drain(
     what: What,
     reason: Annotated[str, Option("--reason", metavar="TEXT", help="Reason, shown to other users.")] = "",
+    deadline: Annotated[
+        str | None,
+        Option("--deadline", metavar="10m", help="Stop what still runs there after this time."),
+    ] = None,
     output: AsOutput = Output.TABLE,
 ) -> None:
     """Take a node or GPU out of service; runs on it continue."""
+    seconds = None if deadline is None else duration_s(deadline, "--deadline")
     with connected() as client:
-        answer = client.drain(what, reason)
-    _say(f"{what} is drained: its runs continue, and nothing new starts on it", answer, output)
+        answer = client.drain(what, reason, seconds)
+    until = "continue" if deadline is None else f"have {deadline} to end"
+    _say(f"{what} is drained: its runs {until}, and nothing new starts on it", answer, output)
 
 
 def undrain(what: What, output: AsOutput = Output.TABLE) -> None:

@@ -57,13 +57,20 @@ def run(
     """Submit a job, follow its output, exit with its code.
 
     After one Ctrl-C the job continues without this command; a second one cancels it. A failed job is not
-    retried unless --retries is given.
+    retried unless --retries is given. With --pty this terminal becomes that of the job.
     """
     from tiresias.cli.live import preparation
 
     source = preparation.read_source(*split(line, parts or []), job)
     if source.options.text("array") or source.options.texts("sweep"):
         raise Stop("tir run follows one job; submit an array or a sweep with tir submit")
+    if source.options.is_set("pty"):
+        from tiresias.cli.live.terminal import run_in_terminal
+
+        if timeout is not None or cancel_on_interrupt:
+            raise Stop("with --pty, --timeout and --cancel-on-interrupt mean nothing; leave them out")
+        run_in_terminal(source, key, quiet)
+        return
     source.options = source.options.over(JobOptions.of(retries="0"))
     patience_s = None if timeout is None else duration_s(timeout, "--timeout")
     say = (lambda text: None) if quiet else _say
@@ -74,7 +81,7 @@ def run(
         [id] = send(client, prepared, key)["ids"]
         say(f"job {id}")
         if sys.stdin is not None and sys.stdin.isatty():
-            say("standard input is closed for it: a program that asks for input ends with an error")
+            say("standard input is closed for it: a program that asks for input needs --pty")
         watched = Watched(client, id, say)
         with _interruptible(watched, cancel_on_interrupt), out_of_time(Deadline(patience_s, f"job {id}")):
             watched.follow()
@@ -104,7 +111,7 @@ def wait(
         print_json([each["summary"] for each in ended])
     elif not quiet:
         for each in ended:
-            echo(_outcome(each))
+            echo(outcome(each))
     codes = [exit_code(each) for each in ended]
     raise Stop("", next((code for code in codes if code), 0))
 
@@ -206,11 +213,12 @@ def write(data: bytes) -> None:
 
 def _leave(job: dict[str, Any], say: Callable[[str], None]) -> None:
     if code := exit_code(job):
-        say(_outcome(job))
+        say(outcome(job))
         raise Stop("", code)
 
 
-def _outcome(job: dict[str, Any]) -> str:
+def outcome(job: dict[str, Any]) -> str:
+    """How a job ended, in a line."""
     of = job["summary"]
     why = job["runs"][-1]["sentence"] if job["runs"] else job["why"]["text"]
     name = f" ({of['name']})" if of["name"] else ""

@@ -50,6 +50,7 @@ def submit(
     The job runs in this directory with this environment. It may be stopped and resumed to make room for
     other jobs. Its output is kept: tir logs ID.
     """
+    from tiresias.api.client import PartlySubmitted, new_key
     from tiresias.cli.live import preparation
 
     source = preparation.read_source(*split(line, parts or []), job)
@@ -60,22 +61,35 @@ def submit(
         if dry_run:
             _print_trials(prepared, [client.dry_run(_single(each)) for each in prepared.jobs], output)
             return
-        answer = send(client, prepared, key)
+        key = key or new_key()
+        try:
+            answer = send(client, prepared, key)
+        except PartlySubmitted as error:
+            _print_ids(error.answer, output)
+            error.message += f"; repeat the command with --key {key}, which submits only these"
+            raise
     ids = answer["ids"]
     if not quiet:
         notify(answer.get("warnings", ()))
+    _print_ids(answer, output)
+    if output is not Output.JSON and not quiet and sys.stderr.isatty():
+        echo(_next_steps(ids, answer["arrays"]), err=True)
+
+
+def _print_ids(answer: dict[str, Any], output: Output) -> None:
+    ids = answer["ids"]
     if output is Output.JSON:
         print_json({"id": ids[0], "ids": ids, "arrays": answer["arrays"]})
         return
     for id in ids:
         echo(str(id))
-    if not quiet and sys.stderr.isatty():
-        echo(_next_steps(ids, answer["arrays"]), err=True)
 
 
 def send(client: Client, prepared: Prepared, key: str | None) -> dict[str, Any]:
-    """Submit exactly once, even if the connection breaks. After a refusal the copy of the tree is removed."""
-    from tiresias.api.client import ApiError, new_key
+    """Submit exactly once, even if the connection breaks. After a refusal the copy of the tree is removed,
+    unless some jobs were submitted before it, which run in the copy.
+    """
+    from tiresias.api.client import ApiError, PartlySubmitted, new_key
     from tiresias.api.transport import Broken
 
     key = key or new_key()
@@ -84,12 +98,12 @@ def send(client: Client, prepared: Prepared, key: str | None) -> dict[str, Any]:
         answer = client.submitted(body, key)
     except Broken as error:
         raise Stop(
-            f"{error.message}\nIt is not known whether the job was submitted. Repeat the command with "
-            f"--key {key}: that submits it at most once.",
+            f"{error.message}\nIt is not known what was submitted. Repeat the command with --key {key}: that"
+            " submits every job exactly once.",
             errors.UNREACHABLE,
         ) from None
-    except ApiError:
-        if prepared.snapshot is not None:
+    except ApiError as error:
+        if prepared.snapshot is not None and not isinstance(error, PartlySubmitted):
             prepared.snapshot.remove()
         raise
     if prepared.snapshot is not None:

@@ -120,6 +120,149 @@ def _no_point(what: str) -> None:
     """A supervisor is killed between two events only."""
 
 
+class Workers:
+    """The workers of all runs of a World: they load, make steps, save, meet trouble, stop and end."""
+
+    def __init__(self, world: World):
+        self._world = world
+
+    def begin(self, gang: Gang) -> None:
+        """Start the workers of a run that was just claimed."""
+        self._later(gang, self._world.rng.random() * self._world.weather.spawn_s, self._up)
+
+    def _later(self, gang: Gang, delay_s: float, what: Callable[[Gang], None]) -> None:
+        self._world.after(delay_s, self._if_same, gang, gang.epoch, what)
+
+    def _if_same(self, gang: Gang, epoch: int, what: Callable[[Gang], None]) -> None:
+        if gang.epoch == epoch and gang.is_alive:
+            what(gang)
+
+    def _up(self, gang: Gang) -> None:
+        gang.is_up = True
+        if gang.is_supervised and self._world.rng.random() >= self._world.weather.lose_up:
+            self._announce(gang)
+        self._later(gang, gang.program.training.load_s, self._loaded)
+        if gang.supervisor.is_stopped:
+            self.stop(gang)
+
+    def _announce(self, gang: Gang) -> None:
+        """Write `up.json` and wake the manager, if there is one."""
+        kernel, plan = self._world.kernel_of(gang.supervisor), gang.supervisor.plan
+        assert plan is not None
+        try:
+            about = {"boot_id": self._world.boot_id, "workers": []}
+            run_files.put(plan["run_dir"], run_files.UP, about, kernel)
+            pipe = kernel.open(plan["news"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            kernel.write(pipe, b"u")
+        except OSError as error:
+            self._world.log("cannot announce", gang.spec.run_id, str(error))
+
+    def _loaded(self, gang: Gang) -> None:
+        gang.is_loaded = True
+        self._go_on(gang)
+
+    def _go_on(self, gang: Gang) -> None:
+        """Begin the next step, or end."""
+        program, training = gang.program, gang.program.training
+        if gang.step >= training.steps:
+            self._save(gang)
+            if training.says_finished:
+                program.is_finished = True
+                gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
+                (gang.spec.job_dir / "finished").write_text("0\n")
+            self._exit(gang, code=training.ends_with)
+        elif self._meets_trouble(gang):
+            assert training.trouble is not None
+            gang.trouble = training.trouble
+            program.troubles += 1
+            if training.trouble is Trouble.ASKS:
+                self._save(gang)
+            self._exit(gang, code=CODES[training.trouble])
+        else:
+            self._later(gang, training.step_s, self._stepped)
+
+    def _meets_trouble(self, gang: Gang) -> bool:
+        training = gang.program.training
+        return (
+            training.trouble is not None
+            and gang.step >= training.trouble_step
+            and gang.program.troubles < training.trouble_times
+        )
+
+    def _stepped(self, gang: Gang) -> None:
+        program = gang.program
+        gang.step += 1
+        program.steps.append((gang.step, gang.spec.run_id))
+        if gang.step % program.training.saves_every == 0:
+            self._save(gang)
+        self._go_on(gang)
+
+    def _save(self, gang: Gang) -> None:
+        gang.program.saved = max(gang.program.saved, gang.step)
+        gang.has_saved = True
+
+    def stop(self, gang: Gang) -> None:
+        """Send SIGTERM to every worker, and SIGKILL after the grace period, if there is one."""
+        if not gang.is_supervised or gang.is_ending or not gang.is_up:
+            return
+        kernel = self._world.kernel_of(gang.supervisor)
+        request = run_files.read(str(gang.spec.run_dir), run_files.STOP, kernel) or {}
+        asked_s = float(request.get("grace_s", gang.spec.grace_s))
+        grace_s = 0.0 if gang.supervisor.is_killing else asked_s
+        if gang.stop_grace_s is None or grace_s < gang.stop_grace_s:
+            gang.stop_grace_s = grace_s
+            self._world.after(grace_s, self._kill, gang)
+        if gang.was_signalled:
+            return
+        gang.was_signalled = True
+        if gang.program.training.on_stop is not OnStop.IGNORE:
+            gang.epoch += 1  # its next step does not happen
+            self._later(gang, gang.program.training.save_s, self._answer)
+
+    def _answer(self, gang: Gang) -> None:
+        how = gang.program.training.on_stop
+        if how is not OnStop.CRASH and gang.is_loaded:
+            self._save(gang)
+        code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
+        self._exit(gang, code=code, signal=SIGTERM if how is OnStop.DIE else None)
+
+    def _kill(self, gang: Gang) -> None:
+        if gang.is_supervised and not gang.is_ending and gang.is_alive:
+            self._exit(gang, signal=SIGKILL, killed=True)
+
+    def _exit(
+        self, gang: Gang, *, code: int | None = None, signal: int | None = None, killed: bool = False
+    ) -> None:
+        """All workers end in the same way."""
+        end = _exit(code, signal, gang.was_signalled)
+        failed = 0 if (code or signal) and not gang.was_signalled else None
+        if gang.trouble is not None and gang.is_supervised:
+            self._print(gang, TAILS[gang.trouble])
+        how = {"exits": [end] * gang.spec.workers, "first_failed": failed, "killed": killed}
+        self.end(gang, how | {"stopped": gang.was_signalled, "files_saved": int(gang.has_saved)})
+
+    def _print(self, gang: Gang, text: str) -> None:
+        """The last output of a training. There is always room for it, or its cause could not be known."""
+        kernel, path = self._world.kernel_of(gang.supervisor), str(gang.spec.log(0))
+        shortages, self._world.shortages = self._world.shortages, {}
+        write_all(kernel.open(path, os.O_WRONLY | os.O_CREAT, 0o600), text.encode(), kernel)
+        self._world.shortages = shortages
+
+    def end(self, gang: Gang, how: dict[str, Any]) -> None:
+        """The workers have ended; the other processes of the run end a little later."""
+        gang.is_ending = True
+        gang.epoch += 1
+        rng, longest_s = self._world.rng, self._world.weather.linger_s
+        linger_s = rng.random() * longest_s if rng.random() < 0.3 else 0.0
+        self._later(gang, linger_s, lambda gang: self._over(gang, how))
+
+    def _over(self, gang: Gang, how: dict[str, Any]) -> None:
+        gang.is_alive, gang.over_at = False, self._world.at
+        plan = gang.supervisor.plan
+        assert plan is not None
+        self._world.record(gang.supervisor, plan, how)  # unless it is dead
+
+
 class World:
     """The disk, processes and true time. `log` is called with each event of the story."""
 
@@ -137,6 +280,7 @@ class World:
         self.tried: dict[str, Program] = {}  # the programs of preflights
         self.gangs: list[Gang] = []  # every gang that was ever begun
         self.swept_alive: list[RunId] = []  # runs that were ended as lost though their supervisors lived
+        self.workers = Workers(self)
         self._by_dir: dict[str, Gang] = {}
         self._next_pid = FIRST_PID
         self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -195,7 +339,7 @@ class World:
 
     def exit_of(self, gang: Gang) -> dict[str, Any] | None:
         """The exit record of a run as it is on the disk."""
-        return run_files.read(str(gang.spec.run_dir), run_files.EXIT, self._kernel_of(gang.supervisor))
+        return run_files.read(str(gang.spec.run_dir), run_files.EXIT, self.kernel_of(gang.supervisor))
 
     # --- processes -------------------------------------------------------------------------------------
 
@@ -226,7 +370,7 @@ class World:
         assert process.plan is not None
         gang = self._by_dir.get(process.plan["run_dir"])
         if gang is not None and gang.supervisor is process:
-            self._stop(gang)
+            self.workers.stop(gang)
 
     def _exits(self, process: Process, status: int = 0) -> None:
         if process.is_alive:
@@ -243,7 +387,7 @@ class World:
                 if not process.is_alive:
                     del self.processes[process.pid]
 
-    def _kernel_of(self, process: Process) -> SimulatedKernel:
+    def kernel_of(self, process: Process) -> SimulatedKernel:
         return SimulatedKernel(self, process.pid, _no_point, is_limited=False)
 
     # --- supervisors -----------------------------------------------------------------------------------
@@ -256,7 +400,7 @@ class World:
             self._sweep(process, process.plan)
             return
         try:
-            self._supervise(process, process.plan, self._kernel_of(process))
+            self._supervise(process, process.plan, self.kernel_of(process))
         except OSError as error:
             self.log("cannot claim", process.plan["run_id"], str(error))
             self._exits(process, (error.errno or 1) << 8)
@@ -283,22 +427,22 @@ class World:
         self.gangs.append(gang)
         self.log("begins", spec.run_id, [str(slot) for slot in spec.slots])
         if run_files.exists(plan["run_dir"], run_files.STOP, kernel):
-            self._end(gang, {"stopped": True})
+            self.workers.end(gang, {"stopped": True})
             return
         try:
             run_files.reserve_exit(plan["run_dir"], kernel)
         except OSError as error:
             reason = f"cannot reserve space for the exit record in {plan['run_dir']}: {error.strerror}"
-            self._end(gang, {"error": reason})
+            self.workers.end(gang, {"error": reason})
             return
         if program.training.trouble is Trouble.UNSTARTABLE:
             gang.trouble = program.training.trouble
             program.troubles += 1
             error_text = f"program {spec.command[0]!r} not found in PATH=/usr/bin; give its whole path"
             exits = [_exit(error=error_text)] * spec.workers
-            self._end(gang, {"exits": exits, "first_failed": 0})
+            self.workers.end(gang, {"exits": exits, "first_failed": 0})
         else:
-            self._later(gang, self.rng.random() * self.weather.spawn_s, self._up)
+            self.workers.begin(gang)
 
     def _sweep(self, process: Process, plan: dict[str, Any]) -> None:
         """End the processes of a run without a supervisor, and write its exit record."""
@@ -307,10 +451,10 @@ class World:
             if gang.is_supervised:
                 self.swept_alive.append(gang.spec.run_id)
             self._vanish(gang)
-        is_stopped = run_files.exists(plan["run_dir"], run_files.STOP, self._kernel_of(process))
-        self._record(process, plan, {"lost": True, "error": plan["error"], "stopped": is_stopped})
+        is_stopped = run_files.exists(plan["run_dir"], run_files.STOP, self.kernel_of(process))
+        self.record(process, plan, {"lost": True, "error": plan["error"], "stopped": is_stopped})
 
-    def _record(self, process: Process, plan: dict[str, Any], how: dict[str, Any]) -> None:
+    def record(self, process: Process, plan: dict[str, Any], how: dict[str, Any]) -> None:
         """Write the exit record, again and again until there is room for it; then the supervisor ends."""
         if not process.is_alive:
             return
@@ -329,152 +473,18 @@ class World:
             "boot_id": self.boot_id,
             "ended_elapsed_s": self.clocks.elapsed(),
         } | how
-        kernel = self._kernel_of(process)
+        kernel = self.kernel_of(process)
         try:
             run_files.write_exit(plan["run_dir"], record, kernel)
         except OSError as error:
             self.log("cannot write its exit", plan["run_id"], str(error))
-            self.after(WRITES_AGAIN_S, self._record, process, plan, record)
+            self.after(WRITES_AGAIN_S, self.record, process, plan, record)
             return
         gang = self._by_dir.get(plan["run_dir"])
         if gang is not None and gang.record is None:
             gang.record = run_files.read(plan["run_dir"], run_files.EXIT, kernel)
             self.log("is over", gang.spec.run_id, _words(gang))
         self._exits(process)
-
-    # --- workers ---------------------------------------------------------------------------------------
-
-    def _later(self, gang: Gang, delay_s: float, what: Callable[[Gang], None]) -> None:
-        self.after(delay_s, self._if_same, gang, gang.epoch, what)
-
-    def _if_same(self, gang: Gang, epoch: int, what: Callable[[Gang], None]) -> None:
-        if gang.epoch == epoch and gang.is_alive:
-            what(gang)
-
-    def _up(self, gang: Gang) -> None:
-        gang.is_up = True
-        if gang.is_supervised and self.rng.random() >= self.weather.lose_up:
-            self._announce(gang)
-        self._later(gang, gang.program.training.load_s, self._loaded)
-        if gang.supervisor.is_stopped:
-            self._stop(gang)
-
-    def _announce(self, gang: Gang) -> None:
-        """Write `up.json` and wake the manager, if there is one."""
-        kernel, plan = self._kernel_of(gang.supervisor), gang.supervisor.plan
-        assert plan is not None
-        try:
-            run_files.put(plan["run_dir"], run_files.UP, {"boot_id": self.boot_id, "workers": []}, kernel)
-            pipe = kernel.open(plan["news"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            kernel.write(pipe, b"u")
-        except OSError as error:
-            self.log("cannot announce", gang.spec.run_id, str(error))
-
-    def _loaded(self, gang: Gang) -> None:
-        gang.is_loaded = True
-        self._go_on(gang)
-
-    def _go_on(self, gang: Gang) -> None:
-        """Begin the next step, or end."""
-        program, training = gang.program, gang.program.training
-        if gang.step >= training.steps:
-            self._save(gang)
-            if training.says_finished:
-                program.is_finished = True
-                gang.spec.job_dir.mkdir(parents=True, exist_ok=True)
-                (gang.spec.job_dir / "finished").write_text("0\n")
-            self._exit(gang, code=training.ends_with)
-        elif self._meets_trouble(gang):
-            assert training.trouble is not None
-            gang.trouble = training.trouble
-            program.troubles += 1
-            if training.trouble is Trouble.ASKS:
-                self._save(gang)
-            self._exit(gang, code=CODES[training.trouble])
-        else:
-            self._later(gang, training.step_s, self._stepped)
-
-    def _meets_trouble(self, gang: Gang) -> bool:
-        training = gang.program.training
-        return (
-            training.trouble is not None
-            and gang.step >= training.trouble_step
-            and gang.program.troubles < training.trouble_times
-        )
-
-    def _stepped(self, gang: Gang) -> None:
-        program = gang.program
-        gang.step += 1
-        program.steps.append((gang.step, gang.spec.run_id))
-        if gang.step % program.training.saves_every == 0:
-            self._save(gang)
-        self._go_on(gang)
-
-    def _save(self, gang: Gang) -> None:
-        gang.program.saved = max(gang.program.saved, gang.step)
-        gang.has_saved = True
-
-    def _stop(self, gang: Gang) -> None:
-        """Send SIGTERM to every worker, and SIGKILL after the grace period, if there is one."""
-        if not gang.is_supervised or gang.is_ending or not gang.is_up:
-            return
-        kernel = self._kernel_of(gang.supervisor)
-        request = run_files.read(str(gang.spec.run_dir), run_files.STOP, kernel) or {}
-        asked_s = float(request.get("grace_s", gang.spec.grace_s))
-        grace_s = 0.0 if gang.supervisor.is_killing else asked_s
-        if gang.stop_grace_s is None or grace_s < gang.stop_grace_s:
-            gang.stop_grace_s = grace_s
-            self.after(grace_s, self._kill, gang)
-        if gang.was_signalled:
-            return
-        gang.was_signalled = True
-        if gang.program.training.on_stop is not OnStop.IGNORE:
-            gang.epoch += 1  # its next step does not happen
-            self._later(gang, gang.program.training.save_s, self._answer)
-
-    def _answer(self, gang: Gang) -> None:
-        how = gang.program.training.on_stop
-        if how is not OnStop.CRASH and gang.is_loaded:
-            self._save(gang)
-        code = {OnStop.SAVE: 75, OnStop.ZERO: 0, OnStop.CRASH: 1}.get(how)
-        self._exit(gang, code=code, signal=SIGTERM if how is OnStop.DIE else None)
-
-    def _kill(self, gang: Gang) -> None:
-        if gang.is_supervised and not gang.is_ending and gang.is_alive:
-            self._exit(gang, signal=SIGKILL, killed=True)
-
-    # --- ends ------------------------------------------------------------------------------------------
-
-    def _exit(
-        self, gang: Gang, *, code: int | None = None, signal: int | None = None, killed: bool = False
-    ) -> None:
-        """All workers end in the same way."""
-        end = _exit(code, signal, gang.was_signalled)
-        failed = 0 if (code or signal) and not gang.was_signalled else None
-        if gang.trouble is not None and gang.is_supervised:
-            self._print(gang, TAILS[gang.trouble])
-        how = {"exits": [end] * gang.spec.workers, "first_failed": failed, "killed": killed}
-        self._end(gang, how | {"stopped": gang.was_signalled, "files_saved": int(gang.has_saved)})
-
-    def _print(self, gang: Gang, text: str) -> None:
-        """The last output of a training. There is always room for it, or its cause could not be known."""
-        kernel, path = self._kernel_of(gang.supervisor), str(gang.spec.log(0))
-        shortages, self.shortages = self.shortages, {}
-        write_all(kernel.open(path, os.O_WRONLY | os.O_CREAT, 0o600), text.encode(), kernel)
-        self.shortages = shortages
-
-    def _end(self, gang: Gang, how: dict[str, Any]) -> None:
-        """The workers have ended; the other processes of the run end a little later."""
-        gang.is_ending = True
-        gang.epoch += 1
-        linger_s = self.rng.random() * self.weather.linger_s if self.rng.random() < 0.3 else 0.0
-        self._later(gang, linger_s, lambda gang: self._over(gang, how))
-
-    def _over(self, gang: Gang, how: dict[str, Any]) -> None:
-        gang.is_alive, gang.over_at = False, self.at
-        plan = gang.supervisor.plan
-        assert plan is not None
-        self._record(gang.supervisor, plan, how)  # unless it is dead
 
     # --- disasters -------------------------------------------------------------------------------------
 

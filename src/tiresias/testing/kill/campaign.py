@@ -288,7 +288,7 @@ class Campaign:
         with Store.open(self.home / "journal.db") as store:
             assert not store.open_runs()
             assert not store.active()
-            names = [record.job.name for record in store.ended(10**6)[0]]
+            names = [record.job.name for record in store.history.page(10**6)[0]]
             assert sorted(names) == sorted(self.requested.jobs), "jobs lost, or submitted twice"
             for wanted in self.requested.jobs.values():
                 self._check_job(store, wanted)

@@ -1,0 +1,143 @@
+// Job: its runs and why each ended, how far it is, its output, and what its owner may do with it.
+
+import { html, useMemo, useState } from "./vendor/preact-htm.js";
+import { api, change } from "./api.js";
+import { useData, useNow } from "./live.js";
+import { inWords } from "./jobs.js";
+import { Log } from "./log.js";
+import { Metrics } from "./metrics.js";
+import { Confirm, ENDED, Failure, JobLink, Loading, Phase } from "./parts.js";
+import { clock, counted, duration, number, percent, plain, sentence, service } from "./text.js";
+
+export function Job({ id, me }) {
+  const concerns = (event) => String(event.job_id) === id;
+  const detail = useData(api(`/jobs/${encodeURIComponent(id)}`), { concerns, every_ms: 5000 });
+  const other = detail.error?.status === 403 ? detail.error : null;
+  const open = useData(other ? api("/jobs", { job: id, all: "true" }) : null, { concerns });
+  const openWhy = useData(other ? api(`/jobs/${encodeURIComponent(id)}/why`) : null, { concerns });
+  if (other && open.data?.jobs.length) {
+    return html`<${Head} job=${open.data.jobs[0]} /><section class="card"><h2>Why</h2>
+      <p>${sentence(openWhy.data?.text)}</p><p class="quiet">This job belongs to ${plain(open.data.jobs[0].user)}; its details are theirs.</p></section>`;
+  }
+  if (!detail.data) return html`<h1>Job ${plain(id)}</h1><${Failure} error=${detail.error} />${detail.error ? null : html`<${Loading} what="the job" />`}`;
+  const job = detail.data.summary;
+  const isMine = me.role === "admin" || me.user === job.user;
+  return html`<${Head} job=${job} />${isMine ? html`<${Actions} detail=${detail.data} me=${me} onDone=${detail.again} />` : null}
+    <${Failure} error=${detail.error} />
+    <${Why} job=${job} why=${detail.data.why} id=${id} />
+    <${Runs} runs=${detail.data.runs} job=${job} />
+    <${Progress} job=${job} /><${Metrics} id=${job.id} isOver=${ENDED.includes(job.phase)} />
+    <${Log} id=${job.id} runs=${detail.data.runs} isOver=${ENDED.includes(job.phase)} />
+    <${Facts} detail=${detail.data} />`;
+}
+
+function Head({ job }) {
+  const now = useNow();
+  const wait = job.first_started_at ? job.first_started_at - job.submitted_at : null;
+  return html`<div class="job-head"><h1><span class="name">${plain(job.name) || "job"}</span> <span class="quiet">${job.id}</span></h1>
+    <p class="job-line"><${Phase} phase=${job.phase} /> <span>${plain(job.user)}${job.tenant ? ` · ${plain(job.tenant)}` : ""}</span>
+      <span>${job.gpus ? counted(job.gpus, "GPU") : "no GPUs"}</span>${job.queue === null ? null : html`<span>Q${job.queue}</span>`}
+      <span>${service(job.service_gpu_s)} received</span>
+      ${wait === null ? html`<span>waiting for ${duration((job.finished_at ?? now) - job.submitted_at)}</span>` : html`<span>first started after ${duration(wait)}</span>`}
+      ${job.finished_at ? html`<span>ended after ${duration(job.finished_at - job.submitted_at)}</span>` : null}
+      ${job.priority === "normal" ? null : html`<span>priority ${plain(job.priority)}</span>`}</p></div>`;
+}
+
+const ACTIONS = {
+  cancel: ["Cancel", "The job ends. Its run is asked to save and to stop, and has its grace time for that.", true],
+  hold: ["Hold", "The job is put on hold. If it runs, its run is asked to save and to stop. It starts again after “Release”."],
+  release: ["Release", "The job may run again as soon as its rank allows."],
+  requeue: ["Requeue", "Its run is asked to save and to stop, and the job goes back to the queue."],
+};
+
+function Actions({ detail, me, onDone }) {
+  const job = detail.summary;
+  const [asked, ask] = useState(null);
+  const [priority, setPriority] = useState(job.priority);
+  if (ENDED.includes(job.phase)) return null;
+  const held = job.phase === "HELD" || job.reason === "OnHold" || job.reason === "Held";
+  const runs = ["STARTING", "RUNNING"].includes(job.phase);
+  const may = ["cancel", held ? "release" : "hold", ...(runs ? ["requeue"] : [])];
+  const act = (name) => async () => { await change("POST", api(`/jobs/${job.id}/${name}`)); onDone(); };
+  const who = job.user === me.user ? "" : `It belongs to ${plain(job.user)}. `;
+  return html`<div class="actions" role="group" aria-label="Actions">
+    ${may.map((name) => html`<button type="button" class=${name === "cancel" ? "danger" : ""} onClick=${() => ask(name)}>${ACTIONS[name][0]}…</button>`)}
+    <button type="button" onClick=${() => { setPriority(job.priority); ask("priority"); }}>Priority…</button>
+    ${asked && asked !== "priority" ? html`<${Confirm} title=${`${ACTIONS[asked][0]} job ${job.id}?`} action=${ACTIONS[asked][0]} danger=${Boolean(ACTIONS[asked][2])}
+      onDo=${act(asked)} onClose=${() => ask(null)}><p>${who}${ACTIONS[asked][1]}${job.resumable === false && runs && asked !== "release"
+        ? html` <strong>It does not save: its work since the start of the run is lost.</strong>` : null}</p><//>` : null}
+    ${asked === "priority" ? html`<${Confirm} title=${`Priority of job ${job.id}`} action="Change" onClose=${() => ask(null)}
+      onDo=${async () => { await change("PATCH", api(`/jobs/${job.id}`), { priority }); onDone(); }}>
+      <p>${who}Jobs of a higher class go before all others, whatever the policy says.</p>
+      <fieldset><legend>Priority class</legend>${["high", "normal", "low"].map((each) => html`<label class="check"><input type="radio" name="priority" value=${each}
+        checked=${priority === each} disabled=${each === "high" && me.role !== "admin"} onChange=${() => setPriority(each)} /> ${each}${each === "high" && me.role !== "admin" ? " (admins only)" : ""}</label>`)}</fieldset><//>` : null}</div>`;
+}
+
+function Why({ job, why, id }) {
+  const waits = job.phase === "PENDING" || job.phase === "SUSPENDED";
+  const eta = useData(ENDED.includes(job.phase) ? null : api(`/jobs/${encodeURIComponent(id)}/eta`), { concerns: () => false, every_ms: 30000 });
+  const found = eta.data;
+  return html`<section class="card" aria-labelledby="why-title"><h2 id="why-title">Why</h2><p>${sentence(why.text, 2000)}</p>
+    ${why.stopped ? html`<p>Its last run was stopped ${plain(why.stopped, 500)}.</p>` : null}
+    ${job.loss ? html`<p class="warn">! ${plain(job.loss, 300)}</p>` : null}
+    ${why.ahead.length ? html`<p>Ahead: ${why.ahead.map((other, number) => html`${number ? ", " : ""}<${JobLink} id=${other} name="" />`)}${why.ahead_jobs > why.ahead.length ? ` and ${number(why.ahead_jobs - why.ahead.length)} more` : ""}.</p>` : null}
+    ${found && waits && found.starts_p50_s !== null ? html`<p>It ${inWords(found)}.</p>` : null}
+    ${found && found.ends_p50_s !== null && !job.progress?.eta_s ? html`<p>It ends in about ${duration(found.ends_p50_s)}, within ${duration(found.ends_p90_s)} in 9 of 10 cases.</p>` : null}
+    ${found?.unknown ? html`<p class="quiet">When it ${waits ? "starts" : "ends"} cannot be known: ${plain(found.unknown)}.</p>` : null}
+    ${found?.measured ? html`<p class="quiet">${plain(found.measured, 400)}</p>` : null}
+    ${why.next_step ? html`<p class="quiet">Next: ${plain(why.next_step)}</p>` : null}</section>`;
+}
+
+const CAUSES = { finished: ["✓", "finished"], preempted: ["◑", "preempted"], retried: ["↻", "ended and is tried again"], failed: ["✗", "failed"] };
+
+function Runs({ runs, job }) {
+  const now = useNow();
+  if (!runs.length) return html`<section class="card"><h2>Runs</h2><p class="quiet">It has not run yet.</p></section>`;
+  const shown = runs.slice(-50);
+  const begin = Math.min(job.submitted_at, shown[0].granted_at), end = job.finished_at ?? now, span = Math.max(1, end - begin);
+  const x = (at) => 100 * (at - begin) / span;
+  return html`<section class="card" aria-labelledby="runs-title"><div class="head"><h2 id="runs-title">Runs</h2>
+      <ul class="legend"><li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="load" width="10" height="10" /></svg>loads</li>
+        <li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="run" width="10" height="10" /></svg>runs</li>
+        <li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="save" width="10" height="10" /></svg>saves</li></ul></div>
+    ${runs.length > shown.length ? html`<p class="quiet">The last ${shown.length} of ${number(runs.length)} runs.</p>` : null}
+    <ol class="runs">${shown.map((run) => {
+      const started = run.started_at ?? run.exited_at ?? now, stopped = run.revoked_at ?? run.exited_at ?? now, over = run.exited_at ?? now;
+      const [sign, word] = CAUSES[run.cause] ?? ["●", run.revoked_at ? "is stopping" : run.started_at ? "is running" : "is starting"];
+      return html`<li key=${run.id} class="run-row"><span class="num">${run.number}</span>
+        <svg class="run-bar" viewBox="0 0 100 12" preserveAspectRatio="none" role="img" aria-label=${`run ${run.number}: from ${clock(run.granted_at)} for ${duration(over - run.granted_at)}`}>
+          <rect class="base" width="100" height="12" /><rect class="load" x=${x(run.granted_at)} width=${Math.max(0.3, x(Math.min(started, over)) - x(run.granted_at))} height="12" />
+          <rect class="run" x=${x(Math.min(started, stopped))} width=${Math.max(0, x(stopped) - x(Math.min(started, stopped)))} height="12" />
+          ${run.revoked_at ? html`<rect class="save" x=${x(stopped)} width=${Math.max(0.3, x(over) - x(stopped))} height="12" />` : null}</svg>
+        <span class="run-text"><span><span class="sign" aria-hidden="true">${sign}</span> ${word} ${run.exited_at ? "after" : "for"} ${duration(over - run.granted_at)}${run.revoked_text ? ` ${plain(run.revoked_text, 400)}` : ""}</span>
+          <span class="quiet">${clock(run.granted_at)} on ${plain(run.slots.join(", "), 120) || "no GPUs"}</span>${run.sentence ? html`<span>${sentence(run.sentence, 400)}</span>` : null}
+          ${run.revoked_for ? html`<a href="#/jobs/${run.revoked_for}">see job ${run.revoked_for}</a>` : null}
+          ${run.evidence ? html`<code>${plain(run.evidence, 300)}</code>` : null}</span></li>`;
+    })}</ol></section>`;
+}
+
+function Progress({ job }) {
+  const found = job.progress;
+  if (!found || (found.step === null && !Object.keys(found.metrics).length)) return null;
+  const metrics = Object.entries(found.metrics).slice(0, 24);
+  return html`<section class="card" aria-labelledby="progress-title"><h2 id="progress-title">Progress</h2>
+    ${found.fraction === null ? null : html`<progress max="1" value=${found.fraction} aria-label="Progress">${percent(found.fraction)}</progress>`}
+    <dl class="facts">${found.step === null ? null : html`<div><dt>Step</dt><dd>${number(found.step)}${found.total_steps ? ` of ${number(found.total_steps)}` : ""}</dd></div>`}
+      ${found.steps_per_s === null ? null : html`<div><dt>Steps per second</dt><dd>${number(found.steps_per_s)}</dd></div>`}
+      ${found.eta_s === null ? null : html`<div><dt>Left, by its own reports</dt><dd>${duration(found.eta_s)}</dd></div>`}
+      ${metrics.map(([name, value]) => html`<div><dt>${plain(name, 60)}</dt><dd>${typeof value === "number" ? number(value) : plain(value, 200)}</dd></div>`)}</dl></section>`;
+}
+
+function Facts({ detail }) {
+  const command = useMemo(() => detail.command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word}'`)).join(" "), [detail.command]);
+  const rows = [
+    ["Command", html`<code>${plain(command, 3000)}</code>`], ["Directory", html`<code>${plain(detail.cwd, 500)}</code>`],
+    ["Submitted", clock(detail.summary.submitted_at)], ["Preemptible", detail.preemptible ? "yes" : "no"],
+    ["Saves its work", detail.summary.resumable === null ? "not known yet" : detail.summary.resumable ? "yes" : "no"],
+    ["Grace time", duration(detail.grace_s)], ["Retries", `${detail.retries_used} of ${detail.retries} used`],
+    ["Time limit", detail.time_limit_s ? duration(detail.time_limit_s) : "none"], ["Comment", plain(detail.comment, 2000)],
+  ].filter(([, value]) => value);
+  return html`<section class="card" aria-labelledby="facts-title"><h2 id="facts-title">As it was submitted</h2>
+    <dl class="facts wide">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+}
+

@@ -1,0 +1,92 @@
+// Pieces that several pages use.
+
+import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { plain } from "./text.js";
+
+// Phases by a word and a sign, and only then by colour.
+const PHASES = {
+  PENDING: ["waiting", "○", "wait"], HELD: ["on hold", "❙❙", "hold"], STARTING: ["starting", "◔", "run"],
+  RUNNING: ["running", "●", "run"], STOPPING: ["saving", "◑", "save"], SUSPENDED: ["suspended", "◌", "wait"],
+  SUCCEEDED: ["succeeded", "✓", "good"], FAILED: ["failed", "✗", "bad"], CANCELLED: ["cancelled", "–", "gone"],
+};
+export const ENDED = ["SUCCEEDED", "FAILED", "CANCELLED"];
+
+export function Phase({ phase }) {
+  const [word, sign, tone] = PHASES[phase] ?? [phase.toLowerCase(), "?", ""];
+  return html`<span class="phase ${tone}"><span class="sign" aria-hidden="true">${sign}</span>${word}</span>`;
+}
+
+export const JobLink = ({ id, name }) =>
+  html`<a href="#/jobs/${id}" class="name" title=${plain(name)}>${plain(name) || `job ${id}`}</a>`;
+
+export function Failure({ error }) {
+  return error ? html`<p class="problem" role="alert"><span aria-hidden="true">!</span> ${plain(error.message, 2000)}</p>` : null;
+}
+
+export const Loading = ({ what }) => html`<p class="quiet" role="status">Loading ${what}…</p>`;
+
+export function Tile({ label, value, more }) {
+  return html`<div class="tile"><div class="label">${label}</div><div class="value">${value}</div>
+    ${more ? html`<div class="more">${more}</div>` : null}</div>`;
+}
+
+// A heading that sorts its column.
+export function Sorted({ by, sort, onSort, children, num = false, first = "" }) {
+  const name = sort.replace(/^-/, "");
+  const is = name === by, falls = sort.startsWith("-");
+  const next = is ? (falls ? by : `-${by}`) : `${first}${by}`;
+  return html`<th scope="col" class=${num ? "num" : ""} aria-sort=${is ? (falls ? "descending" : "ascending") : "none"}>
+    <button type="button" class="sort" onClick=${() => onSort(next)}>${children}
+      <span aria-hidden="true">${is ? (falls ? " ▾" : " ▴") : ""}</span></button></th>`;
+}
+
+export function Pages({ offset, size, total, onOffset }) {
+  if (total <= size && offset === 0) return null;
+  const last = Math.min(total, offset + size);
+  return html`<nav class="pages" aria-label="Pages">
+    <button type="button" disabled=${offset === 0} onClick=${() => onOffset(Math.max(0, offset - size))}>Previous</button>
+    <span>${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${total.toLocaleString("en")}</span>
+    <button type="button" disabled=${last >= total} onClick=${() => onOffset(offset + size)}>Next</button></nav>`;
+}
+
+// A question before an action; the focus goes into it, Escape closes it, and then the focus returns.
+export function Confirm({ title, children, action, danger = false, onDo, onClose }) {
+  const box = useRef(null);
+  const [problem, setProblem] = useState(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    const before = document.activeElement, it = box.current;
+    it.showModal();
+    return () => { it.close(); before?.focus?.(); };
+  }, []);
+  const act = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try { await onDo(); onClose(); } catch (error) { setProblem(error); setBusy(false); }
+  };
+  return html`<dialog ref=${box} aria-labelledby="confirm-title" onCancel=${onClose}>
+    <form onSubmit=${act}><h2 id="confirm-title">${title}</h2>${children}<${Failure} error=${problem} />
+    <div class="buttons"><button type="button" onClick=${onClose}>Keep as it is</button>
+      <button type="submit" class=${danger ? "danger" : "main"} disabled=${busy}>${action}</button></div></form></dialog>`;
+}
+
+// The value of a parameter of the address, such as ?sort=-wait behind the view; so every view has a URL.
+export function useParameter(name, otherwise = "") {
+  const read = () => new URLSearchParams(location.hash.split("?")[1] ?? "").get(name) ?? otherwise;
+  const [value, set] = useState(read);
+  useEffect(() => {
+    const on = () => set(read());
+    addEventListener("hashchange", on);
+    return () => removeEventListener("hashchange", on);
+  }, []);
+  const change = (next) => {
+    const [view, query] = location.hash.split("?");
+    const all = new URLSearchParams(query ?? "");
+    if (String(next) === String(otherwise)) all.delete(name); else all.set(name, next);
+    const text = all.toString();
+    history.replaceState(null, "", `${view || "#/"}${text ? `?${text}` : ""}`);
+    set(String(next));
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  };
+  return [value, change];
+}

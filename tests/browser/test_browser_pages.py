@@ -1,0 +1,251 @@
+"""The pages in a real browser: what they show, and what can be done with them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from api_server import eventually, job, phase, python, until_ended
+from browser_lab import Dashboard, Lab
+
+TRAINING = """
+import time
+from tiresias import job
+for step in range(100000):
+    job.report(step=step, total_steps=100000, loss=1.0 / (step + 1))
+    print("step", step, flush=True)
+    if job.should_stop():
+        break
+    time.sleep(0.05)
+"""
+SLEEPS = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: exit(0))
+print("begins", flush=True)
+time.sleep(600)
+"""
+
+
+def running(lab: Lab, text: str = SLEEPS, **more: Any) -> int:
+    [id] = lab.client.submit(python(text, **more))
+    eventually(lambda: phase(lab.client, id) == "RUNNING")
+    return id
+
+
+def test_the_address_signs_in_once_and_its_code_is_gone_from_it(lab: Lab) -> None:
+    page = lab.open()
+    page.get_by_role("heading", name="GPUs").wait_for()
+    assert "code" not in page.url
+    page.reload()
+    page.get_by_role("heading", name="GPUs").wait_for()
+    second = lab.open(address=lab.dashboard.address)
+    second.get_by_text("was used already").wait_for()
+    assert second.get_by_role("heading", name="GPUs").count() == 0
+
+
+def test_a_page_says_when_its_dashboard_has_ended_and_a_new_address_opens_it_again(lab: Lab) -> None:
+    page = lab.open()
+    page.get_by_text("live").wait_for()
+    lab.dashboard.end()
+    page.get_by_text("not connected").wait_for()
+    lab.forgive()
+    lab.dashboard = Dashboard(lab.server.home)
+    again = lab.open(address=lab.dashboard.address)
+    again.get_by_text("live").wait_for()
+    lab.forgive()
+
+
+def test_now_shows_each_gpu_with_its_job_and_each_job_with_its_reason(lab: Lab) -> None:
+    first = running(lab, gpus=3, name="large", preemptible=False)
+    [waits] = lab.client.submit(python(SLEEPS, gpus=2, name="waits"))
+    page = lab.open()
+    page.get_by_role("link", name=f"in use by job {first}").first.wait_for()
+    assert page.get_by_role("link", name=f"in use by job {first}").count() == 3
+    page.get_by_role("img", name="GPU 3: free").wait_for()
+    row = page.locator(f"tr[data-job='{waits}']")
+    row.get_by_text("waiting").wait_for()
+    assert row.get_by_text("other jobs are ahead").count() or row.locator(".why").inner_text()
+    page.get_by_role("link", name=f"in use by job {first}").first.click()
+    page.get_by_role("heading", name=re.compile("large")).wait_for()
+    assert page.url.endswith(f"#/jobs/{first}")
+
+
+def test_a_row_changes_while_one_looks(lab: Lab) -> None:
+    page = lab.open("?who=all")
+    page.get_by_text("There are no active jobs").wait_for()
+    id = running(lab, name="appears")
+    page.locator(f"tr[data-job='{id}']").get_by_text("running").wait_for()
+    lab.client.cancel(id)
+    page.locator(f"tr[data-job='{id}']").wait_for(state="detached")
+    page.get_by_label("ended too").check()
+    page.locator(f"tr[data-job='{id}']").get_by_text("cancelled", exact=True).first.wait_for()
+
+
+def test_jobs_are_searched_sorted_and_paged_and_the_address_says_so(lab: Lab) -> None:
+    lab.client.submit([python("pass", hold=True, name=f"many-{n:03}", gpus=1 + n % 2) for n in range(120)])
+    page = lab.open("?who=all")
+    page.get_by_text("1–50 of 120").wait_for()
+    assert page.locator("tbody tr").count() == 50
+    page.get_by_role("button", name="Next").click()
+    page.get_by_text("51–100 of 120").wait_for()
+    assert "offset=50" in page.url
+    page.get_by_role("button", name="Name").click()
+    page.get_by_role("link", name="many-000").wait_for()
+    assert page.get_by_role("columnheader", name="Name").get_attribute("aria-sort") == "ascending"
+    page.get_by_label("Search by name, user, tenant or id").fill("many-11")
+    page.get_by_role("link", name="many-119").wait_for()
+    page.locator("tbody tr").nth(10).wait_for(state="detached")
+    assert page.locator("tbody tr").count() == 10
+    assert {"sort=name", "search=many-11", "who=all"} <= set(page.url.partition("?")[2].split("&"))
+    page.reload()
+    page.get_by_role("link", name="many-119").wait_for()
+    assert page.locator("tbody tr").count() == 10
+
+
+def test_the_queue_has_levels_the_way_to_the_next_and_who_is_displaced_next(lab: Lab) -> None:
+    long = running(lab, gpus=4, name="long")
+    eventually(lambda: lab.client.job(long)["summary"]["queue"] == 2)
+    page = lab.open("queue")
+    page.get_by_text("Q1 up to 4 GPU-s").wait_for()
+    page.get_by_text("Q3 from 60 GPU-s on").wait_for()
+    displaced = page.locator("section", has=page.get_by_role("heading", name="Who would be displaced next"))
+    displaced.get_by_role("link", name="long").wait_for()
+    page.locator(f"tr[data-job='{long}']").get_by_text(re.compile(r"Q3 in \d+ s")).wait_for()
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        ("fifo", "no job starts before those ahead"),
+        ("las", "one order"),
+        ("tiresias", "It learns from jobs that end"),
+    ],
+)
+def test_the_queue_of_a_policy_without_levels_says_what_it_is(lab: Lab, policy: str, says: str) -> None:
+    before = lab.client.policy()
+    lab.client.set_policy(policy=policy, options={})
+    try:
+        id = running(lab, name="one")
+        page = lab.open("queue")
+        page.get_by_text(says).first.wait_for()
+        page.locator(f"tr[data-job='{id}']").wait_for()
+        if policy == "fifo":
+            page.get_by_text("this policy never preempts").wait_for()
+    finally:
+        lab.client.set_policy(policy=before["name"], options=before["options"])
+
+
+def test_a_job_shows_why_it_was_preempted_and_for_whom(lab: Lab) -> None:
+    victim = running(lab, gpus=4, name="victim")
+    eventually(lambda: lab.client.job(victim)["summary"]["queue"] == 2)
+    winner = running(lab, gpus=4, name="winner")
+    page = lab.open(f"jobs/{victim}")
+    page.get_by_text(f"for job {winner}: it fell from Q1 to Q2").first.wait_for()
+    page.get_by_role("link", name=f"see job {winner}").click()
+    page.get_by_role("heading", name="winner").wait_for()
+
+
+def test_output_metrics_and_progress_appear_while_the_job_runs(lab: Lab) -> None:
+    id = running(lab, TRAINING, name="trains")
+    page = lab.open(f"jobs/{id}")
+    page.get_by_role("log").get_by_text("step 1\n").or_(page.get_by_role("log")).wait_for()
+    eventually(lambda: "step 40" in page.get_by_role("log").inner_text())
+    page.get_by_role("heading", name="Progress").wait_for()
+    page.locator("figure", has_text="loss").locator("canvas").wait_for()
+
+
+def test_output_goes_on_over_runs(lab: Lab) -> None:
+    id = running(lab, name="twice")
+    page = lab.open(f"jobs/{id}")
+    page.get_by_role("log").get_by_text("begins").wait_for()
+    lab.client.requeue(id)
+    eventually(lambda: "── run 2 ──\nbegins" in page.get_by_role("log").inner_text())
+
+
+@pytest.mark.parametrize(
+    ("action", "becomes"), [("Cancel", "CANCELLED"), ("Hold", "HELD"), ("Requeue", "RUNNING")]
+)
+def test_an_action_asks_first_and_then_is_done(lab: Lab, action: str, becomes: str) -> None:
+    id = running(lab, name="acted-on")
+    page = lab.open(f"jobs/{id}")
+    page.get_by_role("button", name=f"{action}…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Keep as it is").click()
+    dialog.wait_for(state="detached")
+    assert phase(lab.client, id) == "RUNNING", "nothing was done yet"
+    page.get_by_role("button", name=f"{action}…").click()
+    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
+    runs = 2 if becomes == "RUNNING" else 1
+    eventually(lambda: phase(lab.client, id) == becomes and lab.client.job(id)["summary"]["runs"] == runs)
+    if becomes == "HELD":
+        page.get_by_role("button", name="Release…").click()
+        page.get_by_role("dialog").get_by_role("button", name="Release").click()
+        eventually(lambda: phase(lab.client, id) == "RUNNING")
+
+
+def test_the_priority_is_changed_by_keyboard_alone(lab: Lab) -> None:
+    id = lab.client.submit(python("pass", hold=True, name="urgent"))[0]
+    page = lab.open(f"jobs/{id}")
+    page.get_by_role("button", name="Priority…").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert page.evaluate("document.activeElement.textContent") == "Priority…", "the focus is where it was"
+    page.keyboard.press("Enter")
+    page.get_by_label("normal").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    eventually(lambda: lab.client.job(id)["summary"]["priority"] == "low")
+
+
+def test_a_refused_action_says_why(lab: Lab) -> None:
+    id = lab.client.submit(python("pass", hold=True))[0]
+    page = lab.open(f"jobs/{id}")
+    page.get_by_role("button", name="Cancel…").click()
+    lab.client.cancel(id)
+    page.get_by_role("dialog").get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("alert").get_by_text("has ended").wait_for()
+
+
+def test_everything_is_reached_by_keyboard(lab: Lab) -> None:
+    id = running(lab, name="here")
+    page = lab.open()
+    page.get_by_role("link", name="here").wait_for()
+    seen = []
+    page.locator("body").press("Tab")
+    for _ in range(40):
+        seen.append(page.evaluate("document.activeElement.textContent.trim()"))
+        page.keyboard.press("Tab")
+    assert {"To the contents", "Now", "Queue", str(id), "Mine", "All", "Name", "here"} <= set(seen)
+
+
+def test_a_page_catches_up_with_a_restarted_manager_and_nothing_is_lost_or_doubled(lab: Lab) -> None:
+    id = running(lab, name="goes-on")
+    page = lab.open("?who=all")
+    page.get_by_role("link", name="goes-on").wait_for()
+    seen = """async () => (await import("/web/live.js")).live.events.map((event) => event.seq)"""
+    begun = max(eventually(lambda: page.evaluate(seen)))
+    for kill in (lab.server.terminate, lab.server.kill):
+        kill()
+        page.get_by_text("not connected").wait_for()
+        lab.server.start()
+        [while_away] = lab.client.submit(job("true", name="while-away"))
+        until_ended(lab.client, while_away)
+        page.get_by_text("live", exact=False).first.wait_for()
+    there = [event["seq"] for event in lab.client.events(since=begun)]
+    eventually(lambda: max(page.evaluate(seen)) >= there[-1])
+    assert sorted(seq for seq in page.evaluate(seen) if begun < seq <= there[-1]) == there
+    assert page.locator(f"tr[data-job='{id}']").count() == 1
+    lab.forgive()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_a_small_telephone(lab: Lab, scheme: str) -> None:
+    id = running(lab, gpus=4, name="a-rather-long-name-of-a-job-that-somebody-has-given-without-any-space")
+    page = lab.open(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    for view in ("?who=all", "queue", f"jobs/{id}"):
+        page.goto(f"{lab.dashboard.url}#/{view}")
+        page.locator("main h1, main h2").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, view
