@@ -27,6 +27,7 @@ WAITING, EXITS = 100_000, 10_000
 SIZES, WEIGHTS = (1, 2, 4, 8, 16), (60, 15, 10, 10, 5)
 TENANTS = ("a", "b", "c", "d", "e", "f", "g", "h")
 GAP_S = 2.0
+FILL, FILL_GAP_S = 50, 10.0  # jobs come so many at a time, and so many seconds apart, until enough wait
 
 
 class Fleet:
@@ -43,6 +44,10 @@ class Fleet:
         self.where: dict[RunId, int] = {}
         self.starts = 0
         self.decisions_s: list[float] = []
+
+    @property
+    def waiting(self) -> int:
+        return len(self.controller.state.jobs) - len(self.runs)
 
     def submit(self, count: int) -> None:
         facts: list[f.Fact] = []
@@ -106,12 +111,9 @@ class Fleet:
 def instants(exits: int = EXITS) -> None:
     for policy in dict.fromkeys((DEFAULT_POLICY, "tiresias", "tiresias-l", "tiresias-g")):
         fleet = Fleet(policy, "packed")
-        while fleet.controller.state.ledger.free >= max(
-            SIZES
-        ):  # runs that started together would fall together
-            fleet.at += GAP_S
-            fleet.submit(1)
-        fleet.submit(WAITING)
+        while fleet.next_id < WAITING or fleet.waiting < WAITING:
+            fleet.at += FILL_GAP_S  # runs that started together would fall behind together
+            fleet.submit(FILL)
         gc.collect()
         gc.freeze()
         starts, began = fleet.starts, process_time()

@@ -10,6 +10,7 @@ import polars as pl
 
 from tiresias.profiles.utilisation import BUSY, slowdown
 from tiresias.sim import simulate, traces
+from tiresias.sim.trace import Trace
 
 
 def gandiva() -> None:
@@ -29,14 +30,18 @@ def gandiva() -> None:
 
 
 def _philly(path: Path) -> None:
-    trace, found = traces.load(path), {}
-    for name, options in (("tiresias-l", {}), ("gandiva", {"packing": "off"})):
-        began = time.process_time()
-        figures = simulate(trace, "64x8", name, options=options).summary()
-        found[name] = figures | {"cpu_s": time.process_time() - began}
-    base, ours = found["tiresias-l"], found["gandiva"]
-    for key in ("avg_jct_s", "p50_jct_s", "preemptions", "cpu_s"):
-        print(f"  {key}: {ours[key] / base[key]:.2f} times tiresias-l ({base[key]:,.0f} -> {ours[key]:,.0f})")
+    trace = traces.load(path)
+    base = _measured(trace, "tiresias-l", {})
+    for packing in ("off", "on"):
+        ours = _measured(trace, "gandiva", {"packing": packing})
+        for key in ("avg_jct_s", "p50_jct_s", "preemptions", "cpu_s"):
+            print(f"  packing {packing}, {key}: {ours[key] / base[key]:.2f} times tiresias-l")
+
+
+def _measured(trace: Trace, policy: str, options: dict[str, str]) -> dict[str, float]:
+    began = time.process_time()
+    figures = simulate(trace, "64x8", policy, options=options).summary()
+    return figures | {"cpu_s": time.process_time() - began}
 
 
 def _four(model: str) -> float:

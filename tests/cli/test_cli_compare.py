@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
+from importlib import import_module
 
 import pytest
 
+import tiresias.policies  # noqa: F401  (for what it registers)
 from tiresias.core.defaults import DEFAULT_POLICY
+from tiresias.core.plugins import policies
 from tiresias.sim.report import OBJECTS, SUMMARY_KEYS
 
 ON = ("--cluster", "1x4")
@@ -73,7 +75,7 @@ def test_an_option_goes_to_the_policies_that_have_it_and_that_is_said(tiresias):
 
 def test_what_a_worker_cannot_simulate_comes_back_as_a_message(tiresias, two_jobs, monkeypatch):
     # The parent's own checks are switched off, so that it is the worker that finds the mistake.
-    monkeypatch.setattr(sys.modules["tiresias.sim.experiment"], "check", lambda cell: None)
+    monkeypatch.setattr(import_module("tiresias.sim.experiment"), "check", lambda cell: None)
     monkeypatch.setattr("tiresias.cli.inputs.require_placer", lambda name: None)
     outcome = tiresias("compare", two_jobs, *ON, "--policies", "fifo,srsf", "--placer", "nowhere")
     assert outcome.code == 2
@@ -101,6 +103,7 @@ def test_placers_side_by_side(tiresias, tmp_path):
     assert "placer" in outcome.out
     assert "spread" in outcome.out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == [
+        "fairness.png",
         "jct-cdf.png",
         "packed",
         "slowdown.png",
@@ -188,3 +191,24 @@ def test_a_policy_that_raises_does_not_lose_the_others(tiresias, tmp_path, two_j
     assert [each["policy"] for each in outcome.json] == ["fifo", "srsf"]
     assert "mine: the policy 'mine' raised ZeroDivisionError" in outcome.err
     assert "line 7" in outcome.err
+
+
+def test_all_policies_and_allocators_are_compared_in_one_table(tiresias, two_jobs, tmp_path, monkeypatch):
+    ours = {
+        name: policies.get(name)
+        for name in policies.names()
+        if policies.get(name).__module__.startswith("tiresias.policies.")
+    }
+    monkeypatch.setattr(policies, "_classes", ours)  # other tests have registered some of their own
+    outcome = tiresias("compare", two_jobs, *ON, "--all", "--json", "--out", tmp_path / "o")
+    assert outcome.code == 0
+    found = json.loads(outcome.out)
+    assert {each["policy"] for each in found} == set(ours)
+    assert {"two-level", "philly", "themis", "ftf"} <= {each["policy"] for each in found}
+    assert (tmp_path / "o/fairness.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_and_named_policies_are_refused_together(tiresias, two_jobs):
+    outcome = tiresias("compare", two_jobs, *ON, "--all", "--policies", "fifo")
+    assert outcome.code == 2
+    assert "--all and --policies fifo" in outcome.err

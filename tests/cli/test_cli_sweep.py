@@ -193,3 +193,19 @@ def test_a_cluster_without_the_cpus_that_are_asked_for_is_named(tiresias, two_jo
         assert done.code == 2
         assert f"2x4: {message}: the cluster has no node with CPUs only" in " ".join(done.err.split())
     assert not (tmp_path / "sweep.csv").exists()
+
+
+def test_a_sweep_takes_allocators_and_their_options(tiresias, two_jobs):
+    asked = (
+        "--policies",
+        "two-level,themis",
+        "--set",
+        "themis.f=0.5",
+        "--set",
+        "themis.f=0.8",
+        "--out",
+        "s.csv",
+    )
+    outcome = tiresias("sweep", two_jobs, "--clusters", "1x4", *asked)
+    assert outcome.code == 0, outcome.err
+    assert "two-level" in outcome.out or "themis" in outcome.out

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tiresias.core import target as target_module
 from tiresias.core.entries import Entry, JobEntry, Key
 from tiresias.core.model import JobId
 from tiresias.core.state import JobState
@@ -129,6 +130,22 @@ def many_jobs(rng: Random) -> None:
             if rng.random() < 0.25:
                 book.check()
         book.check()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_chunks_that_grow_with_the_number_of_jobs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of two at first, so that a few hundred jobs are very many."""
+    monkeypatch.setattr(target_module, "CHUNK", 2)
+    monkeypatch.setattr(target_module, "SHARE", 4)
+    rng, book = Random(seed), Book(60)
+    for _ in range(300):
+        book.add(rng.choice((1, 2, 4, 8)), rng.randrange(100))
+    assert book.target._chunk > 2
+    for _ in range(400):
+        before = {id: entry.admitted for id, entry in book.entries.items()}
+        change_at_random(book, rng, 320 if rng.random() < 0.3 else 20, (1, 1, 2, 3, 4, 8))
+        book.check()
+        flips_are_complete(book, before)
 
 
 def test_demotions_between_crowded_queues() -> None:

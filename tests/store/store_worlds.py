@@ -48,6 +48,8 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
     ("in-turn", {}),
     ("two-level", {"within": "tiresias-l", "within_set": "queues=64,512"}),
     ("stacked", {}),
+    ("philly", {}),
+    ("themis", {"lease_s": "64"}),
 ]
 
 

@@ -26,6 +26,9 @@ Policies = Annotated[
         "with --placers the default policy only.",
     ),
 ]
+All = Annotated[
+    bool, typer.Option("--all", help="Every policy and allocator that is known, plug-ins included.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -48,6 +51,7 @@ def compare(
     trace: inputs.TraceName,
     cluster: inputs.ClusterName,
     policies: Policies = None,
+    every: All = False,
     settings: Settings = None,
     placer: inputs.PlacerName = None,
     placers: Placers = None,
@@ -75,7 +79,7 @@ def compare(
     inputs.require_network(network)
     mix = inputs.read_models(models)
     weights = inputs.read_shares(shares)
-    names = _policies(policies, placers)
+    names = _policies(policies, placers, every)
     assigned = assign(parse_settings(settings or []), names)
     options = assigned.single()
     machines = clusters.read(cluster)
@@ -110,10 +114,23 @@ def compare(
         raise typer.Exit(1)
 
 
-def _policies(names: str | None, placers: str | None) -> list[str]:
+def _policies(names: str | None, placers: str | None, every: bool) -> list[str]:
+    if every:
+        return _every(names)
     if names is not None:
         return names_in(names, "--policies")
     return compared_by_default() if placers is None else [DEFAULT_POLICY]
+
+
+def _every(names: str | None) -> list[str]:
+    """All policies that are registered, the default ones first."""
+    from tiresias.core.plugins import policies
+    from tiresias.sim.errors import InputError
+
+    if names is not None:
+        raise InputError(f"--all and --policies {names} cannot be combined; give one of them")
+    first = compared_by_default()
+    return [*first, *(name for name in policies.names() if name not in first)]
 
 
 def _placers(one: str | None, several: str | None) -> list[str | None]:

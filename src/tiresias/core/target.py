@@ -12,21 +12,24 @@ The walk is never repeated from the start. Three facts carry the incremental ver
 Entries are kept in rank order in chunks. A chunk knows the GPUs of its admitted entries (`sums`) and a lower
 bound on the extra room that would admit any of its refused ones (`needs`), so that a shift passes a whole
 chunk in constant time unless something in it really flips, or the bound is out of date, which a pass over
-that chunk corrects. Ranking an admitted entry further ahead, or a refused one further behind, flips nothing.
+that chunk corrects. The more entries there are, the more of them a chunk has, so that the number of chunks
+grows only with the square root of theirs. Ranking an admitted entry further ahead, or a refused one further
+behind, flips nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from math import isqrt
 from operator import itemgetter
 from typing import Generic, TypeVar
 
 from tiresias.core.entries import Entry, Key
 from tiresias.core.model import JobId
 
-CHUNK = 24  # entries; a chunk splits into two such when it has more than FULL
-FULL = 2 * CHUNK
+CHUNK = 24  # entries, or more where there are very many; a chunk splits when it has more than twice as many
+SHARE = 8  # a chunk has at least the number of chunks divided by this
 NEVER = 1 << 60
 
 E = TypeVar("E", bound=Entry)
@@ -43,6 +46,7 @@ class Target(Generic[E]):
         self.used = 0  # GPUs of the admitted entries
         self.refused = 0  # how many ranked entries are not admitted
         self.flips: dict[JobId, E] = {}
+        self._chunk = CHUNK  # into how many entries a chunk is split
         self._last: list[Key] = []  # by chunk: its last key
         self._keys: list[list[Key]] = []
         self._entries: list[list[E]] = []
@@ -101,8 +105,9 @@ class Target(Generic[E]):
             self.flips[entry.id] = entry
         ranked.sort(key=itemgetter(0))
         room = self.capacity
-        for first in range(0, len(ranked), CHUNK):
-            part = ranked[first : first + CHUNK]
+        self._chunk = size = max(CHUNK, isqrt(len(ranked) // SHARE))
+        for first in range(0, len(ranked), size):
+            part = ranked[first : first + size]
             taken, need = 0, NEVER
             for _, entry in part:
                 gpus = entry.gpus
@@ -331,16 +336,18 @@ class Target(Generic[E]):
         index = bisect_left(keys, key)
         keys.insert(index, key)
         self._entries[chunk].insert(index, entry)
-        if len(keys) <= FULL:
+        size = self._chunk
+        if len(keys) <= 2 * size:
             return chunk, index
-        self._split(chunk)
-        return (chunk, index) if index < CHUNK else (chunk + 1, index - CHUNK)
+        self._split(chunk, size)
+        self._chunk = max(CHUNK, len(last) // SHARE)
+        return (chunk, index) if index < size else (chunk + 1, index - size)
 
-    def _split(self, chunk: int) -> None:
+    def _split(self, chunk: int, size: int) -> None:
         keys, entries = self._keys[chunk], self._entries[chunk]
-        self._keys.insert(chunk + 1, keys[CHUNK:])
-        self._entries.insert(chunk + 1, entries[CHUNK:])
-        del keys[CHUNK:], entries[CHUNK:]
+        self._keys.insert(chunk + 1, keys[size:])
+        self._entries.insert(chunk + 1, entries[size:])
+        del keys[size:], entries[size:]
         self._last.insert(chunk, keys[-1])
         behind = sum(entry.gpus for entry in self._entries[chunk + 1] if entry.admitted)
         self._sums[chunk] -= behind

@@ -78,6 +78,8 @@ def fingerprint(spec: Submission) -> str:
 class ManagedJobs(dict[JobId, ManagedJob]):
     """All active jobs by id, with indexes by name and by snapshot directory.
 
+    `timed` has the jobs whose runs are stopped after a while: those with a time limit, and preflights.
+
     A dictionary, because it is read for every run at every turn; it is changed by the methods below only.
     """
 
@@ -85,6 +87,7 @@ class ManagedJobs(dict[JobId, ManagedJob]):
         super().__init__()
         self._by_name: dict[str, dict[JobId, None]] = {}
         self._by_snapshot: dict[str, dict[JobId, None]] = {}
+        self.timed: dict[JobId, None] = {}
         self._changed: dict[JobId, None] = {}
 
     def load(self, id: JobId, job: ManagedJob) -> None:
@@ -93,6 +96,8 @@ class ManagedJobs(dict[JobId, ManagedJob]):
         self._by_name.setdefault(job.spec.name, {})[id] = None
         if job.spec.snapshot:
             self._by_snapshot.setdefault(job.spec.snapshot, {})[id] = None
+        if job.spec.time_limit_s is not None or job.preflight_of is not None:
+            self.timed[id] = None
 
     def add(self, id: JobId, job: ManagedJob) -> None:
         self.load(id, job)
@@ -101,7 +106,7 @@ class ManagedJobs(dict[JobId, ManagedJob]):
     def change(self, id: JobId, **changes: Any) -> ManagedJob:
         """Replace some fields of a job; it is stored with the next commit."""
         job = replace(self[id], **changes)
-        if "spec" in changes:
+        if "spec" in changes or "preflight_of" in changes:
             self.remove(id)
             self.load(id, job)
         else:
@@ -116,6 +121,7 @@ class ManagedJobs(dict[JobId, ManagedJob]):
                 ids.pop(id, None)
                 if not ids:
                     del index[word]
+        self.timed.pop(id, None)
         self._changed.pop(id, None)
         return job
 

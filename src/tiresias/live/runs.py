@@ -149,13 +149,10 @@ class Runs:
             return self._journal.now()
         due_at = INFINITY
         jobs, managed = self._journal.state.jobs, self._journal.managed
-        for run in self._journal.state.runs.values():
-            job = managed[run.job_id]
-            if job.spec.time_limit_s is None and job.preflight_of is None:
-                continue  # as nearly all are
+        for run in self._timed_runs():
             if jobs[run.job_id].phase is not Phase.STOPPING:
                 due_at = min(due_at, self._expires_at(run))
-                if job.preflight_of is not None:
+                if managed[run.job_id].preflight_of is not None:
                     due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
         return due_at
 
@@ -169,16 +166,24 @@ class Runs:
             run_id = self._journal.overdue.pop()
             if run_id in runs:
                 yield self.exited(runs[run_id], RunGone(run_id, stopped=True, never_begun=True))
-        for run in list(runs.values()):
+        for run in self._timed_runs():
             if self._expires_at(run) <= at:
                 managed.change(run.job_id, is_expired=True)
                 yield Input([f.JobRequeued(at, run.job_id)])
         if at >= self._preflights_checked_at + self._settings.preflight_check_s:
             self._preflights_checked_at = at
-            for run in list(runs.values()):
+            for run in self._timed_runs():
                 if self._is_preflight(run) and self._has_shown_enough(run, at):
                     managed.change(run.job_id, is_tried=True)
                     yield Input([f.JobRequeued(at, run.job_id)])
+
+    def _timed_runs(self) -> list[Run]:
+        """Runs that are stopped after a while; found by such jobs or by all runs, whichever are fewer."""
+        state, timed = self._journal.state, self._journal.managed.timed
+        if len(timed) > len(state.runs):
+            return [run for run in state.runs.values() if run.job_id in timed]
+        runs = [job.run for id in timed if (job := state.jobs.get(id)) is not None]
+        return sorted([run for run in runs if run is not None], key=lambda run: run.id)
 
     def _job(self, run: Run) -> JobState:
         return self._journal.state.jobs[run.job_id]

@@ -15,19 +15,18 @@ before locality is relaxed: submission, and two retries, are our choices.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tiresias.core.entries import Key
 from tiresias.core.facts import Allotment
-from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.model import INFINITY, JobId
 from tiresias.core.plugins import Allocator, OptionError, option, policies
 from tiresias.core.shares import whole_shares
 from tiresias.core.state import JobState
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
+from tiresias.policies.books import Books, Queue, refresh
 from tiresias.policies.options import PreemptiveOptions, positive_seconds, seconds, share
 
 BLINK_S = 1e-6  # an instant may come this much too early by rounding
@@ -61,94 +60,6 @@ class PhillyOptions(PreemptiveOptions):
     back_off_s: float = option(120.0, "seconds for which it then leaves them to others", seconds)
 
 
-class Queue:
-    """The jobs of one tenant: who waits, by size and in order, and how many GPUs the others are given."""
-
-    __slots__ = ("_heads", "by_size", "used")
-
-    def __init__(self) -> None:
-        self.by_size: dict[int, list[tuple[Key, JobId]]] = {}
-        self.used = 0
-        self._heads: list[tuple[Key, JobId, int]] | None = None
-
-    def add(self, key: Key, id: JobId, gpus: int) -> None:
-        insort(self.by_size.setdefault(gpus, []), (key, id))
-        self._heads = None
-
-    def remove(self, key: Key, id: JobId, gpus: int) -> None:
-        line = self.by_size[gpus]
-        del line[bisect_left(line, (key, id))]
-        if not line:
-            del self.by_size[gpus]
-        self._heads = None
-
-    def heads(self) -> list[tuple[Key, JobId, int]]:
-        """The first job of each size, in order."""
-        if self._heads is None:
-            self._heads = sorted([(*line[0], gpus) for gpus, line in self.by_size.items()])
-        return self._heads
-
-
-class Books:
-    """Who waits and who is given GPUs. They follow from the State and the wish that stands."""
-
-    def __init__(self) -> None:
-        self.queues: dict[str, Queue] = {}
-        self.waiting: dict[JobId, tuple[str, int, Key]] = {}
-        self.given: dict[JobId, tuple[str, int]] = {}
-        self.used = 0  # GPUs that are given to jobs whose runs may be stopped
-        self.taken: set[JobId] = set()
-
-    def update(self, job: JobState, view: AllotView, *, is_given: bool) -> None:
-        """The job has changed: forget it, and enter it as it is now."""
-        id = job.id
-        self.forget(id)
-        is_taken = view.is_taken(job)
-        key = view.key(job)
-        if is_taken:
-            self.taken.add(id)
-        if is_taken or (key is not None and is_given):
-            self.give(id, job.tenant, job.gpus)
-        elif key is not None:
-            self._queue(job.tenant).add(key, id, job.gpus)
-            self.waiting[id] = (job.tenant, job.gpus, key)
-
-    def forget(self, id: JobId) -> None:
-        if id in self.waiting:
-            tenant, gpus, key = self.waiting.pop(id)
-            self.queues[tenant].remove(key, id, gpus)
-        elif id in self.given:
-            tenant, gpus = self.given.pop(id)
-            self.queues[tenant].used -= gpus
-            if id in self.taken:
-                self.taken.discard(id)
-            else:
-                self.used -= gpus
-        else:
-            return
-        if not self.queues[tenant].by_size and not self.queues[tenant].used:
-            del self.queues[tenant]
-
-    def give(self, id: JobId, tenant: str, gpus: int) -> None:
-        self.given[id] = (tenant, gpus)
-        self._queue(tenant).used += gpus
-        if id not in self.taken:
-            self.used += gpus
-
-    def start(self, id: JobId) -> int:
-        """A waiting job is given its GPUs: how many."""
-        tenant, gpus, key = self.waiting.pop(id)
-        self.queues[tenant].remove(key, id, gpus)
-        self.give(id, tenant, gpus)
-        return gpus
-
-    def _queue(self, tenant: str) -> Queue:
-        queue = self.queues.get(tenant)
-        if queue is None:
-            queue = self.queues[tenant] = Queue()
-        return queue
-
-
 @policies.register
 class Philly(Allocator):
     """Quotas, lending, and preemption only above 90 % in use: Microsoft's scheduler of Philly (ATC'19)."""
@@ -175,25 +86,9 @@ class Philly(Allocator):
             raise OptionError(f"philly: the quotas are {total} GPUs together, and the cluster has {gpus}")
 
     def allot(self, view: AllotView, memory: Any, at: float) -> WishChange:
-        wish = view.wish
         given: dict[JobId, Allotment] = {}
         withdrawn: list[JobId] = []
-        if view.changed is None or self._books is None:
-            books = self._books = Books()
-            for job in [*view.jobs(), *view.taken()]:
-                runs = job.gpu_run is not None and job.phase is not Phase.STOPPING
-                books.update(job, view, is_given=job.id in wish or runs)
-                if runs and job.id not in wish and not view.is_taken(job):
-                    given[job.id] = Allotment(job.id, job.gpus)
-            withdrawn += [id for id in wish if id not in books.given]
-        else:
-            books = self._books
-            for job in view.changed:
-                books.update(job, view, is_given=job.id in wish)
-                if job.id in wish and job.id not in books.given:
-                    withdrawn.append(job.id)
-        if books.used > view.room:
-            self._shrink(books, view, given, withdrawn)
+        books = self._books = refresh(self._books, view, given, withdrawn)
         again_at = self._share_out(books, view, at, given, withdrawn)
         return WishChange(list(given.values()), withdrawn, again_at)
 
@@ -351,19 +246,6 @@ class Philly(Allocator):
                 wanted += run.gpus
                 victims.remove(run)
         return victims
-
-    def _shrink(
-        self, books: Books, view: AllotView, given: dict[JobId, Allotment], withdrawn: list[JobId]
-    ) -> None:
-        """Less is in service than is given: who has not started goes first, then the latest runs."""
-        jobs = [job for id in books.given if id not in books.taken and (job := view.job(id)) is not None]
-        jobs.sort(key=lambda job: (-INFINITY if job.gpu_run is None else -job.gpu_run.granted_at, -job.id))
-        for job in jobs:
-            if books.used <= view.room:
-                return
-            if given.pop(job.id, None) is None:
-                withdrawn.append(job.id)
-            books.update(job, view, is_given=False)
 
 
 def _stoppable(

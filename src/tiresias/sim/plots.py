@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#444444")
 """Okabe and Ito's colours, without yellow."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 STYLES = ("-", "--", "-.", ":")
 POINTS = 1500
 """More points than this along an axis cannot be distinguished in a picture of this size."""
@@ -91,6 +92,31 @@ def jct_cdf(results: Sequence[Result]) -> tuple[Figure, Axes]:
     if results:
         axes.set_title(title_of(results[0]), loc="left", fontsize="medium")
     return figure, axes
+
+
+def draw_fairness(results: Sequence[Result], path: Path) -> None:
+    """Draw average JCT against the worst rho, one point for each result of one trace."""
+    figure = Figure(figsize=(7, 4.6), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    summaries = [result.summary() for result in results]
+    names = short_names(summaries)
+    found = [(each, name) for each, name in zip(summaries, names, strict=True) if each["max_rho"] is not None]
+    for number, (each, name) in enumerate(found):
+        colour = PALETTE[number % len(PALETTE)]
+        x, y = each["avg_jct_s"], each["max_rho"]
+        axes.scatter([x], [y], s=36, color=colour, marker=MARKERS[number % len(MARKERS)], label=name)
+    if found:
+        jcts = [each["avg_jct_s"] for each, _ in found]
+        _duration_axis(axes, min(jcts) / 1.5, max(jcts) * 1.5)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axes.axhline(1.0, color="#444444", linewidth=0.9, linestyle="--")
+        figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+        axes.set_title(title_of(results[0]), loc="left", fontsize="medium")
+    axes.set_xlabel("average job completion time (log scale)")
+    axes.set_ylabel("worst rho: JCT / JCT on an equal part (log scale)")
+    axes.grid(alpha=0.25, linewidth=0.6)
+    finish(figure, [axes], path)
 
 
 def draw_timeline(result: Result, path: Path) -> None:

@@ -136,6 +136,9 @@ def write_comparison(results: Sequence[Result], directory: Path) -> list[Path]:
     ]
     written.append(_write(directory / "summary.json", _writes_text(to_json(summaries) + "\n")))
     written.append(_write(directory / "jct-cdf.png", lambda path: plots.draw_jct_cdf(results, path)))
+    if any(each["max_rho"] is not None for each in summaries):
+        scatter = directory / "fairness.png"
+        written.append(_write(scatter, lambda path: plots.draw_fairness(results, path)))
     if any(result.network != OFF for result in results):
         slowdown = directory / "slowdown.png"
         written.append(_write(slowdown, lambda path: placement_plots.draw_slowdown(results, path)))
