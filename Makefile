@@ -6,7 +6,7 @@ export TIRESIAS_DATA
 
 TORCH ?= torch==2.13.0
 
-.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks test-ray soak-ray test-browser bench soak clean
+.PHONY: install demo demo-sim test lint types layers unit test-torch test-frameworks test-ray soak-ray test-browser pictures bench soak clean
 
 install: .venv/installed
 
@@ -80,6 +80,11 @@ test-browser: install
 	$(BIN)/pip install -q 'playwright>=1.50' || true
 	[ -e $(AXE)/node_modules/axe-core ] || npm install --silent --no-audit --no-fund --prefix $(AXE) axe-core@4 || true
 	TIRESIAS_BROWSER=1 TIRESIAS_AXE=$(abspath $(AXE))/node_modules/axe-core/axe.min.js $(BIN)/pytest -rs tests/browser
+
+# The pictures in README and docs, from a real run.
+pictures: install
+	$(BIN)/pip install -q 'playwright>=1.50'
+	$(BIN)/python -m benchmarks.pictures
 
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
