@@ -24,6 +24,7 @@ OutFile = Annotated[
 def describe(
     trace: inputs.TraceName,
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
     output: AsOutput = Output.TABLE,
@@ -32,7 +33,7 @@ def describe(
     from tiresias.sim import traces
     from tiresias.sim.report import to_json
 
-    description = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
+    description = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed, columns))
     if output is Output.JSON:
         typer.echo(to_json(description))
         return
@@ -49,6 +50,7 @@ def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="A trace in any known format.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in Tiresias' own format.")],
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
 ) -> None:
@@ -59,7 +61,7 @@ def convert(
     inputs.require_directory_of(out, "OUT")
     if out.exists() and Path(source).exists() and out.samefile(source):
         raise InputError(f"{out} is the trace itself; name another file to write to")
-    trace = inputs.read_trace(source, format, skip_bad_rows, seed)
+    trace = inputs.read_trace(source, format, skip_bad_rows, seed, columns)
     traces.write(trace, out)
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
 
