@@ -150,7 +150,7 @@ def submit(singles: int = 500) -> None:
         empty = []
         for _ in range(singles):
             began = time.perf_counter()
-            manager.client._once("GET", "/healthz")
+            manager.client.requester.once("GET", "/healthz")
             empty.append(time.perf_counter() - began)
     rate = PENDING / sum(batches)
     tenth = len(batches) // 10

@@ -44,7 +44,7 @@ class ManagerProcess:
         while time.perf_counter() < began + PATIENCE_S:
             assert self.process.poll() is None, ("it ended", self.process.returncode)
             with suppress(ApiError):
-                self.client._once("GET", "/readyz")
+                self.client.requester.once("GET", "/readyz")
                 return time.perf_counter() - began
             time.sleep(0.005)
         raise AssertionError(f"no manager within {PATIENCE_S} s")

@@ -105,7 +105,7 @@ def test_jobs_are_listed_by_page_and_by_phase(admin):
     seen, cursor = [], None
     while True:
         query = "?all=true&limit=2" + (f"&cursor={cursor}" if cursor is not None else "")
-        page = admin._value("GET", "/api/v1/jobs" + query)
+        page = admin.requester.value("GET", "/api/v1/jobs" + query)
         seen += [each["id"] for each in page["jobs"]]
         cursor = page["next"]
         if cursor is None:
@@ -120,7 +120,7 @@ def pages(admin, query):
     found, cursor = [], None
     while not found or cursor is not None:
         more = f"&cursor={cursor}" if cursor is not None else ""
-        page = admin._value("GET", f"/api/v1/jobs?{query}{more}")
+        page = admin.requester.value("GET", f"/api/v1/jobs?{query}{more}")
         found.append([each["id"] for each in page["jobs"]])
         cursor = page["next"]
     return found

@@ -13,7 +13,7 @@ from tiresias.api.client import ApiError, Client
 
 
 def listed(client: Client, query: str) -> dict[str, Any]:
-    found: dict[str, Any] = client._transport.request("GET", f"/api/v1/jobs?{query}").value()
+    found: dict[str, Any] = client.requester.transport.request("GET", f"/api/v1/jobs?{query}").value()
     return found
 
 
@@ -51,9 +51,9 @@ def test_a_list_names_the_event_at_which_it_is_valid(admin: Client, ids: list[in
     before = listed(admin, "limit=1")["seq"]
     [added] = admin.submit(job(name="later", hold=True))
     after = listed(admin, "limit=1")["seq"]
-    missed = admin._transport.request("GET", f"/api/v1/events?since={before}").value()["events"]
+    missed = admin.requester.transport.request("GET", f"/api/v1/events?since={before}").value()["events"]
     assert added in {each["job_id"] for each in missed}
-    assert admin._transport.request("GET", f"/api/v1/events?since={after}").value()["events"] == []
+    assert admin.requester.transport.request("GET", f"/api/v1/events?since={after}").value()["events"] == []
     admin.cancel(added)
 
 
@@ -63,8 +63,10 @@ def test_ended_jobs_are_searched_too(admin: Client, ids: list[int]):
 
 
 def test_large_answers_are_compressed_for_those_who_accept_it(server: Server, admin: Client, ids: list[int]):
-    plain = admin._transport.request("GET", "/api/v1/jobs?sort=id")
-    packed = admin._transport.request("GET", "/api/v1/jobs?sort=id", None, {"Accept-Encoding": "gzip"})
+    plain = admin.requester.transport.request("GET", "/api/v1/jobs?sort=id")
+    packed = admin.requester.transport.request(
+        "GET", "/api/v1/jobs?sort=id", None, {"Accept-Encoding": "gzip"}
+    )
     assert plain.headers["Content-Encoding"] is None
     assert packed.headers["Content-Encoding"] == "gzip"
     assert len(packed.body) < len(plain.body) / 2

@@ -162,9 +162,9 @@ def test_no_secret_is_in_any_answer_or_in_the_managers_log(server, admin, people
     for each in (adas, id):
         paths += [f"jobs/{each}"] + [f"jobs/{each}/{what}" for what in ("why", "runs", "events")]
     for path in paths:
-        assert SECRET not in json.dumps(admin._value("GET", f"/api/v1/{path}"))
+        assert SECRET not in json.dumps(admin.requester.value("GET", f"/api/v1/{path}"))
     for path in (f"jobs/{adas}", "jobs?all=true", f"jobs/{adas}/events", "history", "events"):
-        assert SECRET not in json.dumps(people.ada._value("GET", f"/api/v1/{path}"))
+        assert SECRET not in json.dumps(people.ada.requester.value("GET", f"/api/v1/{path}"))
     people.ada.submit(job(env={"KEY": SECRET}, begin_at=FAR_AWAY, name="logged"))
     people.ada.cancel("logged")
     log = server.log()

@@ -16,7 +16,7 @@ def test_the_policies_a_plot_and_what_it_means(tiresias):
         assert re.search(rf"^{policy} +\d", outcome.out, re.MULTILINE)
     plot = outcome.out.split("(log scale)\n\n")[1]
     assert plot.splitlines()[0].startswith(" 100% ┤")
-    assert "o fifo   x fifo-skip   + srtf   * srsf   # tiresias-l   @ tiresias-g" in plot
+    assert "o fifo   x fifo-skip   + srtf   * srsf   # tiresias   @ tiresias-l   % tiresias-g" in plot
     assert "\x1b" not in outcome.out  # no colour in a pipe
     assert "Without knowing how long any job runs" in outcome.out
 

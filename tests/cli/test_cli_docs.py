@@ -37,7 +37,7 @@ def sections() -> dict[str, str]:
 def documented_options(section: str) -> set[str]:
     """What stands in the first column of the section's tables and looks like an option."""
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
-    return {option for cell in cells for option in re.findall(r"`(--?[a-z-]+)`", cell)}
+    return {option for cell in cells for option in re.findall(r"`(--?[a-z0-9-]+)`", cell)}
 
 
 def test_the_commands_of_the_reference_are_those_of_the_program():

@@ -37,7 +37,7 @@ WRONG = {
         ["--set 'queues'", "key=value", "tiresias policies"],
     ),
     "an option misspelt": (
-        ["simulate", TESTBED, *ON, "--set", "quues=3"],
+        ["simulate", TESTBED, *ON, "--policy", "tiresias-l", "--set", "quues=3"],
         ["'quues'", "did you mean 'queues'"],
     ),
     "an option of a policy that has none": (
@@ -45,7 +45,7 @@ WRONG = {
         ["policy fifo has no option 'queues'", "it takes none"],
     ),
     "a value of the wrong kind": (
-        ["simulate", TESTBED, *ON, "--set", "queues=many"],
+        ["simulate", TESTBED, *ON, "--policy", "tiresias-l", "--set", "queues=many"],
         ["queues='many'", "GPU-seconds"],
     ),
     "a file of an option that is not there": (
@@ -57,8 +57,8 @@ WRONG = {
         ["tiresias-g: index=table and table=… go together"],
     ),
     "one key twice": (
-        ["simulate", TESTBED, *ON, "--set", "queues=3", "--set", "queues=5"],
-        ["queues (3 and 5)", "tiresias sweep"],
+        ["simulate", TESTBED, *ON, "--set", "stay=3", "--set", "stay=5"],
+        ["stay (3 and 5)", "tiresias sweep"],
     ),
     "a cost that is no number": (
         ["simulate", TESTBED, *ON, "--preemption-cost", "nan"],

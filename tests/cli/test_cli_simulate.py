@@ -132,9 +132,9 @@ def test_jobs_csv_is_the_same_bytes_whatever_the_hash_seed(tmp_path, outside_env
 def test_set_placer_seed_and_cost_reach_the_simulation(tiresias):
     base = ("simulate", "builtin:testbed-480", "--cluster", "15x4", "--json")
     plain = tiresias(*base).json
-    assert plain["policy"] == "tiresias-l"
-    assert tiresias(*base, "--set", "queues=100").json["avg_jct_s"] != plain["avg_jct_s"]
-    assert tiresias(*base, "--set", "tiresias-l.queues=100").json["avg_jct_s"] != plain["avg_jct_s"]
+    assert plain["policy"] == "tiresias"
+    assert tiresias(*base, "--set", "stay=9").json["avg_jct_s"] != plain["avg_jct_s"]
+    assert tiresias(*base, "--set", "tiresias.stay=9").json["avg_jct_s"] != plain["avg_jct_s"]
     assert tiresias(*base, "--seed", 5).json["avg_jct_s"] != plain["avg_jct_s"]
     assert tiresias(*base, "--preemption-cost", 0).json["lost_gpu_s"] == 0
     assert tiresias(*base, "--placer", "count").json["placer"] == "count"

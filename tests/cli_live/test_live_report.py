@@ -44,7 +44,7 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
     assert table.code == 0, table.err
     assert "2 jobs since" in table.out
     assert "a preemption costs 7.00 s, as given" in table.out
-    assert "tiresias-l, measured" in table.out
+    assert f"{DEFAULT_POLICY}, measured" in table.out
     assert "srsf" not in table.out
     assert "left out 2 jobs that never ran" in table.err
     assert fresh("report", "--since", "1s", "--policies", "nonsense").code == 2

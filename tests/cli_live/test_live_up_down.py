@@ -169,7 +169,7 @@ def test_mistakes_are_found_before_anything_is_started(fresh):
     for options, complaint in (
         (["--fake-gpus", "2", "--gpus", "0"], "cannot be combined"),
         (["--fake-gpus", "2", "--policy", "lifo"], "lifo"),
-        (["--fake-gpus", "2", "--set", "quues=3"], "queues"),
+        (["--fake-gpus", "2", "--set", "groth=3"], "growth"),
         (["--fake-gpus", "2", "--placer", "nowhere"], "nowhere"),
         (["--fake-gpus", "2", "--placer-set", "floors=1"], "profile has no option 'floors'"),
         (["--fake-gpus", "2", "--placer-set", "floor_s"], "write key=value"),
@@ -259,7 +259,7 @@ def test_a_policy_of_ones_own_that_raises_is_named_with_its_line(fresh, tmp_path
     assert outside("submit", "--name", "a", "--", "true").code == 0
     assert outside("wait", "a").code == 0
     status = outside("status", "-o", "json").json
-    assert status["policy"] == "tiresias-l"
+    assert status["policy"] == "tiresias"
     assert (
         f"AttributeError: 'JobState' object has no attribute 'no_such_field' at {plugin}, line 8, in rank"
         in (status["plugin_problem"])
@@ -268,6 +268,49 @@ def test_a_policy_of_ones_own_that_raises_is_named_with_its_line(fresh, tmp_path
     [finding] = [each for each in outside("doctor", "-o", "json").json if each["what"] == "policy"]
     assert not finding["is_ok"]
     assert f"{plugin}, line 8" in finding["text"]
-    assert "tir policy set tiresias-l" in finding["next_step"]
+    assert "tir policy set tiresias" in finding["next_step"]
     assert outside("policy", "set", "tiresias-l").code == 0
     assert not outside("status", "-o", "json").json["plugin_problem"]
+
+
+def as_an_older_version_left_it(program: Program) -> None:
+    """Options as they were written when the default was another one, and did not say which it was."""
+    options = kept(program)
+    del options["default_policy"]
+    (program.home / "options.json").write_text(json.dumps(options))
+
+
+def test_a_home_with_the_default_of_an_older_version_keeps_it_and_is_told_how_to_change(fresh):
+    up(fresh, "--fake-gpus", "1", "--policy", "tiresias-l")
+    assert fresh("down").code == 0
+    as_an_older_version_left_it(fresh)
+    for _ in range(2):  # at a start, and while it runs
+        again = fresh("up")
+        assert "tiresias-l" in again.out
+        assert "this home keeps tiresias-l" in again.err
+        assert "tir policy set tiresias." in again.err
+    assert fresh("policy", "set", "tiresias").code == 0
+    assert "keeps" not in fresh("up").err
+
+
+def test_who_chooses_the_former_default_is_not_told_again(fresh):
+    up(fresh, "--fake-gpus", "1", "--policy", "tiresias-l")
+    assert fresh("down").code == 0
+    as_an_older_version_left_it(fresh)
+    assert "keeps" not in fresh("up", "--policy", "tiresias-l").err
+    assert "keeps" not in fresh("up").err
+
+
+def test_a_new_home_has_the_default_and_no_note(fresh):
+    first = fresh("up", "--fake-gpus", "1")
+    assert ": 1 GPU, tiresias, home" in first.out
+    assert "keeps" not in first.err
+
+
+def test_a_prior_that_cannot_be_used_is_named_and_the_manager_starts_without(fresh, tmp_path):
+    (tmp_path / "bad.json").write_text('{"format": "tiresias prior", "version": 99, "classes": []}')
+    up(fresh, "--fake-gpus", "1", "--set", f"prior=@{tmp_path / 'bad.json'}")
+    assert "of version 99" in fresh("status", "-o", "json").json["plugin_problem"]
+    assert "the prior is not used" in fresh("policy", "show").out
+    assert fresh("submit", "--name", "a", "--", "true").code == 0
+    assert fresh("wait", "a").code == 0

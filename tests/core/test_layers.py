@@ -18,6 +18,7 @@ from tiresias.core.plugins import Allocator, placers, policies
 from tiresias.core.state import State
 from tiresias.core.wish import Wish
 from tiresias.testing import a_job, a_trace
+from tiresias.testing.own_allocators import Stacked
 from tiresias.testing.story import story_of
 
 SLOT = ((0, 1),)
@@ -262,7 +263,7 @@ def test_a_trial_leaves_the_layers_as_they_were() -> None:
 
 def test_two_jobs_in_turns_take_twice_as_long_and_a_little_more() -> None:
     trace = a_trace([(0.0, 1, 980.0), (0.0, 1, 980.0)])
-    story = story_of(trace, "1x1", "stacked")
+    story = story_of(trace, "1x1", Stacked)
     assert story.result.jobs["finished_at"].to_list() == [2000.0, 2000.0]
     assert sum(isinstance(fact, f.RunPaced) for fact in story.facts) == 2, "no fact per slice"
 

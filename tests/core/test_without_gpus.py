@@ -32,7 +32,7 @@ def test_it_starts_beside_full_gpus_and_takes_nothing_from_them(policy: str) -> 
     assert scene.state.ledger.free == 0
     scene.at += 60.0
     shares = getattr(policies.get(policy), "layers", 1) > 1
-    assert scene.submit("next", gpus=1, duration_s=1.0).started == (["next"] if shares else [])
+    assert scene.submit("next", gpus=4, duration_s=1.0).started == (["next"] if shares else [])
     assert summary.service_at(scene.at) == 0.0
     assert summary.executed_at(scene.at) == 60.0
     assert scene.finish("summary").ended == ["summary"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.core.plugins import placers, policies
 from tiresias.live.errors import Invalid
 from tiresias.sim import plugins
@@ -126,7 +127,7 @@ def test_a_journal_that_began_with_it_goes_on_under_the_default(tmp_path: Path) 
     path = ours(tmp_path)
     with LiveLab(tmp_path / "home", policy="ours") as lab:
         job = lab.submit("true", name="rank")
-        assert in_use(lab) == "tiresias-l"
+        assert in_use(lab) == DEFAULT_POLICY
         assert line(path, "rank") in problem(lab)
         assert lab.until_ended(job)[0].phase == "SUCCEEDED"
         decides_the_same_again(lab)

@@ -14,7 +14,7 @@ from tiresias.core.controller import Controller, Step
 from tiresias.core.model import Cluster, Demand, Job, JobId
 from tiresias.core.plugins import compact_json, placers, policies
 from tiresias.core.state import JobState, State
-from tiresias.policies import classes, load, tiresias
+from tiresias.policies import classes, hazards, load, priors, tiresias
 from tiresias.policies.preemption_costs import PreemptionCosts
 from tiresias.sim import simulate, traces
 from tiresias.sim.engine import Engine
@@ -183,7 +183,7 @@ def test_the_number_of_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     seen = classes.Classes()
     for number in range(100):
         keys = classes.chain("team", f"user{chr(97 + number % 26)}{chr(97 + number // 26)}", "run", 0)
-        seen._add(keys, 0.0, 100.0, has_ended=True)
+        seen.add(keys, 0.0, 100.0, has_ended=True)
     assert len(seen.counts) <= 11
     assert all(seen.rates(0.0).values())
 
@@ -276,9 +276,9 @@ def test_ranking_a_job_anew_does_not_put_off_the_next_try_to_promote_it() -> Non
     policy = policies.make("tiresias", {"max_slowdown": "2"})
     memory = policy.new_memory()
     job = JobState(Job(JobId(1), Demand(1), 0.0))
-    ranked_at = (0.0, 1199.0, 1200.0, 1300.0, 1499.0, 1501.0)
+    ranked_at = (0.0, 1079.0, 1080.0, 1300.0, 1379.0, 1381.0)
     tries = [policy.standing(job, memory, at, False)[1] for at in ranked_at]
-    assert tries == [1200.0, 1200.0, 1500.0, 1500.0, 1500.0, 1800.0]
+    assert tries == [1080.0, 1080.0, 1380.0, 1380.0, 1380.0, 1680.0]
 
 
 def test_jobs_of_a_policy_before_are_known_when_it_begins() -> None:
@@ -295,3 +295,106 @@ def test_jobs_of_a_policy_before_are_known_when_it_begins() -> None:
     assert memory.last_id == 9
     assert set(memory.classes.open) == {7}
     assert memory.load.waiting == {9}
+
+
+def a_prior(jobs: int = 200) -> str:
+    """What was seen of two tenants elsewhere: jobs of one end soon, those of the other do not."""
+    return priors.made(
+        (tenant, "", "", 1, worked_s)
+        for _ in range(jobs)
+        for tenant, worked_s in (("short", 40.0), ("long", 50_000.0))
+    )
+
+
+def test_with_a_prior_the_first_jobs_are_ranked_by_what_was_seen_elsewhere() -> None:
+    short, long = (JobState(Job(JobId(1), Demand(1), 0.0, tenant=tenant)) for tenant in ("short", "long"))
+    knowing, without = policies.make("tiresias", {"prior": a_prior()}), policies.make("tiresias")
+    memory, empty = knowing.new_memory(), without.new_memory()
+    assert knowing.rank(short, memory, 0.0) < knowing.rank(long, memory, 0.0)
+    assert without.rank(short, empty, 0.0) == without.rank(long, empty, 0.0)
+
+
+def test_a_prior_counts_for_a_bounded_number_of_jobs() -> None:
+    found, problem = priors.read(a_prior(5000))
+    assert not problem
+    assert found is not None
+    assert max(sum(counts.ends) for counts in found.counts.values()) == pytest.approx(priors.WORTH)
+    assert found.ended == 0, "nothing has ended here"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("prior.json", "give a file as prior=@FILE"),
+        ('{"format": "tiresias prior", ', "it is not JSON (line 1"),
+        ("[1, 2]", 'it has no "format"'),
+        ('{"format": "tiresias prior", "version": 2, "classes": []}', "it is of version 2"),
+        ('{"format": "tiresias prior", "version": 1}', 'no list "classes"'),
+        (
+            '{"format": "tiresias prior", "version": 1, "classes": [[["all"], 1, [[3, 1, -5.0]]]]}',
+            "class 1 of 1: step 3 has negative work",
+        ),
+        (
+            '{"format": "tiresias prior", "version": 1, "classes": [[["all"], 1, [[3, NaN, 5.0]]]]}',
+            "no number",
+        ),
+        ('{"format": "tiresias prior", "version": 1, "classes": [[["tribe", "a"], 1, []]]}', "is no class"),
+    ],
+)
+def test_a_prior_that_cannot_be_used_is_named_and_the_policy_starts_without(text: str, says: str) -> None:
+    policy = policies.make("tiresias", {"prior": text})
+    assert says in policy.problem
+    assert "the prior is not used" in policy.problem
+    assert policy.new_memory().now.rates == {}
+    result = simulate(a_mix(1), "2x4", "tiresias", options={"prior": text})
+    assert any(says in note for note in result.notes)
+
+
+def test_no_prior_is_shipped_but_the_formula() -> None:
+    """The hazard is ALPHA divided by the work done, whatever trace: nothing is fitted to one."""
+    assert policies.make("tiresias").options.prior == ""
+    middle = [hazards.EDGES[step] * 2**0.5 for step in range(1, 12)]
+    assert hazards.PRIOR[1:12] == pytest.approx([hazards.ALPHA / work_s for work_s in middle])
+
+
+def counted(ends: list[float], expected: float) -> hazards.Variation:
+    """Classes of which so many ended in one step in which `expected` would at the parent's hazard."""
+    found = hazards.Variation(usual_lean=1.0)
+    for each in ends:
+        counts = hazards.Counts()
+        counts.ends[5], counts.seconds[5] = each, expected / hazards.PRIOR[5]
+        found.see(counts, None, hazards.PRIOR)
+    return found
+
+
+def test_classes_that_differ_by_chance_only_lean_on_all_jobs_and_others_on_themselves() -> None:
+    alike = counted([8, 10, 12, 9, 11] * 10, 10.0)
+    different = counted([0, 40, 1, 0, 9] * 10, 10.0)
+    assert alike.lean == hazards.MOST_LEAN
+    assert different.lean < 1.0
+
+
+def test_a_promoted_job_that_has_caught_up_has_its_ordinary_rank_again() -> None:
+    policy = policies.make("tiresias", {"max_slowdown": "4"})
+    job = JobState(Job(JobId(1), Demand(1), 0.0))
+    # Promoted at 2,160 s, it has caught up when its JCT is twice what it has executed: after 2,160 s more.
+    assert policy._starves_at(job, 0.0) == pytest.approx(2160.0)
+    assert policy._caught_up_at(job, 2160.0) == pytest.approx(4320.0)
+
+
+def test_it_says_in_words_what_was_learned_of_a_jobs_class() -> None:
+    history = [(100.0 * n, 40.0 if n % 2 else 5000.0, "short" if n % 2 else "long") for n in range(60)]
+    engine = Driven(one_gpu(history))
+    policy, memory = engine.controller.policy, engine.controller.state.memory
+    said = {
+        tenant: policy.explain(JobState(Job(JobId(99), Demand(1), 0.0, tenant=tenant)), memory, 0.0)
+        for tenant in ("short", "long")
+    }
+    assert said["short"].startswith("30 jobs of tenant short with 1 GPU have ended: half end within ")
+    assert "ranked ahead of the average job" in said["short"]
+    assert "ranked behind the average job" in said["long"]
+    assert any("Of jobs of tenant short with 1 GPU, 30 have ended" in line for line in policy.learned(memory))
+    fresh = policies.make("tiresias")
+    assert "too few jobs have ended" in fresh.explain(
+        JobState(Job(JobId(1), Demand(1), 0.0)), fresh.new_memory(), 0.0
+    )

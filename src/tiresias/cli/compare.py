@@ -64,6 +64,7 @@ def compare(
     as_json: inputs.Json = False,
     out: Out = None,
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
     workers: inputs.Workers = None,
@@ -83,7 +84,7 @@ def compare(
     assigned = assign(parse_settings(settings or []), names)
     options = assigned.single()
     machines = clusters.read(cluster)
-    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed, columns)
     if out is not None:
         report.make_directory(out)
     notify([*assigned.notes, *jobs.notes])

@@ -98,6 +98,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and not
 FormatName = Annotated[
     str | None, typer.Option("--format", help="Format of the trace, if it is not recognised.")
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="NAME=COLUMN",
+        help="Which column of a foreign CSV is meant, such as gpus=num_gpu; may be repeated.",
+    ),
+]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be used. A note counts them.")
 ]
@@ -114,13 +122,36 @@ Workers = Annotated[
 ]
 
 
-def read_trace(source: str, format: str | None, skip_bad_rows: bool, seed: int | None) -> Trace:
-    """The trace in a file, or a builtin one."""
+def read_trace(
+    source: str,
+    format: str | None,
+    skip_bad_rows: bool,
+    seed: int | None,
+    columns: list[str] | None = None,
+) -> Trace:
+    """The trace in a file, or a builtin one; `columns` are the texts of --map."""
     from tiresias.sim import traces
 
     if seed is not None:
         require_builtin(source, "--seed")
-    return traces.load(source, format=format, skip_bad_rows=skip_bad_rows, seed=seed or 0)
+    return traces.load(
+        source, format=format, skip_bad_rows=skip_bad_rows, seed=seed or 0, columns=_mapped(columns or [])
+    )
+
+
+def _mapped(texts: list[str]) -> dict[str, str]:
+    """Our name of a column: its name in the file."""
+    from tiresias.sim.errors import InputError
+
+    found: dict[str, str] = {}
+    for text in (each for given in texts for each in given.split(",")):
+        name, equals, column = (part.strip() for part in text.partition("="))
+        if not equals or not name or not column:
+            raise InputError(f"--map {text!r} is not understood; write NAME=COLUMN, such as gpus=num_gpu")
+        if name in found:
+            raise InputError(f"--map {text!r}: {name} is mapped already, to {found[name]!r}")
+        found[name] = column
+    return found
 
 
 def began_at(trace: Trace) -> float:

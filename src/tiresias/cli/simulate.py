@@ -55,6 +55,7 @@ def simulate(
     out: Out = None,
     at: At = None,
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
     journal: Journal = None,
@@ -75,7 +76,7 @@ def simulate(
     machines = clusters.read(cluster)
     if journal is not None:
         inputs.require_directory_of(journal, "--journal")
-    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed, columns)
     if out is not None:
         report.make_directory(out)
     moment = _moment(at, out, inputs.began_at(jobs))

@@ -56,6 +56,7 @@ def sweep(
     shares: inputs.Shares = None,
     out: Out = Path("sweep.csv"),
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     workers: inputs.Workers = None,
 ) -> None:
@@ -89,7 +90,7 @@ def sweep(
     )
     for cell in cells:
         experiment.check(cell)
-    replayed = _traces(trace, given, format, skip_bad_rows)
+    replayed = _traces(trace, given, format, skip_bad_rows, columns)
     notify([*assigned.notes, *(note for each in replayed.values() for note in each.notes)])
     with cell_bar(len(cells)) as advance:
         swept = experiment.sweep(cells, replayed, out, workers=workers, on_row=lambda _: advance())
@@ -127,12 +128,16 @@ def _caveats(points: list[Point]) -> list[str]:
 
 
 def _traces(
-    source: str, seeds: list[int], format: str | None, skip_bad_rows: bool
+    source: str,
+    seeds: list[int],
+    format: str | None,
+    skip_bad_rows: bool,
+    columns: list[str] | None,
 ) -> dict[int | None, Trace]:
     if not seeds:
-        return {None: inputs.read_trace(source, format, skip_bad_rows, None)}
+        return {None: inputs.read_trace(source, format, skip_bad_rows, None, columns)}
     inputs.require_builtin(source, "--seeds")
-    return {seed: inputs.read_trace(source, format, skip_bad_rows, seed) for seed in seeds}
+    return {seed: inputs.read_trace(source, format, skip_bad_rows, seed, columns) for seed in seeds}
 
 
 def _numbers(seeds: str | None) -> list[int]:

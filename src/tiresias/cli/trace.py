@@ -15,6 +15,7 @@ from tiresias.cli.units import count
 
 app = Group("Describe, convert and generate traces.")
 
+PriorFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write (JSON).")]
 OutFile = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="File to write (.csv or .csv.gz).")
 ]
@@ -24,6 +25,7 @@ OutFile = Annotated[
 def describe(
     trace: inputs.TraceName,
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
     output: AsOutput = Output.TABLE,
@@ -32,7 +34,7 @@ def describe(
     from tiresias.sim import traces
     from tiresias.sim.report import to_json
 
-    description = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed))
+    description = traces.describe(inputs.read_trace(trace, format, skip_bad_rows, seed, columns))
     if output is Output.JSON:
         typer.echo(to_json(description))
         return
@@ -49,6 +51,7 @@ def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="A trace in any known format.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, in Tiresias' own format.")],
     format: inputs.FormatName = None,
+    columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
 ) -> None:
@@ -59,7 +62,7 @@ def convert(
     inputs.require_directory_of(out, "OUT")
     if out.exists() and Path(source).exists() and out.samefile(source):
         raise InputError(f"{out} is the trace itself; name another file to write to")
-    trace = inputs.read_trace(source, format, skip_bad_rows, seed)
+    trace = inputs.read_trace(source, format, skip_bad_rows, seed, columns)
     traces.write(trace, out)
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
 
@@ -102,6 +105,33 @@ def generate(
     trace = traces.generate(name, jobs=jobs, load=load, cluster_gpus=gpus, recurring=recurring, seed=seed)
     traces.write(trace, out)
     notify([*trace.notes, f"wrote {count(len(trace), 'job')} to {out}"])
+
+
+@app.command("prior")
+def prior(
+    trace: inputs.TraceName,
+    out: PriorFile,
+    format: inputs.FormatName = None,
+    skip_bad_rows: inputs.SkipBadRows = False,
+    seed: inputs.Seed = None,
+) -> None:
+    """Write what the policy tiresias would learn from a trace, for --set prior=@FILE.
+
+    A new cluster begins with it instead of with nothing, for example with the history of an earlier one
+    (tir history export).
+    """
+    from tiresias.policies import priors
+    from tiresias.sim.errors import InputError
+
+    inputs.require_directory_of(out, "--out")
+    if out.exists() and Path(trace).exists() and out.samefile(trace):
+        raise InputError(f"{out} is the trace itself; name another file to write to")
+    jobs = inputs.read_trace(trace, format, skip_bad_rows, seed)
+    rows = jobs.jobs.filter(jobs.jobs["gpus"] > 0)
+    rows = rows.sort(rows["submitted_at"] + rows["duration_s"])
+    columns = ("tenant", "user", "name", "gpus", "duration_s")
+    out.write_text(priors.made(rows.select(columns).iter_rows()), encoding="utf-8")
+    notify([*jobs.notes, f"wrote what {count(rows.height, 'job')} have shown to {out}"])
 
 
 @app.command("formats")

@@ -72,6 +72,7 @@ VERBS = {
     "simulate": Verb(SIMULATION, "simulate:simulate"),
     "compare": Verb(SIMULATION, "compare:compare"),
     "sweep": Verb(SIMULATION, "sweep:sweep"),
+    "size": Verb(SIMULATION, "size:size"),
     "policies": Verb(SIMULATION, "plugins:policies"),
     "placers": Verb(SIMULATION, "plugins:placers"),
     "profile": Verb(SIMULATION, "profile:profile", carries=True),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-DEFAULT_POLICY = "tiresias-l"
+DEFAULT_POLICY = "tiresias"
+FIRST_DEFAULT = "tiresias-l"
+"""The default before that. A home whose options do not name the default of their version is of then."""
 
 BASELINES = ("fifo", "fifo-skip")
 """Without preemption: in strict order, and with smaller jobs passing those that do not fit. The second gets

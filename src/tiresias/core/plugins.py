@@ -73,6 +73,7 @@ class Policy(ABC):
         self.min_run_s: float = getattr(self.options, "min_run_s", 0.0)
         self.protect: float = getattr(self.options, "protect", PROTECT)
         self.gpus = 0  # in service; the Controller keeps it up to date
+        self.problem = ""  # what it was given and cannot use, in words; it decides without that
         # Whether jobs may run on CPUs while the GPUs are full; they are stopped there when GPUs are free.
         self.uses_cpus: bool = self.preempts
 
@@ -96,6 +97,10 @@ class Policy(ABC):
         present run.
         """
         return None
+
+    def explain(self, job: JobState, memory: Any, at: float) -> str:
+        """What was learned of jobs like this one, and what it means for its place, in words; or empty."""
+        return ""
 
     def thresholds(self, memory: Any) -> tuple[float, ...] | None:
         """The service in GPU-seconds at which jobs go from queue to queue, rising; None without queues.

@@ -261,6 +261,13 @@ class Executor(Protocol):
         is unknown or has ended is left as it is. A run that has not begun will never begin.
         """
 
+    def pace(self, run_id: RunId, turn: int, turns: int, slice_s: float) -> None:
+        """Let the run work in the `turn`-th of every `turns` slices of so many seconds; 1: always, 0: never.
+
+        In the others its processes are stopped (SIGSTOP). This goes on without the manager, and ends with the
+        run. If the supervisor is killed, nobody stays stopped. A run that is not known is left as it is.
+        """
+
     def poll(self) -> list[RunUpdate]:
         """Return the updates since the last call, without waiting for any."""
 

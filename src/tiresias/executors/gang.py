@@ -199,6 +199,10 @@ class GangExecutor:
     def stop(self, run_id: RunId, grace_s: float | None = None) -> None:
         self._call(self._on_stop, run_id, grace_s)
 
+    def pace(self, run_id: RunId, turn: int, turns: int, slice_s: float) -> None:
+        """Through the folder: the supervisors of the parts look there at each heartbeat."""
+        self._call(self._on_pace, run_id, {"turn": turn, "turns": turns, "slice_s": slice_s})
+
     def forget(self, run_id: RunId) -> None:
         self._call(self._on_forget, run_id)
 
@@ -447,6 +451,16 @@ class GangExecutor:
             self._on_start(run.spec)  # which tells the agents that it must not begin
         elif run.is_ordered:
             self._stop_parts(run)
+
+    def _on_pace(self, run_id: RunId, wanted: dict[str, float]) -> None:
+        run = self._runs.get(run_id)
+        if run is None or run.is_over:
+            return
+        for each in _dirs(run.spec):
+            with suppress(OSError):  # the folder does not answer: the run works all the time
+                os.makedirs(each, exist_ok=True)
+                if wanted["turns"] != 1 or run_files.exists(each, run_files.PACE):
+                    run_files.put(each, run_files.PACE, wanted)
 
     def _stop_parts(self, run: _Run) -> None:
         for node, part in run.parts.items():

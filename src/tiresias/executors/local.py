@@ -163,6 +163,20 @@ class LocalExecutor:
         else:
             self._void(run, stopped=True)
 
+    def pace(self, run_id: RunId, turn: int, turns: int, slice_s: float) -> None:
+        run = self._runs.get(run_id)
+        if run is None or run.gone is not None or (run.pidfd < 0 and self._is_of_another_run(run)):
+            return
+        wanted = {"turn": turn, "turns": turns, "slice_s": slice_s}
+        self._make_run_dir(run.spec)
+        known = run_files.read(run.dir, run_files.PACE, self._kernel)
+        if known == wanted or (known is None and turns == 1):
+            return
+        run_files.put(run.dir, run_files.PACE, wanted, self._kernel)
+        if run.pidfd >= 0:
+            with suppress(ProcessLookupError):  # it has just ended
+                self._kernel.pidfd_send_signal(run.pidfd, signal.SIGHUP)
+
     def refuse(self, spec: RunSpec, error: str) -> None:
         """End a run that must not begin on this machine; one that has begun is left as it is."""
         run = self._runs.setdefault(spec.run_id, _Run(spec))

@@ -4,6 +4,7 @@
     claim.json   which process started the gang; only the process that creates it may start the gang
     up.json      every worker executes its program
     stop.json    the run must stop, with this grace
+    pace.json    the run works in this one of so many slices of time, of so many seconds
     exit.json    the exit record: how the run ended; durable before the manager gets to know of the end
 
 A file appears whole or not at all. `run.json`, `claim.json` and `exit.json` name the journal and the run that
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 RUN, CLAIM, UP, STOP, EXIT = "run.json", "claim.json", "up.json", "stop.json", "exit.json"
 RESERVED = "exit.reserved"
 RESERVED_BYTES = 16384  # allocated at the start, for the case that the disk is full at the end
+PACE = "pace.json"
 JOB, JOB_STOP = "job", "stop"  # the directory of the job in that of the run; see `ask_job_to_stop`
 SIGNALLED = "told"  # WorkerExit.was_signalled in exit.json; managers of every version read this key
 

@@ -5,6 +5,9 @@ manager wants the run to stop: SIGTERM and `stop.json`, or SIGINT if the gang mu
 file can be written. It is a child subreaper: processes that the workers leave behind become its children, so
 that it finds them. It writes the exit record once, and only when no process of the run is alive.
 
+If the run shares its GPUs, the supervisor stops and continues the workers by turns (`turns.py`). SIGHUP makes
+it read the turns again; supervisors of earlier versions ignore that signal.
+
 If a supervisor is killed, the executor starts another one to `sweep`: it finds the processes of the run by
 the mark in their environment and by the sessions of living workers, ends them, and writes an exit record that
 says that the run was lost. While a supervisor lives, marks and sessions count for nothing, because a process
@@ -27,6 +30,7 @@ from tiresias.executors.cgroups import CGROUP, Cgroup, controllers_for
 from tiresias.executors.log_cap import LogCap
 from tiresias.executors.outputs import Outputs
 from tiresias.executors.spawn_worker import protect, reason, spawn
+from tiresias.executors.turns import Turns, now
 
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
@@ -94,6 +98,7 @@ class Supervisor:
         self.oom_kills = procfs.oom_kills()
         self.files: checkpoint_files.Files | None = None  # in the checkpoint directory before the run
         self.heart = self._heart()
+        self.turns = Turns(self.run_dir)
         self.is_fenced = False  # the workers were ended because the lease was over
         self.idle: IdleWatch | None = None
         self.is_idle = False  # the run was ended because nobody used it
@@ -105,9 +110,8 @@ class Supervisor:
         """Turn signals into bytes in a pipe, so that one poll waits for them and for everything else."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.poll.register(reader, select.POLLIN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         return reader
@@ -270,6 +274,7 @@ class Supervisor:
         is_childless = self._reap()
         if any(not worker.ended for worker in self.workers):
             return False
+        self.turns.close()
         rest = self._leftovers()
         if not rest and is_childless and not self._was_missed():
             return True  # else a scan has missed a process that forks again and again
@@ -296,7 +301,7 @@ class Supervisor:
         if self.cgroup is not None:
             roots.update(self.cgroup.pids())
         found = roots | procfs.descendants([os.getpid(), *roots], processes)
-        found.discard(os.getpid())
+        found -= {os.getpid(), self.turns.keeper}
         return [each for each in processes if each.pid in found and each.alive]
 
     def _orphans(self, processes: list[procfs.Process]) -> set[int]:
@@ -387,6 +392,8 @@ class Supervisor:
         for fd, _ in self.poll.poll(self._timeout_ms()):
             if fd == self.wakeup:
                 signals = os.read(fd, 4096)
+                if signal.SIGHUP in signals:
+                    self.turns.read()
                 if signal.SIGINT in signals:
                     self._stop(at_once=True)
                 elif signal.SIGTERM in signals:
@@ -397,14 +404,30 @@ class Supervisor:
                 self._read_pipe(next(worker for worker in self.workers if worker.pipe == fd))
         if self._is_late():
             self._kill()
+        self._take_turns()
         self.logs.look()
         self._check_idle()
         terminal = self.outputs.terminal
         if terminal is not None and self.deadline is not None and not self.workers[0].ended:
             terminal.end(self.workers[0].pid)
 
+    def _take_turns(self) -> None:
+        """Stop or continue the processes of the run, if it has lost or got the turn."""
+        turns = self.turns
+        works = turns.may_work(now()) or self.deadline is not None or self.lost  # who must end works
+        if works is not turns.are_stopped or not self.is_up:
+            return
+        try:
+            if works:
+                turns.resume(self._leftovers())
+            elif any(not worker.ended for worker in self.workers):
+                turns.stop(self._leftovers())
+        except OSError as error:  # no descriptor is left, for example: it works in the meantime
+            _log(f"cannot take turns: {error}")
+
     def _timeout_ms(self) -> float | None:
-        to_wait_s = [each for each in (self._until_end_s(), self.logs.wait_s) if each is not None]
+        waits = self._until_end_s(), self.logs.wait_s, self.turns.wait_s(now())
+        to_wait_s = [each for each in waits if each is not None]
         if self.idle is not None and self.deadline is None:
             to_wait_s.append(self.idle.wait_s)
         if self.outputs.terminal is not None and self.deadline is not None:
@@ -478,6 +501,7 @@ class Supervisor:
 
     def _end_gang(self, grace_s: float) -> None:
         self._end_by(grace_s)
+        self._take_turns()  # so that all of them get SIGTERM
         run_files.ask_job_to_stop(self.run_dir)
         for worker in self.workers:
             if worker.ended or worker.was_signalled or not worker.pid:
@@ -505,6 +529,8 @@ class Supervisor:
         """After a beat, in its thread: a stop may come through the folder alone."""
         if not self.stopped and run_files.exists(self.run_dir, run_files.STOP):
             os.kill(os.getpid(), signal.SIGTERM)
+        if self.turns.has_changed():
+            os.kill(os.getpid(), signal.SIGHUP)
 
     def _lease_is_over(self) -> None:
         """End the workers without touching the folder. Runs in a thread: the others may be blocked there."""

@@ -87,6 +87,7 @@ class Explanation:
     starts_p50_s: float | None = None  # seconds from now until its start, as estimated from history
     starts_p90_s: float | None = None
     stopped: str = ""  # why its last run was stopped, as a phrase; empty: it was not, or that is not known
+    learned: str = ""  # what the policy has learned of jobs like it, and what that means for its place
     starts: str = ""  # when it starts, in words, or why that cannot be known; empty: its rank decides nothing
 
     @classmethod

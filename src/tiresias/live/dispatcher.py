@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from tiresias.core.commands import Command, StartRun, StopRun
+from tiresias.core.commands import Command, PaceRun, StartRun, StopRun
 from tiresias.core.model import INFINITY, JobId, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.base import Executor, RunSpec
@@ -14,6 +14,7 @@ from tiresias.live.machine import Machine
 from tiresias.live.settings import Settings
 from tiresias.live.submission import Submission
 
+SLICE_S = 60.0  # of a policy that does not say
 HOST_FAULT = "no run can be started on this machine: "  # reasons that are about this begin so
 
 
@@ -61,6 +62,11 @@ class Dispatcher:
             run = state.runs.get(command.run_id)
             if run is not None:
                 self._executor.stop(run.id, self._grace_s(run.job_id))
+        elif isinstance(command, PaceRun):
+            run = state.runs.get(command.run_id)
+            if run is not None:  # as it is now, which may be later than the command
+                slice_s = getattr(self._journal.controller.policy, "slice_s", SLICE_S)
+                self._executor.pace(run.id, run.turn, run.turns, slice_s)
 
     def _grace_s(self, id: JobId) -> float:
         """The grace of the job, which may have been submitted under a higher maximum than the present one."""

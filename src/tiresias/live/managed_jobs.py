@@ -43,7 +43,7 @@ class ManagedJob:
 
     def to_json(self) -> dict[str, Any]:
         body = dict(zip(STORED_NAMES, _values(self), strict=True))
-        body[SPEC] = self.spec.to_json()
+        body[SPEC] = self.spec.to_short_json()
         return body
 
     @classmethod

@@ -509,9 +509,11 @@ class Queries:
         )
 
     def plugin_problem(self) -> str:
-        """What a policy or a placer raised that is not in use any more because of that, or what was wrong
-        with the last wish of an allocator, which is in use; or empty."""
-        return fallback.problem(self._journal.setting(FAILURE)) or fallback.refusal(self._journal.controller)
+        """What a policy or a placer raised that is not in use any more because of that; or what was wrong
+        with the last wish of an allocator, or with what the policy was given, which is in use; or empty."""
+        failure = fallback.problem(self._journal.setting(FAILURE))
+        controller = self._journal.controller
+        return failure or fallback.refusal(controller) or controller.policy.problem
 
     def policy(self) -> dict[str, Any]:
         """The policy in use, its options, and the thresholds that it has learned."""
@@ -528,6 +530,7 @@ class Queries:
                 if name not in self._feedback.given
             },
             "queues_gpu_s": None if ladder is None else list(ladder),
+            "learned": list(self._journal.controller.policy.learned(memory)),
             "problem": self.plugin_problem() or None,
         }
 

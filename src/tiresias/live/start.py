@@ -66,6 +66,7 @@ class Options:
     address: str | None = None  # of that engine, HOST:PORT
     shared: str | None = None  # the folder that all its nodes share
     settings: dict[str, float] = field(default_factory=dict)
+    default_policy: str = DEFAULT_POLICY  # of the version that wrote the options; for `tir up`
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Self:

@@ -101,6 +101,14 @@ class Submission(JobSpec):
             assign(new, value)
         return new
 
+    def to_short_json(self) -> dict[str, Any]:
+        """The same without options that are empty by default and here; `from_json` reads it as well."""
+        return {
+            name: value
+            for name, value in self.to_json().items()
+            if value or name not in EMPTY or value != EMPTY[name]
+        }
+
     def of(self, caller: Caller) -> Self:
         """The same submission, owned by the caller; only root can start workers under another account."""
         return self.but(user=caller.user, identity=caller.identity if os.geteuid() == 0 else None)
@@ -122,7 +130,10 @@ ASSIGN = {name: getattr(Submission, name).__set__ for name in NAMES}  # to the s
 _values = attrgetter(*NAMES)
 IDENTITY_NAMES = [each.name for each in fields(Identity)]
 _identity_values = attrgetter(*IDENTITY_NAMES)
-_DEFAULTS = {each.name: each.default for each in fields(Submission) if each.default is not MISSING}
+_IN_ORDER_DEFAULTS = {each.name: each.default for each in fields(Submission)}
+# Defaults that are empty, by name. What is stored of an active job leaves them out, because a restart reads
+# it for every job. So such a default may be replaced by another one only with a migration.
+EMPTY = {name: value for name, value in _IN_ORDER_DEFAULTS.items() if value is not MISSING and not value}
 _MADE = {
     each.name: each.default_factory for each in fields(Submission) if each.default_factory is not MISSING
 }
@@ -130,5 +141,8 @@ _MADE = {
 
 def _with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
     """The values, in order, of a submission that names only some options, or in another order."""
-    values = {**_DEFAULTS, **{name: make() for name, make in _MADE.items()}, **body}
-    return {name: values[name] for name in IN_ORDER}
+    values = {**_IN_ORDER_DEFAULTS, **body}
+    for name, make in _MADE.items():
+        if name not in body:
+            values[name] = make()
+    return values if len(values) == len(IN_ORDER) else {name: values[name] for name in IN_ORDER}

@@ -68,6 +68,8 @@ def why(
         report.ahead = [other.id for other in islice(_ahead(journal, job), SHOWN)]
     elif job.deferred and found.code == job.deferred:
         _explain_deferral(job, journal, gpu_limit_of, report)
+    if job.gpus and not job.deferred and not job.on_hold and not job.cancelled:
+        report.learned = journal.controller.policy.explain(job, journal.state.memory, journal.now())
     return report
 
 

@@ -18,12 +18,14 @@ from typing import Any
 from tiresias.core.model import JobId
 from tiresias.core.plugins import compact_json
 from tiresias.core.state import JobState
-from tiresias.policies.hazards import PRIOR, Counts, Rates, end_step_of, shrunk, work_in_steps
+from tiresias.policies.hazards import PRIOR, Counts, Rates, Variation, end_step_of, shrunk, work_in_steps
 
 Key = tuple[str | int, ...]
 """A class: its level, and what its jobs have in common."""
 
 ALL: Key = ("all",)
+LEVELS = {"all": 1, "class": 3, "recent": 3, "user": 4, "name": 5}
+"""The levels of the chain, and how many parts the key of a class has."""
 LEAN = {"all": 1.0, "class": 0.3, "recent": 1.0, "user": 1.0, "name": 1.0}
 """How many ends at the parent's hazard are added to each step, by level."""
 HOPE = {"class": 0.5}
@@ -32,6 +34,9 @@ HOPE = {"class": 0.5}
 A class that is believed to be long is hardly run, so that a belief which rests on a few long jobs would never
 be corrected. Where many jobs have ended, this makes no difference.
 """
+MEASURED = frozenset({"class", "user", "name"})
+"""Levels for which LEAN is a beginning only: how much their classes differ is measured (hazards.Variation).
+Names that tell nothing, and sizes of gangs that do not matter, are then drawn to the larger class."""
 FADES = frozenset({"recent", "user", "name"})
 RECENT = 30
 MOST_CLASSES = 400  # of users and names; those that have not been seen for the longest are forgotten
@@ -96,11 +101,12 @@ class Classes:
         known = self.open.pop(job.id, None)
         if known is not None:
             keys, (began_s, *_) = known
-            self._add(keys, began_s, progress_s, has_ended=has_ended)
+            self.add(keys, began_s, progress_s, has_ended=has_ended)
         elif has_ended:  # before it worked
-            self._add(classes_of(job), progress_s, progress_s, has_ended=True)
+            self.add(classes_of(job), progress_s, progress_s, has_ended=True)
 
-    def _add(self, keys: Sequence[Key], from_s: float, to_s: float, *, has_ended: bool) -> None:
+    def add(self, keys: Sequence[Key], from_s: float, to_s: float, *, has_ended: bool) -> None:
+        """A job of these classes has worked from here to there, and has ended or not."""
         before: Key | None = None
         work, end_step = work_in_steps(from_s, to_s), end_step_of(to_s)
         for key in keys:
@@ -142,13 +148,26 @@ class Classes:
                 if key in self.counts:
                     more.setdefault(key, Counts()).add_work(work)
         found: dict[Key, Rates] = {}
-        for key in sorted(self.counts, key=lambda key: _LEVELS[str(key[0])]):
-            parent = found.get(self.parents[key]) if key in self.parents else None
-            if parent is None:
-                parent = PRIOR if key == ALL else found[ALL]
-            level = str(key[0])
-            found[key] = shrunk(self.counts[key], more.get(key), parent, LEAN[level], HOPE.get(level, 0.0))
+        by_level: dict[str, list[Key]] = {level: [] for level in LEAN}
+        for key in self.counts:
+            by_level[str(key[0])].append(key)
+        for level, members in by_level.items():
+            lean, hope = LEAN[level], HOPE.get(level, 0.0)
+            parents = [self._parent_rates(key, found) for key in members]
+            if level in MEASURED:
+                variation = Variation(lean)
+                for key, parent in zip(members, parents, strict=True):
+                    variation.see(self.counts[key], more.get(key), parent)
+                lean = variation.lean
+            for key, parent in zip(members, parents, strict=True):
+                found[key] = shrunk(self.counts[key], more.get(key), parent, lean, hope)
         return found
+
+    def _parent_rates(self, key: Key, found: Mapping[Key, Rates]) -> Rates:
+        if key == ALL:
+            return PRIOR
+        parent = found.get(self.parents[key]) if key in self.parents else None
+        return found[ALL] if parent is None else parent
 
     def save(self) -> dict[str, Any]:
         return {
@@ -187,9 +206,6 @@ class Classes:
             JobId(id): (tuple(tuple(key) for key in keys), list(run)) for id, keys, run in saved["open"]
         }
         return classes
-
-
-_LEVELS = {level: number for number, level in enumerate(LEAN)}
 
 
 def best_known(keys: Iterable[Key], rates: Mapping[Key, Rates]) -> Key:

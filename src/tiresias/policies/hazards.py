@@ -6,9 +6,9 @@ they have ended or not. The first divided by the second is the hazard of the ste
 the seconds of unfinished jobs count as well, jobs that go on for long are not overlooked (censoring).
 
 Where little was counted, a hazard is drawn towards that of a larger class of jobs: `shrunk` adds `lean` ends
-at the parent's hazard to each step. The last parent is PRIOR, a formula that is fitted to no trace: a hazard
-of ALPHA divided by the work done. Under it, the order of jobs is that of 2D-LAS: the least attained service
-(GPUs x time) goes first.
+at the parent's hazard to each step. How many these are, follows from how much classes differ (Variation). The
+last parent is PRIOR, a formula that is fitted to no trace: a hazard of ALPHA divided by the work done. Under
+it, the order of jobs is that of 2D-LAS: the least attained service (GPUs x time) goes first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import exp
+from operator import add
 
 FIRST_S = 60.0  # the end of the first step; jobs that have worked less are all alike
 REACH_S = 2e7  # the last step begins at or above this
@@ -34,6 +35,10 @@ EDGES = _edges()
 """Where each step begins, in seconds of work."""
 STEPS = len(EDGES)
 WIDTHS = (*(b - a for a, b in pairwise(EDGES)), EDGES[-1])
+
+FEWEST, MOST = 0.5, 20.0  # ends expected in a step from which `Variation` learns
+WORTH = 5.0  # steps of classes that the usual variation counts for
+LEAST_LEAN, MOST_LEAN = 0.3, 30.0
 
 ALPHA = 0.7
 TAIL_S = 3e5  # from here on the prior's hazard is constant: nothing is known about jobs that are so long
@@ -123,6 +128,39 @@ def shrunk(counts: Counts, more: Counts | None, parent: Rates, lean: float, hope
             for d, s, p in zip(counts.ends, seconds, parent, strict=True)
         ]
     )
+
+
+class Variation:
+    """How much the hazards of classes differ from those of the larger class, as measured.
+
+    Let c be the squared coefficient of variation of the hazards of classes around the parent's. In a step in
+    which m ends are expected at the parent's hazard, the ends that are counted vary by m + c m^2: by chance,
+    and because classes differ. So the excess over m tells c, and 1 / c is the number of ends at the parent's
+    hazard that an estimate should lean on (the shape of the Gamma distribution with that variation). Steps
+    with many expected ends are left out: there, leaning makes no difference.
+    """
+
+    __slots__ = ("excess", "weight")
+
+    def __init__(self, usual_lean: float):
+        self.excess = WORTH / usual_lean
+        self.weight = WORTH
+
+    def see(self, counts: Counts, more: Counts | None, parent: Rates) -> None:
+        """What was counted for one class."""
+        seconds = counts.seconds if more is None else map(add, counts.seconds, more.seconds)
+        for ends, worked_s, rate in zip(counts.ends, seconds, parent, strict=True):
+            expected = worked_s * rate
+            if FEWEST <= expected <= MOST:
+                weight = 1 / (1 + expected)
+                self.excess += weight * ((ends - expected) ** 2 / expected - 1)
+                self.weight += weight * expected
+
+    @property
+    def lean(self) -> float:
+        if self.excess * MOST_LEAN <= self.weight:
+            return MOST_LEAN
+        return max(self.weight / self.excess, LEAST_LEAN)
 
 
 def survival(rates: Rates, from_s: float, to_s: float) -> float:

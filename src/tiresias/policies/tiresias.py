@@ -15,6 +15,8 @@ were published last. Publishing happens when `growth` times as many jobs have en
 something else. It would change every rank at once, so it is spread: with each fact, the next SLICE jobs, by
 falling id, go over from the tables before to the tables now. How far that is, is part of the memory, so that
 a manager which restarts in between decides the same.
+
+A cluster without a history may begin with what was learned elsewhere: the option `prior` (priors.py).
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank
+from tiresias.core.model import INFINITY, Job, JobId, Phase, Pool, Rank
 from tiresias.core.plugins import Policy, compact_json, option, policies
 from tiresias.core.state import JobState, State
+from tiresias.policies import priors, words
 from tiresias.policies.classes import Classes, Key, best_known, chain, size_of
 from tiresias.policies.hazards import EDGES, PRIOR, STEPS, Rates, step_of
 from tiresias.policies.load import Load
@@ -45,12 +48,14 @@ SLICE = 512  # ids that go over to new tables with one fact
 FIRST_REFIT = 5  # jobs that must have ended before hazards are published
 COST_CHANGE = 1.5  # factor by which preemptions must cost more or less for a new publication
 FLOOR_S = 600.0  # jobs that have executed for less count as this for max_slowdown
+NEAR = 0.9  # share of max_slowdown at which a job is promoted: it has yet to run
 EASE = 2.0  # a promoted job stays promoted until it is so many times below max_slowdown
 AGAIN_S = 300.0  # after which a promotion that the budget refused is tried again
 NOBODY = JobId(-1)
-Table = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+SAME = 0.1  # steps whose logarithms of the index differ by less are one to a run: it need not be ranked anew
+Table = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]]
 """By step of work, the part of the rank that is common to a class: of jobs that run, of jobs that wait and
-have run before, and of jobs that have not."""
+have run before, and of jobs that have not; and the work up to which that of a run holds."""
 
 
 class Published:
@@ -62,7 +67,7 @@ class Published:
         self.rates = rates
         self.costs = costs
         self._tables: dict[tuple[Key, float, float], Table] = {}
-        self._by_job: dict[tuple[Any, ...], Table] = {}
+        self._by_job: dict[JobId, tuple[Job, int, Table]] = {}
         self._text = ""
 
     def save(self) -> list[Any]:
@@ -83,13 +88,17 @@ class Published:
 
     def table(self, job: JobState, log_stay: float) -> Table:
         of = job.job
-        key = (of.tenant, of.user, of.name, job.gpus, of.model, of.preemption_cost_s)
-        table = self._by_job.get(key)
-        if table is None:
-            known = best_known(chain(of.tenant, of.user, of.name, size_of(job.gpus)), self.rates)
-            load_s, victim_s = self.switching_s(job)
-            table = self._by_job[key] = self._table(known, load_s, victim_s, log_stay)
+        found = self._by_job.get(job.id)
+        if found is not None and found[0] is of and found[1] == job.gpus:
+            return found[2]
+        known = best_known(chain(of.tenant, of.user, of.name, size_of(job.gpus)), self.rates)
+        load_s, victim_s = self.switching_s(job)
+        table = self._table(known, load_s, victim_s, log_stay)
+        self._by_job[job.id] = (of, job.gpus, table)
         return table
+
+    def forget(self, id: JobId) -> None:
+        self._by_job.pop(id, None)
 
     def switching_s(self, job: JobState) -> Cost:
         """Seconds for which nobody works if the job takes another one's place: its own, and its victim's."""
@@ -105,26 +114,43 @@ class Published:
         table = self._tables.get(known)
         if table is None:
             rates = self.rates.get(key, PRIOR)
-            runs = tuple([-index - log_stay for index in log_index(rates, 0.0)])
+            runs, until_s = _merged([-index - log_stay for index in log_index(rates, 0.0)])
             resumes = tuple([-index for index in log_index(rates, load_s + victim_s)])
             starts = tuple([-index for index in log_index(rates, victim_s)])
-            table = self._tables[known] = (runs, resumes, starts)
+            table = self._tables[known] = (runs, resumes, starts, until_s)
         return table
+
+
+def _merged(indices: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The indices with those of neighbouring steps made equal if they are nearly so, and where each ends."""
+    found: list[float] = []
+    until_s: list[float] = []
+    for step, index in enumerate(indices):
+        if found and abs(index - found[-1]) < SAME:
+            index = found[-1]
+        found.append(index)
+        until_s.append(EDGES[step + 1] if step + 1 < STEPS else INFINITY)
+    for step in range(STEPS - 2, -1, -1):
+        if found[step] == found[step + 1]:
+            until_s[step] = until_s[step + 1]
+    return tuple(found), tuple(until_s)
 
 
 class Memory:
     """What the policy has learned: a serialisable value."""
 
-    def __init__(self) -> None:
-        self.classes = Classes()
+    def __init__(self, classes: Classes | None = None) -> None:
+        self.classes = classes or Classes()
         self.costs = PreemptionCosts()
         self.load = Load()
-        self.now = self.before = Published({}, {EVERYTHING: (0.0, 0.0)})
+        rates = {} if classes is None else classes.rates(0.0)
+        self.now = self.before = Published(rates, {EVERYTHING: (0.0, 0.0)})
         self.last_id = NOBODY  # the highest id of any job
         self.cursor = NOBODY  # jobs up to this id are still ranked by `before`
         self.refit_at = FIRST_REFIT  # how many jobs must have ended for the next publication
         self.stopping: dict[JobId, float] = {}  # since when runs save that were revoked
-        self.promoted: dict[JobId, int] = {}  # jobs that starved, and their GPUs
+        # Jobs that starved: their GPUs, and when they have caught up, which is known while they run.
+        self.promoted: dict[JobId, tuple[int, float]] = {}
 
 
 @policies.register
@@ -160,16 +186,18 @@ class Tiresias(Policy):
             0.0, "promote jobs whose JCT nears so many times what they have executed; 0: never", seconds
         )
         budget: float = option(0.3, "share of the GPUs that promoted jobs may have together", share)
+        prior: str = option("", "what was learned elsewhere, as @FILE made by `tiresias trace prior`")
 
     def __init__(self, options: Any = None):
         super().__init__(options)
         self._log_stay = log(self.options.stay)
         self._max_slowdown: float = self.options.max_slowdown
+        _, self.problem = priors.read(self.options.prior)
 
     # --- memory
 
     def new_memory(self) -> Memory:
-        return Memory()
+        return Memory(priors.read(self.options.prior)[0])
 
     def expect(self, memory: Memory, preemption_cost_s: float) -> None:
         memory.costs.expected_s = preemption_cost_s
@@ -208,7 +236,7 @@ class Tiresias(Policy):
             "last_id": memory.last_id,
             "cursor": memory.cursor,
             "refit_at": memory.refit_at,
-            "promoted": sorted(memory.promoted.items()),
+            "promoted": [[id, *promoted] for id, promoted in sorted(memory.promoted.items())],
             "stopping": sorted(memory.stopping.items()),
         }
 
@@ -228,7 +256,7 @@ class Tiresias(Policy):
                 "GPUs become free often enough that it preempts only for a job that is"
                 f" {times:.3g} times as promising as the one that runs."
             )
-        return found
+        return [*found, *words.of_classes(memory)]
 
     def restore(self, saved: dict[str, Any]) -> Memory:
         memory = Memory()
@@ -240,7 +268,9 @@ class Tiresias(Policy):
         memory.before = memory.now if saved["before"] is None else Published.restore(saved["before"])
         memory.last_id, memory.cursor = saved["last_id"], saved["cursor"]
         memory.refit_at = saved["refit_at"]
-        memory.promoted = {JobId(id): gpus for id, gpus in saved["promoted"]}
+        memory.promoted = {
+            JobId(id): (gpus, rest[0] if rest else INFINITY) for id, gpus, *rest in saved["promoted"]
+        }
         memory.stopping = {JobId(id): at for id, at in saved["stopping"]}
         return memory
 
@@ -256,10 +286,18 @@ class Tiresias(Policy):
                 if kind is f.RunStarted:
                     memory.costs.loaded(job.model, fact.at - run.granted_at, is_first=job.runs == 1)
             return NONE
+        if kind is f.RunGranted:
+            if job.gpu_run is not None:
+                memory.load.waiting.discard(job.id)
+                if job.id in memory.promoted:
+                    memory.promoted[job.id] = (job.gpus, self._caught_up_at(job, fact.at))
+            return NONE
         memory.load.see(job)
         if job.ended_at != INFINITY:
             memory.load.end(fact.at)
             memory.promoted.pop(job.id, None)
+            memory.now.forget(job.id)
+            memory.before.forget(job.id)
         if kind is f.RunExited:
             return self._ranked_anew(memory, self._learn_exit(memory, fact, job), fact.at)
         if kind is f.JobSubmitted:
@@ -269,12 +307,12 @@ class Tiresias(Policy):
             if job.gpu_run is not None:
                 memory.stopping[job.id] = fact.at
         elif kind is f.JobPromoted:
-            memory.promoted[job.id] = job.gpus
+            memory.promoted[job.id] = (job.gpus, INFINITY)
         return NONE
 
     def _ranked_anew(self, memory: Memory, ids: range, at: float) -> Sequence[int]:
         """These jobs, and those whose ranks follow from the load if that has changed."""
-        waiting = memory.load.changed(memory.costs, at)
+        waiting = memory.load.changed(memory.costs, at) if memory.load.waiting else None
         return [*ids, *waiting] if waiting else ids
 
     def _learn_exit(self, memory: Memory, fact: f.RunExited, job: JobState) -> range:
@@ -284,8 +322,11 @@ class Tiresias(Policy):
         has_ended = job.ended_at != INFINITY
         if job.first_started_at != INFINITY:  # on CPUs alone it has told nothing about GPUs
             memory.classes.stops(job, fact.progress_s, has_ended=has_ended)
-        if not has_ended and not self._is_starving(job, fact.at, EASE):
-            memory.promoted.pop(job.id, None)
+        if not has_ended and job.id in memory.promoted:
+            if fact.at >= memory.promoted[job.id][1] - BLINK_S:
+                del memory.promoted[job.id]
+            else:
+                memory.promoted[job.id] = (job.gpus, INFINITY)
         if memory.cursor == NOBODY and self._is_news(memory):
             self._publish(memory, fact.at)
         return self._go_over(memory)
@@ -323,40 +364,54 @@ class Tiresias(Policy):
         waits = run is None or run.pool is CPUS or job.phase is STOPPING
         until = INFINITY
         if self._max_slowdown:
-            if job.id in memory.promoted:
-                return (PROMOTED, job.submitted_at), INFINITY
+            if job.id in memory.promoted and (caught_up_at := memory.promoted[job.id][1]) > at + BLINK_S:
+                return (PROMOTED, job.submitted_at), caught_up_at
             if waits:
                 until = self._starves_at(job, at)
                 if until <= at:  # the budget was spent; ranking the job anew does not put the next try off
                     until += AGAIN_S * ((at - until) // AGAIN_S + 1)
         published = memory.now if job.id > memory.cursor else memory.before
-        runs, resumes, starts = published.table(job, self._log_stay)
+        runs, resumes, starts, until_s = published.table(job, self._log_stay)
         if waits or run is None:
             step = step_of(job.progress_s if run is None else job.progress_at(at))
             index = (resumes if job.runs else starts)[step]
             return (ORDINARY, index + memory.load.reluctance + log(job.gpus)), until
         work_s = run.progress_s + run.speed * (at - run.progress_at)
         step = step_of(work_s)
-        if step + 1 < STEPS:  # while it loads, until it would be there if it had begun to work
-            until = at + (EDGES[step + 1] - work_s) / (run.speed or 1.0)
+        if until_s[step] != INFINITY:  # while it loads, until it would be there if it had begun to work
+            until = at + (until_s[step] - work_s) / (run.speed or 1.0)
         return (ORDINARY, runs[step] + log(job.gpus)), until
+
+    # --- words
+
+    def explain(self, job: JobState, memory: Memory, at: float) -> str:
+        if self._max_slowdown and job.id in memory.promoted:
+            return f"it was promoted: its JCT neared {self._max_slowdown:g} times what it has executed"
+        of, published = job.job, memory.now if job.id > memory.cursor else memory.before
+        known = best_known(chain(of.tenant, of.user, of.name, size_of(job.gpus)), published.rates)
+        ended = memory.classes.counts[known].ended if known in memory.classes.counts else 0
+        return words.of_job(known, ended, published.rates, job.progress_at(at), job.gpus)
 
     # --- promotions
 
     def _starves_at(self, job: JobState, at: float) -> float:
         """The instant at which a job that goes on waiting has the largest slowdown that is allowed."""
-        return job.submitted_at + self._max_slowdown * max(job.executed_at(at), FLOOR_S)
+        return job.submitted_at + NEAR * self._max_slowdown * max(job.executed_at(at), FLOOR_S)
 
-    def _is_starving(self, job: JobState, at: float, ease: float) -> bool:
-        bound = self._max_slowdown / ease * max(job.executed_at(at), FLOOR_S)
-        return bool(self._max_slowdown) and at - job.submitted_at >= bound - BLINK_S
+    def _caught_up_at(self, job: JobState, at: float) -> float:
+        """The instant at which a promoted job that runs from now on is far enough below what is allowed."""
+        eased = self._max_slowdown / EASE
+        if eased <= 1:
+            return INFINITY
+        return at + max(0.0, (at - job.submitted_at - eased * job.executed_at(at)) / (eased - 1))
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
         if not self._max_slowdown:
             return None
         waits = job.gpu_run is None or job.phase is STOPPING
-        if not waits or job.id in memory.promoted or not self._is_starving(job, at, 1.0):
+        if not waits or job.id in memory.promoted or at < self._starves_at(job, at) - BLINK_S:
             return None
-        if sum(memory.promoted.values()) + job.gpus > max(self.options.budget * self.gpus, 1):
+        wanted = job.gpus + sum(gpus for gpus, caught_up_at in memory.promoted.values() if caught_up_at > at)
+        if wanted > max(self.options.budget * self.gpus, 1):
             return None
         return f.JobPromoted(at, job.id)

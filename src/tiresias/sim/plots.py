@@ -29,6 +29,7 @@ from tiresias.sim.report import short_names
 
 if TYPE_CHECKING:
     from tiresias.sim import Result
+    from tiresias.sim.sizing import Sizing
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#444444")
 """Okabe and Ito's colours, without yellow."""
@@ -91,6 +92,25 @@ def jct_cdf(results: Sequence[Result]) -> tuple[Figure, Axes]:
         figure.legend(loc="outside upper right", ncols=min(len(results), 4), frameon=False, fontsize="small")
     if results:
         axes.set_title(title_of(results[0]), loc="left", fontsize="medium")
+    return figure, axes
+
+
+def waits_by_size(sizing: Sizing) -> tuple[Figure, Axes]:
+    """Waits over the sizes that were simulated, with the wait that was wanted and the answer."""
+    figure = Figure(figsize=(7, 4.2), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    unit_s, unit = _unit(max(each.p95_wait_s for each in sizing.tried) or 1.0)
+    gpus = [each.gpus for each in sizing.tried]
+    p95 = [each.p95_wait_s / unit_s for each in sizing.tried]
+    average = [each.avg_wait_s / unit_s for each in sizing.tried]
+    axes.plot(gpus, p95, color=PALETTE[0], marker="o", label="p95 wait")
+    axes.plot(gpus, average, color=PALETTE[1], marker="s", linestyle="--", label="average wait")
+    axes.axhline(sizing.wait_p95_s / unit_s, color=PALETTE[6], linestyle=":", label="wanted")
+    axes.axvline(sizing.answer.gpus, color=PALETTE[2], linestyle="-.", label=f"{sizing.answer.gpus:,} GPUs")
+    axes.set_xlabel("GPUs")
+    axes.set_ylabel(f"wait ({unit})")
+    axes.set_title(f"{sizing.policy}: waits by the size of the cluster")
+    axes.legend()
     return figure, axes
 
 

@@ -212,7 +212,7 @@ def _result(
     policy, placer = controller.policy, controller.placer
     jobs = recorder.jobs(trace.jobs)
     unfinished = len(trace) - len(rejected.rows) - jobs.height
-    notes = []
+    notes = [f"{policy.name}: {policy.problem}"] if policy.problem else []
     if unfinished and not interrupted:
         notes.append(f"{unfinished} jobs did not finish: {_blame(controller)}")
     if controller.refused_wishes:

@@ -79,9 +79,13 @@ class Codec:
         self._in_order = tuple(name for name, _, _ in self._fields)
         self._values = attrgetter(*self._in_order) if len(self._fields) > 1 else None
         self._decoders = [(name, decode) for name, _, decode in self._fields if decode is not None]
-        self._listed = list(self._in_order)
+        later = [each.name for each in fields(cls) if each.metadata.get("later")]
+        assert not later or later == list(self._in_order)[-len(later) :], ("later fields come last", cls)
+        self._listed = list(self._in_order)[: len(self._in_order) - len(later)]
         self._decoders_at = [
-            (place, decode) for place, (_, _, decode) in enumerate(self._fields) if decode is not None
+            (place, decode)
+            for place, (name, _, decode) in enumerate(self._fields)
+            if decode is not None and name not in later
         ]
         assert all(field.init and not field.kw_only for field in fields(cls)), ("made by position", cls)
         self._names = frozenset(name for name, _, _ in self._fields)
@@ -105,7 +109,7 @@ class Codec:
         return body
 
     def decode(self, body: Body) -> Any:
-        if list(body) == self._listed:  # as `encode` writes it: several times as fast
+        if list(body) == self._listed:  # as `encode` mostly writes it: several times as fast
             values = list(body.values())
             try:
                 for place, decode in self._decoders_at:

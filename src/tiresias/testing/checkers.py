@@ -152,13 +152,23 @@ def no_run_is_pointless(story: Story) -> None:
     """No job is both granted slots and preempted at one instant, in either order.
 
     Unless a job was promoted in between: it may have starved long before it was preempted. A run that
-    migrates is granted other slots at once.
+    migrates, for a gang or by the wish of an allocator, is granted other slots at once if saving takes no
+    time.
     """
     at, granted, revoked = 0.0, set[JobId](), set[JobId]()
     grants = story.grants()
+    left: dict[JobId, f.Allocation] = {}  # the slots of runs that the wish stopped
     for fact in story.facts:
         if fact.at != at or isinstance(fact, f.JobPromoted):
             at, granted, revoked = fact.at, set(), set()
+            left.clear()
+        if isinstance(fact, f.RunRevoked) and fact.why is not None and fact.why.rule is f.Rule.WISH:
+            grant = grants[fact.run_id]
+            assert grant.job_id not in granted, ("granted and revoked at one instant", fact)
+            left[grant.job_id] = grant.allocation
+            continue
+        if isinstance(fact, f.RunGranted) and fact.job_id in left:
+            assert left[fact.job_id] != fact.allocation, ("migrates to where it was", fact)
         if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
         elif (
@@ -176,15 +186,21 @@ def no_job_is_preempted_back(story: Story) -> None:
     An external event is a submission, the end of a job, a timer or a promotion, and also an exit from CPUs,
     because only then the work that was done there is known. What follows from the Controller's own decisions
     (victims exit, runs start) is not one: the plan that was made at an event must stand until the next. So no
-    jobs can preempt each other in turn, however many are involved.
+    jobs can preempt each other in turn, however many are involved. A job that an allocator lets migrate is
+    granted other slots than it had, and is not preempted there.
     """
     granted, revoked = set[JobId](), set[JobId]()
     grants = story.grants()
+    left: dict[JobId, f.Allocation] = {}  # the slots of runs that the wish stopped
     for fact in story.facts:
         if isinstance(fact, f.RunGranted) and story.on_gpus(fact):
             granted.add(fact.job_id)
+            if left.pop(fact.job_id, fact.allocation) != fact.allocation:
+                revoked.discard(fact.job_id)
         elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked.add(grants[fact.run_id].job_id)
+            if fact.why is not None and fact.why.rule is f.Rule.WISH:
+                left[grants[fact.run_id].job_id] = grants[fact.run_id].allocation
         elif _is_external(fact) or (isinstance(fact, f.RunExited) and not story.on_gpus(grants[fact.run_id])):
             granted, revoked = set(), set()
         assert not granted & revoked, ("preempted back without an external event", fact)

@@ -52,6 +52,9 @@ class NoProcesses:
     def adopt(self, expected: Iterable[RunSpec]) -> Adopted:
         return Adopted(running=[spec.run_id for spec in expected])
 
+    def pace(self, run_id: RunId, turn: int, turns: int, slice_s: float) -> None:
+        pass
+
     def forget(self, run_id: RunId) -> None:
         pass
 

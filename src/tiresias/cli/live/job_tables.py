@@ -221,6 +221,8 @@ def why(reason: Mapping[str, Any]) -> Lines:
         evidence.append(f"free now: {count(reason['free_gpus'], 'GPU')}{hole}")
     if reason["stopped"]:
         evidence.append(f"its last run was stopped {plain(reason['stopped'])}")
+    if reason.get("learned"):  # an earlier version does not send it
+        evidence.append(f"learned: {plain(reason['learned'])}")
     if reason["starts"]:
         evidence.append(plain(reason["starts"]))
     lines += [Line.of(f"  {each}", hang=2) for each in evidence]

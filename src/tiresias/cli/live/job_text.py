@@ -31,6 +31,12 @@ def plain(text: object) -> str:
     return _CONTROL.sub("?", str(text))
 
 
+def brief(value: object) -> str:
+    """A value of an option, cut off if it is long: some are whole files."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
 def reason(job: Mapping[str, Any]) -> str:
     """When a running job will be done, or why another one does not run; and what work it has lost."""
     eta_s = (job["progress"] or {}).get("eta_s") if job["phase"] == "RUNNING" else None

@@ -2,8 +2,9 @@
 
 Rules: `up` stores its options, and a later `up` without options uses them. Options that are not given keep
 their values; another policy begins with its own defaults. Once there is a journal, it has the policy and the
-placer, because they can be changed while the manager runs. The file is replaced as a whole, so that it is
-never incomplete.
+placer, because they can be changed while the manager runs. A home keeps its policy when the default becomes
+another one: `default_policy` is the default at the time when a policy was last chosen, or when the home was
+made. The file is replaced as a whole, so that it is never incomplete.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from tiresias.cli.errors import Stop
-from tiresias.core.defaults import DEFAULT_POLICY
+from tiresias.core.defaults import DEFAULT_POLICY, FIRST_DEFAULT
 
 FILE = "options.json"
 NONE = "none"
-LIVE = frozenset({"policy", "set", "placer", "placer_set"})  # what can be changed while the manager runs
+LIVE = frozenset({"policy", "set", "placer", "placer_set", "default_policy"})
+"""What can be changed while the manager runs."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +43,7 @@ class Settings:
     address: str | None = None
     shared: str | None = None
     settings: dict[str, float] = field(default_factory=dict)  # written by administrators, kept as they are
+    default_policy: str = DEFAULT_POLICY
 
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings that differ."""
@@ -98,6 +101,7 @@ class Given:
             stored,
             fake_groups=self.fake_groups or stored.fake_groups,
             policy=policy,
+            default_policy=stored.default_policy if self.policy is None else DEFAULT_POLICY,
             set={**kept, **self.set},
             placer=placer,
             placer_set={**kept_there, **self.placer_set},
@@ -135,6 +139,7 @@ def read(home: Path) -> Settings | None:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         known = {each.name for each in fields(Settings)}
+        body.setdefault("default_policy", FIRST_DEFAULT)
         return Settings(**{key: value for key, value in body.items() if key in known})
     except FileNotFoundError:
         return None

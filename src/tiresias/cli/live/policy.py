@@ -10,13 +10,14 @@ from tiresias.cli.declare import Argument, Group, Option
 from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options
 from tiresias.cli.live.connection import connected, print_json
-from tiresias.cli.live.job_text import plain
+from tiresias.cli.live.job_text import brief, plain
 from tiresias.cli.plugins import AsOutput, Output
 
 LABELS = {
     "name": "policy",
     "placer_options": "its options",
     "placer_learned": "what it learned",
+    "learned": "what was learned",
     "queues_gpu_s": "thresholds between queues, in GPU-seconds",
 }
 
@@ -65,13 +66,21 @@ def _print(answer: Mapping[str, Any], output: Output) -> None:
         print_json(answer)
         return
     shown = [(key, value) for key, value in answer.items() if value is not None]
-    shown = [(key, value) for key, value in shown if value or key != "placer_learned"]
-    show(pairs((LABELS.get(key, key), plain(_text(value))) for key, value in shown))
+    shown = [(key, value) for key, value in shown if value or key not in ("placer_learned", "learned")]
+    show(pairs((label, plain(text)) for key, value in shown for label, text in _rows(key, value)))
+
+
+def _rows(key: str, value: Any) -> list[tuple[str, str]]:
+    """One row, or one row per phrase."""
+    label = LABELS.get(key, key)
+    if key != "learned":
+        return [(label, _text(value))]
+    return [(label if number == 0 else "", phrase) for number, phrase in enumerate(value)]
 
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={each}" for key, each in value.items()) or "(defaults)"
+        return ", ".join(f"{key}={brief(each)}" for key, each in value.items()) or "(defaults)"
     if isinstance(value, list):
         return ", ".join(f"{each:,g}" if isinstance(each, float) else str(each) for each in value) or "none"
     return str(value)

@@ -15,11 +15,13 @@ from tiresias.cli.errors import Stop
 from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options, manager_process
 from tiresias.cli.live.connection import HomeOption, connected, home_of, is_remote, print_json, refused
+from tiresias.cli.live.job_text import brief
 from tiresias.cli.live.manager_options import Given, Settings
 from tiresias.cli.live.manager_process import NODES_ARE_TAKEN
 from tiresias.cli.live.times import short
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.cli.units import count
+from tiresias.core.defaults import DEFAULT_POLICY
 
 UP_S = 60.0
 UP_ON_RAY_S = 180.0  # an agent on each node takes seconds, more on a busy one
@@ -37,7 +39,7 @@ FakeGroups = Annotated[
 Gpus = Annotated[
     str | None, Option("--gpus", metavar="0-3", help="Use only these GPUs (all: no restriction).")
 ]
-PolicyName = Annotated[str | None, Option("--policy", metavar="NAME", help="Policy. Default: tiresias-l.")]
+PolicyName = Annotated[str | None, Option("--policy", metavar="NAME", help="Policy. Default: tiresias.")]
 PolicySet = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Option of the policy; may be repeated."),
@@ -157,6 +159,14 @@ def up(
         print_json(status)
         return
     echo(_sentence(status, home_dir))
+    if status["policy"] == wanted.default_policy != DEFAULT_POLICY:
+        notify(
+            [
+                f"this home keeps {wanted.default_policy}, the default of the version with which it was made;"
+                f" the default is now {DEFAULT_POLICY}. To change: tir policy set {DEFAULT_POLICY}. To stay,"
+                f" without this note: tir up --policy {wanted.default_policy}"
+            ]
+        )
     if wanted.listen is not None and not _is_loopback(wanted.listen):
         notify(
             [
@@ -361,13 +371,8 @@ def _is_loopback(address: str) -> bool:
 
 
 def _policy(status: dict[str, Any]) -> str:
-    options = " ".join(f"{key}={_brief(value)}" for key, value in status["policy_options"].items())
+    options = " ".join(f"{key}={brief(value)}" for key, value in status["policy_options"].items())
     return f"{status['policy']} ({options})" if options else str(status["policy"])
-
-
-def _brief(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def _status_lines(status: dict[str, Any], home_dir: Path) -> list[tuple[str, str]]:

@@ -97,6 +97,11 @@ class MortalExecutor:
         self._executor.stop(run_id, grace_s)
         self._effects.point(f"after the stop of run {run_id}")
 
+    def pace(self, run_id: RunId, turn: int, turns: int, slice_s: float) -> None:
+        self._effects.point(f"before the turns of run {run_id}")
+        self._executor.pace(run_id, turn, turns, slice_s)
+        self._effects.point(f"after the turns of run {run_id}")
+
     def forget(self, run_id: RunId) -> None:
         self._effects.point(f"before run {run_id} is forgotten")
         stored = self._store.run(run_id)

@@ -25,7 +25,7 @@ from tiresias.testing.faults.disk import Disk
 from tiresias.testing.faults.kernel import Process, SimulatedKernel
 from tiresias.testing.faults.trainings import CODES, TAILS, OnStop, Training, Trouble
 
-SIGINT, SIGKILL, SIGTERM = 2, 9, 15
+SIGHUP, SIGINT, SIGKILL, SIGTERM = 1, 2, 9, 15
 WRITES_AGAIN_S = 1.0  # a supervisor that cannot write the exit record
 FIRST_PID = 100
 SLOW = 100.0
@@ -356,7 +356,12 @@ class World:
         return process.pid
 
     def signal(self, process: Process, number: int) -> None:
-        """SIGTERM to a supervisor: it is to read the stop request. SIGINT: it is to kill its gang at once."""
+        """SIGTERM to a supervisor: it is to read the stop request. SIGINT: it is to kill its gang at once.
+
+        SIGHUP says that the run takes turns, which makes it slower and changes nothing else.
+        """
+        if number == SIGHUP:
+            return
         self.after(self.rng.random() * self.weather.signal_s, self._signalled, process, number)
 
     def _signalled(self, process: Process, number: int) -> None:

@@ -37,6 +37,7 @@ OPTIONS = {
 LOOK_S = 0.02
 DEATHS = ("", "before commit", "after commit", "after commit", "before start", "after start", "before forget")
 LIVES_S = (0.1, 0.5, 1.5)  # how long a manager lives at most after it answers
+MORE_KILLS = 30  # at most, beyond three times the number that was asked for, until there was one of each kind
 PATIENCE_S = 120.0  # everything takes seconds; a busy machine must not fail a test
 HITS = 0.3  # of the managers lose a supervisor while they work
 TOGETHER = 0.2  # of the managers are killed together with supervisors
@@ -95,6 +96,24 @@ class Nursery:
             process.stdin.close()
 
 
+class Patience:
+    """Ends after `most_s` seconds without progress: a busy machine is slow, and what is stuck stands still.
+
+    It ends after twenty times that, whatever the progress: what is repeated for ever is stuck as well.
+    """
+
+    def __init__(self, most_s: float = PATIENCE_S):
+        self._most_s, self._seen = most_s, object()
+        self._until, self._end = 0.0, monotonic() + 20 * most_s
+
+    def check(self, progress: object, problem: str) -> None:
+        """Fail with this problem if `progress` has had the same value for too long."""
+        now = monotonic()
+        if progress != self._seen:
+            self._seen, self._until = progress, now + self._most_s
+        assert now < min(self._until, self._end), problem
+
+
 class Campaign:
     """One home, many managers, `users` users. Everything but the timing is determined by the seed."""
 
@@ -147,10 +166,17 @@ class Campaign:
     def run(self) -> Tally:
         for user in self._users:
             user.start()
-        while self.tally.kills < self.kills:
+        while self.tally.kills < self.kills or self._lacks_a_kind():
             self._one_life()
         self._last_life()
         return self.tally
+
+    def _lacks_a_kind(self) -> bool:
+        """Whether some kind of kill has not happened yet: on a busy machine a manager lives too short a time
+        to start a run whose supervisor could be killed."""
+        tally = self.tally
+        is_whole = tally.by_itself and tally.supervisors and (tally.full_disks or self._disk is None)
+        return not is_whole and tally.kills < 3 * self.kills + MORE_KILLS
 
     def _one_life(self) -> None:
         """Start a manager and kill it after a while: as it starts, at work, or by itself at an effect."""
@@ -253,16 +279,17 @@ class Campaign:
         pid = self._fresh()
         for user in self._users:
             user.stop()
+        patience = Patience()
         for user in self._users:
-            user.join(PATIENCE_S)
-            assert not user.is_alive(), "a user waits for ever"
-        deadline = monotonic() + PATIENCE_S
-        with Client(self.home) as client:
+            while user.is_alive():
+                patience.check(self.requested.answers, "a user waits for ever")
+                user.join(LOOK_S)
+        with Client(self.home, timeout_s=PATIENCE_S) as client:
             while left := self._active(client):
-                assert monotonic() < deadline, f"not finished: {left}"
+                patience.check(self._last_seq(), f"not finished: {left}")
                 self._look()
         while processes := [other for other in processes_at(self.home) if other != pid]:
-            assert monotonic() < deadline, f"left behind: {processes}"
+            patience.check(len(processes), f"left behind: {processes}")
             self._look()
         os.kill(pid, signal.SIGTERM)
         assert self._process is not None

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from time import sleep
 from typing import Any
 
 import tiresias
@@ -15,6 +16,7 @@ from tiresias.testing.kill.accounts import Account
 
 PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
 BEHAVIOURS = ("good", "good", "good", "stubborn", "flaky", "asking")
+AGAIN_S = 0.2  # before a request that was not answered is repeated
 
 
 @dataclass(slots=True)
@@ -69,7 +71,11 @@ class User(threading.Thread):
                 except ApiError as refusal:
                     if refusal.status >= 500 and refusal.code != "unavailable":
                         self._requested.troubles.append(f"{refusal.status} {refusal.message}")
-            self._finish(client)
+            while True:
+                try:
+                    return self._finish(client)
+                except Unreachable:  # a busy machine answers late
+                    sleep(AGAIN_S)
 
     def _act(self, client: Client) -> None:
         unanswered = [job for job in self._mine if job.id is None]
@@ -136,6 +142,9 @@ class User(threading.Thread):
         for job in self._on_hold:
             try:
                 client.release(job.id or 0)
+                self._requested.answers += 1
+            except Unreachable:
+                raise
             except ApiError as refusal:
                 if refusal.code != "conflict":  # it is not on hold, or has ended
                     self._requested.troubles.append(f"release of {job.id}: {refusal.message}")

@@ -1,0 +1,173 @@
+"""gandiva: the contract of allocators, its five steps, its turns, what it packs, and when jobs migrate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import polars as pl
+import pytest
+
+from tiresias.core import facts as f
+from tiresias.core.controller import Controller
+from tiresias.core.model import Cluster, JobId, Priority
+from tiresias.core.plugins import OptionError, placers, policies
+from tiresias.core.state import State
+from tiresias.profiles.utilisation import BUSY, busy, slowdown
+from tiresias.sim import simulate
+from tiresias.testing import a_job, a_trace
+from tiresias.testing.contracts import AllocatorContract
+from tiresias.testing.story import Story, story_of
+
+
+class TestGandiva(AllocatorContract):
+    policy = "gandiva"
+
+
+class TestGandivaWithoutPacking(AllocatorContract):
+    policy = "gandiva"
+    options: ClassVar[Mapping[str, Any]] = {"packing": "off", "layers": "2"}
+
+
+class Lab:
+    """A cluster under gandiva without a World: jobs are submitted, and one looks where they sit."""
+
+    def __init__(self, cluster: Cluster, **options: str):
+        policy = policies.make("gandiva", {"packing": "off", **options})
+        self.controller = Controller(State(cluster), policy, placers.make("packed"))
+        self.state = self.controller.state
+        self.at = 0.0
+        self.ids = 0
+
+    def handle(self, *facts: f.Fact) -> None:
+        from tiresias.core.controller import Step
+
+        self.controller.handle(facts, Step())
+        assert not self.controller.refused_wish, self.controller.refused_wish
+
+    def submit(self, gpus: int, **more: Any) -> int:
+        self.ids += 1
+        self.handle(f.JobSubmitted(self.at, a_job(self.ids, gpus, self.at, **more)))
+        job = self.state.jobs[JobId(self.ids)]
+        if job.run is not None:
+            self.handle(f.RunStarted(self.at, job.run.id))
+        return self.ids
+
+    def finish(self, id: int) -> None:
+        run = self.state.jobs[JobId(id)].run
+        assert run is not None
+        self.handle(f.RunExited(self.at, run.id, f.ExitCause.FINISHED, 1.0))
+
+    def nodes(self, id: int) -> list[int]:
+        run = self.state.jobs[JobId(id)].run
+        return [] if run is None else [node for node, _ in run.allocation]
+
+    def turns(self, id: int) -> tuple[int, int]:
+        run = self.state.jobs[JobId(id)].run
+        assert run is not None
+        return run.turn, run.turns
+
+
+def test_a_job_sits_with_jobs_of_its_size_then_on_an_empty_node_then_anywhere_then_shares() -> None:
+    lab = Lab(Cluster.of(2, 4))
+    one, two = lab.submit(1), lab.submit(2)
+    assert (lab.nodes(one), lab.nodes(two)) == ([0], [1]), "an empty node"
+    assert lab.nodes(lab.submit(1)) == [0], "the node of jobs of its size"
+    assert lab.nodes(lab.submit(2)) == [1]
+    other = lab.submit(2)
+    assert lab.nodes(other) == [0], "any node with free slots"
+    shares = lab.submit(2)
+    assert lab.turns(shares)[1] == 2, "all slots are taken: it shares"
+    assert sum(lab.turns(id)[1] == 2 for id in (two, 4, other, shares)) == 2
+
+
+def test_jobs_on_one_seat_take_turns_and_the_last_one_gets_all_of_them() -> None:
+    lab = Lab(Cluster.of(1, 1))
+    ids = [lab.submit(1) for _ in range(3)]
+    assert [lab.turns(id) for id in ids] == [(0, 3), (1, 3), (2, 3)]
+    lab.finish(ids[1])
+    assert [lab.turns(id) for id in (ids[0], ids[2])] == [(0, 2), (1, 2)]
+    lab.finish(ids[0])
+    assert lab.turns(ids[2]) == (0, 1)
+
+
+def test_beyond_its_layers_a_job_waits_and_says_why() -> None:
+    lab = Lab(Cluster.of(1, 1), layers="2")
+    for _ in range(3):
+        lab.submit(1)
+    assert lab.nodes(3) == []
+    reason = lab.controller.why(JobId(3))
+    assert reason is not None
+    assert "no seat of 1 GPUs has fewer than 2 jobs" in reason.text
+    lab.finish(1)
+    assert lab.nodes(3) == [0]
+
+
+def test_a_job_of_low_priority_is_paused_while_one_of_high_priority_is_on_its_seat() -> None:
+    lab = Lab(Cluster.of(1, 1))
+    low, high = lab.submit(1), lab.submit(1, priority=Priority.HIGH)
+    assert (lab.turns(low), lab.turns(high)) == ((0, 0), (0, 1))
+    lab.finish(high)
+    assert lab.turns(low) == (0, 1)
+
+
+def test_nobody_shares_with_a_job_that_may_not_be_preempted() -> None:
+    lab = Lab(Cluster.of(1, 1))
+    lab.submit(1, preemptible=False)
+    assert lab.nodes(lab.submit(1)) == []
+
+
+def test_when_a_job_leaves_one_of_a_fuller_seat_migrates_once_it_has_settled() -> None:
+    lab = Lab(Cluster.of(1, 2), settle_s="100")
+    first, second, third = (lab.submit(1) for _ in range(3))
+    lab.at = 50.0
+    lab.finish(second)
+    assert lab.turns(first)[1] == 2, "it has not settled"
+    lab.at = 100.0
+    lab.handle(f.TimerFired(100.0))
+    moving = [id for id in (first, third) if self_is_stopping(lab, id)]
+    assert moving == [first]
+    assert lab.turns(third) == (0, 1)
+
+
+def self_is_stopping(lab: Lab, id: int) -> bool:
+    return lab.state.jobs[JobId(id)].phase.value == "STOPPING"
+
+
+def test_a_gang_that_has_waited_for_long_makes_smaller_jobs_migrate() -> None:
+    rows = [(float(i), 1, 40000.0) for i in range(24)] + [(100.0, 8, 500.0)]
+    story = story_of(a_trace(rows), "2x4", "gandiva", options={"packing": "off", "patience_s": "600"})
+    gang = story.result.jobs.filter(pl.col("gpus") == 8)
+    assert 600.0 <= gang["first_started_at"][0] - 100.0 <= 700.0
+    assert story.result.jobs.height == 25
+
+
+def seats(story: Story) -> int:
+    """How often jobs of a story were told to work at the same time as another."""
+    return sum(isinstance(fact, f.RunPaced) and fact.turns == 1 for fact in story.facts)
+
+
+@pytest.mark.parametrize("model", sorted(BUSY))
+def test_packing_gains_for_the_models_for_which_the_paper_says_so_and_is_undone_for_the_others(
+    model: str,
+) -> None:
+    gains = model not in ("lstm", "resnet50", "resnext50")
+    total = 2 / slowdown([busy(model)] * 2)
+    assert (total > 1) is gains, (model, total)
+    jobs = a_trace([(0.0, 1, 4000.0), (0.0, 1, 4000.0)], model=[model] * 2)
+    packed, turns = (
+        simulate(jobs, "1x1", "gandiva", options={"packing": packing}).summary()["makespan_s"]
+        for packing in ("on", "off")
+    )
+    if gains:
+        assert packed < turns
+    else:
+        assert packed == pytest.approx(turns, rel=0.01), "it was tried for a moment, and undone"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("layers", "0"), ("slice_s", "0"), ("packing", "maybe"), ("settle_s", "-1")]
+)
+def test_options_that_make_no_sense_are_refused(option: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f"{option}='{value}'"):
+        policies.make("gandiva", {option: value})
