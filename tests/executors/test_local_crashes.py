@@ -24,6 +24,7 @@ from tiresias.executors.kernel import RealKernel
 from tiresias.executors.local import LocalExecutor, _Run
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 from tiresias.executors.supervisor import Supervisor
+from tiresias.executors.turns import Turns
 from tiresias.testing.executors import PYTHON, Bench, escape, is_alive, processes_of, until
 
 R1 = RunId(1)
@@ -343,6 +344,7 @@ def test_a_run_is_not_over_while_its_supervisor_has_a_child_that_is_not_in_proc(
     supervisor = Supervisor.__new__(Supervisor)  # without its signal handlers, which are for a whole process
     supervisor.workers, supervisor.cgroup, supervisor.lost = [], None, False
     supervisor.plan, supervisor.deadline, supervisor.escaped = {"linger_s": 60.0}, None, set()
+    supervisor.turns = Turns("")  # it has none
     monkeypatch.setattr(supervisor, "_reap", lambda: is_childless)
     monkeypatch.setattr(supervisor, "_leftovers", list)
     assert supervisor._is_over() is is_childless
