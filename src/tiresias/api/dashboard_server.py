@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ async def _serve(dashboard: Dashboard, port: int, on_ready: Callable[[], None]) 
         server = ApiServer(dashboard, on_ready)
 
         def stop() -> None:
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it calls ended streams errors
             server.should_exit = True
             server.force_exit = True  # streams have no end of their own
 
