@@ -22,7 +22,7 @@ def test_a_job_needs_a_command_and_a_directory_and_has_the_defaults_of_a_submiss
 
 
 def test_every_part_of_a_submission_can_be_asked_for_but_whose_it_is():
-    known_otherwise = {"user", "identity", "array_index", "array_limit"}
+    known_otherwise = {"user", "identity", "array_index", "array_limit", "narrows"}
     assert {each.name for each in fields(Submission)} - known_otherwise == set(JobBody.model_fields)
 
 
@@ -88,7 +88,7 @@ def test_one_job_and_several_are_distinguished():
         ("gpus", -1),
         ("gpus", 2**70),
         ("gpus", 1.5),
-        ("nodes", 2),
+        ("nodes", 0),
         ("name", "12"),
         ("name", "a/b"),
         ("name", "a\nb"),

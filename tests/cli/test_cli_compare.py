@@ -136,7 +136,8 @@ def test_a_comparison_says_when_preemption_does_not_pay(tiresias, tmp_path):
     assert "no longer than that of tiresias-l (" in text
     assert "srsf (" not in text.partition("Preemption")[2]  # it knows durations
     (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,2,4000\n100,2,10\n")
-    assert "Preemption" not in tiresias(*asked, "fifo-skip,tiresias-l", "--set", "queues=100").out
+    paper = ("--set", "queues=100", "--set", "cost=0")  # which preempts for a job of 10 s
+    assert "Preemption" not in tiresias(*asked, "fifo-skip,tiresias-l", *paper).out
     (tmp_path / "t.csv").write_text("submitted_at,gpus,duration_s\n0,2,4000\n100,2,4000\n")
     assert "Preemption" not in tiresias(*asked, "fifo,tiresias-l", "--set", "queues=100").out
 

@@ -146,6 +146,8 @@ VALUES = {
     "allocation": ((0, 3),),
     "shares": {"lab": 2.0},
     "by": "leased",
+    "turn": 0,
+    "turns": 2,
     "given": (f.Allotment(JobId(7), 2),),
     "withdrawn": (JobId(8),),
     "problem": "it names job 9, which has ended or never was",

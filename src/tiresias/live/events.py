@@ -63,6 +63,7 @@ WORDS: dict[type, str] = {
     f.JobPromoted: "promoted to the first queue: it was starving",
     f.RunGranted: "run {run} granted",
     f.RunStarted: "run {run} started",
+    f.RunPaced: "run {run} works in slice {turn} of {turns} (of 0: it is paused)",
     f.RunEnded: "run {run} had ended before anybody looked",
     f.WorkSaved: "has saved its work",
     f.RunProgressed: "run {run} at {progress_s:.0f} s of work",
