@@ -24,7 +24,7 @@ POWERS, ANY_SIZE = (1, 1, 2, 4, 8), (1, 2, 3, 5, 7, 8)
 
 
 def options_of(chosen: Settings) -> dict[str, Any]:
-    """The same for the core. The reference ranks as the paper does, whatever a preemption costs (`cost=0`)."""
+    """The same for the core. The reference ranks as the paper does, whatever preemptions cost (`cost=0`)."""
     if chosen.policy == "tiresias-l":
         queues = {"queues": list(chosen.thresholds), "order": chosen.order, "cost": 0}
         return queues | {"promote_knob": chosen.promote_knob, "min_run_s": chosen.min_run_s}

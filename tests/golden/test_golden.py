@@ -20,6 +20,7 @@ from tiresias.sim.traces import load
 
 HERE = Path(__file__).parent
 QUEUES = "3200,12000"
+PAPER = {"queues": QUEUES, "cost": 0}  # ranks do not depend on what preemptions cost
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "fifo": ("fifo", {}),
@@ -28,25 +29,24 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "srtf": ("srtf", {}),
     "srsf": ("srsf", {"min_run_s": 120}),
     "las": ("las", {"quantum_s": 300}),
-    "tiresias-l-first-start": ("tiresias-l", {"queues": QUEUES, "cost": 0, "order": "first-start"}),
-    "tiresias-l-running-first": ("tiresias-l", {"queues": QUEUES, "cost": 0, "order": "running-first"}),
-    "tiresias-l-last-preempted-first": ("tiresias-l", {"queues": QUEUES, "cost": 0, "order": "last-preempted-first"}),
+    "tiresias-l-first-start": ("tiresias-l", {**PAPER, "order": "first-start"}),
+    "tiresias-l-running-first": ("tiresias-l", {**PAPER, "order": "running-first"}),
+    "tiresias-l-last-preempted-first": ("tiresias-l", {**PAPER, "order": "last-preempted-first"}),
     "tiresias-l-cost": ("tiresias-l", {"queues": QUEUES}),
     "tiresias-l": ("tiresias-l", {}),
     "tiresias": ("tiresias", {}),
     "tiresias-l-promoting": (
         "tiresias-l",
-        {"queues": QUEUES, "cost": 0, "order": "running-first", "promote_knob": 4, "min_run_s": 60},
+        {**PAPER, "order": "running-first", "promote_knob": 4, "min_run_s": 60},
     ),
     "tiresias-g-online": (
         "tiresias-g",
-        {"queues": QUEUES, "cost": 0, "order": "running-first", "index": "queue", "learn_after": 10, "same_within": 3},
+        {**PAPER, "order": "running-first", "index": "queue", "learn_after": 10, "same_within": 3},
     ),
     "tiresias-g-sup": (
         "tiresias-g",
         {
-            "queues": QUEUES,
-            "cost": 0,
+            **PAPER,
             "order": "first-start",
             "index": "sup",
             "distribution": [300, 900, 2500, 9000, 40000],
