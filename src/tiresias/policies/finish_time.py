@@ -15,10 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from tiresias.core import facts as f
 from tiresias.core.facts import Allotment
@@ -30,10 +27,14 @@ from tiresias.core.wish import WishChange
 from tiresias.policies.books import Books, refresh
 from tiresias.policies.options import PreemptiveOptions, positive_seconds
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
 SHORTEST_S = 600.0
 BLINK_S = 1e-6
-
-Floats = NDArray[np.float64]
 
 
 def app_of(job: JobState) -> str | JobId:
@@ -162,6 +163,8 @@ class LeaseAllocator(Allocator):
         return WishChange(list(given.values()), withdrawn, next_at if books.waiting else INFINITY)
 
     def bidders(self, jobs: list[JobState], memory: Contention, at: float) -> Bidders:
+        import numpy as np  # not before: it delays each start of a manager
+
         rows = []
         holds = []
         for job in jobs:

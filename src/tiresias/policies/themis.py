@@ -16,13 +16,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-import numpy as np
-
 from tiresias.core.model import JobId
 from tiresias.core.plugins import option, policies
-from tiresias.policies.auction import auction
 from tiresias.policies.finish_time import Bidders, LeaseAllocator, LeaseOptions, app_of, check_lease
-from tiresias.policies.min_max import least_worst_rho
 from tiresias.policies.options import share
 
 MOST_ROWS = 8  # of a table of bids
@@ -44,9 +40,11 @@ class Themis(LeaseAllocator):
         check_lease(self.name, self.options.lease_s, preemption_cost_s)
 
     def choose(self, bidders: Bidders, room: int) -> tuple[list[int], dict[int, float]]:
+        from tiresias.policies.auction import auction  # not before: NumPy delays each start of a manager
+
         waits = (bidders.elapsed_s + bidders.left_s + self.options.lease_s) / bidders.ideal_s
         runs = (bidders.elapsed_s + bidders.left_s) / bidders.ideal_s
-        worst_first = np.argsort(-waits, kind="stable").tolist()
+        worst_first = (-waits).argsort(kind="stable").tolist()
         apps: dict[str | JobId, list[int]] = {}
         for nth in worst_first:
             apps.setdefault(app_of(bidders.jobs[nth]), []).append(nth)
@@ -86,6 +84,10 @@ class Ftf(LeaseAllocator):
         check_lease(self.name, self.options.lease_s, preemption_cost_s)
 
     def choose(self, bidders: Bidders, room: int) -> tuple[list[int], dict[int, float]]:
+        import numpy as np  # not before: it delays each start of a manager
+
+        from tiresias.policies.min_max import least_worst_rho
+
         _, parts = least_worst_rho(
             bidders.elapsed_s, bidders.left_s, bidders.ideal_s, bidders.gpus, max(room, 1)
         )
