@@ -60,3 +60,37 @@ def test_the_manager_asks_about_jobs_that_wait_for_their_rank_only(tmp_path: Pat
         assert len(durations) == 1
         assert lab.manager.queries.start_question(runs) is None
         assert lab.manager.queries.start_question(held) is None
+
+
+def test_a_training_that_reports_its_progress_is_believed():
+    reports = Queue((Ahead(4, 600.0, 77.0),), capacity=4, gpus=1)
+    assert estimate(reports, HOURS, seed=1).p50_s == 77.0
+    runs = Queue((), capacity=4, gpus=4, executed_s=7200.0, left_s=30.0)
+    assert estimate(runs, HOURS, seed=1).ends_p90_s == 30.0
+
+
+TELLS = """
+import time
+from tiresias import job
+for step in range(1, 100):
+    job.report(step=step, total_steps=10_000)
+    time.sleep(0.02)
+time.sleep(600)
+"""
+
+
+def test_what_is_left_by_the_reports_of_a_run_counts_for_the_start_of_those_behind_it(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=2, policy="fifo") as lab:
+        runs = lab.submit(("python", "-c", TELLS), gpus=2)
+        lab.until_running(runs)
+        waits = lab.submit("true", gpus=1)
+
+        def left_s() -> float | None:
+            question = lab.manager.queries.start_question(waits)
+            assert question is not None
+            return question[0].ahead[0].left_s
+
+        lab.until(lambda: left_s() is not None)
+        question = lab.manager.queries.end_question(runs)
+        assert question is not None
+        assert question[0].left_s is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tiresias.live.why import end_question
 from tiresias.testing.live import LiveLab
 
 
@@ -39,7 +38,7 @@ def test_a_job_that_has_started_has_an_end_and_no_start(tmp_path: Path) -> None:
         runs = lab.submit("sleep 600", gpus=2)
         lab.until_running(runs)
         waits = lab.submit("true")
-        running, waiting = (end_question(id, lab.manager.journal) for id in (runs, waits))
+        running, waiting = (lab.manager.queries.end_question(id) for id in (runs, waits))
         assert running is not None
         assert waiting is not None
         assert (running[0].ahead, running[2]) == ((), True)

@@ -24,7 +24,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.eta import estimate
 from tiresias.live.listing import IN_ORDER, Filter, check_sort
 from tiresias.live.submission import Caller, Submission
-from tiresias.live.why import end_question, in_words
+from tiresias.live.why import in_words
 from tiresias.spec.kinds import LARGEST_ID, MOST_JOBS
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
@@ -175,7 +175,7 @@ async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
 async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """When the job starts and ends, estimated by replaying the present queue with durations of ended jobs."""
     id = shared.manager.queries.find(caller, ref)
-    question = end_question(id, shared.manager.journal)
+    question = shared.manager.queries.end_question(id)
     if question is None:
         return answer(Eta())
     queue, durations, runs = question

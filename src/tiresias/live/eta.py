@@ -3,7 +3,8 @@
 How long the jobs ahead will run is not known. So each is given a duration at random from those of jobs that
 have ended, among those that are longer than it has run already, and the queue is played to the start of the
 job; its end follows as much later as a duration of its own, drawn in the same way. That is done many times;
-the medians and the p90s are the answer.
+the medians and the p90s are the answer. A training that reports its progress is believed instead: it runs for
+as long as it says.
 
 Rules: pure values in and out, and a seed, so that it can run in another thread and says the same twice. Below
 LEAST_HISTORY ended jobs nothing is claimed. What is left out: jobs that are submitted later, preemptions by a
@@ -25,10 +26,11 @@ SAMPLES = 100
 
 @dataclass(slots=True, frozen=True)
 class Ahead:
-    """A job that goes before: its GPUs, and for how long it has run."""
+    """A job that goes before: its GPUs, for how long it has run, and what is left by its own reports."""
 
     gpus: int
     executed_s: float
+    left_s: float | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +43,7 @@ class Queue:
     gpus: int
     is_strict: bool = False
     executed_s: float = 0.0  # for how long the job itself has run
+    left_s: float | None = None  # what is left of it by its own reports
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,17 +69,19 @@ def estimate(queue: Queue, durations_s: Sequence[float], seed: int) -> Estimate:
         return Estimate(history=known, unknown="too few GPUs are in service for it")
     past, random = sorted(durations_s), Random(seed)
     starts = [_start(queue, [_left(each, past, random) for each in queue.ahead]) for _ in range(SAMPLES)]
-    itself = Ahead(queue.gpus, queue.executed_s)
+    itself = Ahead(queue.gpus, queue.executed_s, queue.left_s)
     ends = sorted(start + _left(itself, past, random) for start in starts)
     starts.sort()
     middle, late = SAMPLES // 2, SAMPLES * 9 // 10
-    if queue.executed_s >= past[-1]:  # it has run longer than any other: nothing is known of its end
+    if queue.left_s is None and queue.executed_s >= past[-1]:  # longer than any other: its end is not known
         return Estimate(starts[middle], starts[late], known)
     return Estimate(starts[middle], starts[late], known, "", ends[middle], ends[late])
 
 
 def _left(job: Ahead, past: Sequence[float], random: Random) -> float:
     """How much longer it runs; if no job of the past ran for longer, as long again as it has run."""
+    if job.left_s is not None:
+        return job.left_s
     first = bisect_right(past, job.executed_s)
     if first == len(past):
         return job.executed_s

@@ -50,7 +50,7 @@ from tiresias.live.queue_order import QueueOrder
 from tiresias.live.references import References
 from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
-from tiresias.live.why import durations, queue_ahead, why
+from tiresias.live.why import durations, end_question, queue_ahead, why
 from tiresias.live.words import began_anew, work
 from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
@@ -311,8 +311,20 @@ class Queries:
     def start_question(self, id: JobId) -> tuple[Queue, list[float]] | None:
         """What `eta.estimate` needs; None for a job that does not wait for its rank."""
         job = self._state.jobs.get(id)
-        queue = None if job is None else queue_ahead(job, self._journal)
+        queue = None if job is None else queue_ahead(job, self._journal, self._left_s)
         return None if queue is None else (queue, durations(self._journal))
+
+    def end_question(self, id: JobId) -> tuple[Queue, list[float], bool] | None:
+        """What `eta.estimate` needs for the end of a job, and whether it runs already."""
+        return end_question(id, self._journal, self._left_s)
+
+    def _left_s(self, job: JobState) -> float | None:
+        """For how long a job will run by its own reports; None if it does not run or report its progress."""
+        if job.run is None:
+            return None
+        folder = self._paths.reports(job.id, job.runs)
+        progress = self._progress.latest(job.run.id, folder, self._journal.wall())
+        return None if progress is None else progress.eta_s
 
     def report_folders(self, caller: Caller, id: JobId) -> list[Path]:
         """Where the runs of a job leave their progress reports, the first run first."""

@@ -73,14 +73,18 @@ def why(
     return report
 
 
-def queue_ahead(job: JobState, journal: Journal) -> Queue | None:
+LeftOf = Callable[[JobState], float | None]
+"""For how long a job will run by its own reports; None if it reports nothing of that kind."""
+
+
+def queue_ahead(job: JobState, journal: Journal, left_s: LeftOf) -> Queue | None:
     """What the estimate of its start needs; None for a job that does not wait for its rank."""
     if job.run is not None or job.deferred or job.on_hold or job.cancelled or not job.gpus:
         return None
     now, controller = journal.now(), journal.controller
     ahead = []
     for entry in _ranked_before(journal, job):
-        ahead.append(Ahead(entry.job.gpus, entry.job.executed_at(now)))
+        ahead.append(Ahead(entry.job.gpus, entry.job.executed_at(now), left_s(entry.job)))
         if len(ahead) > MOST_AHEAD:
             break
     strict = bool(getattr(controller.policy, "strict", False))
@@ -92,16 +96,17 @@ def durations(journal: Journal) -> list[float]:
     return journal.store.history.latest_durations(HISTORY_USED)
 
 
-def end_question(id: JobId, journal: Journal) -> tuple[Queue, list[float], bool] | None:
+def end_question(id: JobId, journal: Journal, left_s: LeftOf) -> tuple[Queue, list[float], bool] | None:
     """What the estimate of a job's end needs, and whether it runs already; None if it does not follow from
     its rank."""
     job = journal.state.jobs.get(id)
     if job is None:
         return None
     if job.gpu_run is None or job.phase is Phase.STOPPING:
-        queue = queue_ahead(job, journal)
+        queue = queue_ahead(job, journal, left_s)
         return None if queue is None else (queue, durations(journal), False)
-    queue = Queue((), job.gpus, job.gpus, executed_s=job.executed_at(journal.now()))
+    executed_s = job.executed_at(journal.now())
+    queue = Queue((), job.gpus, job.gpus, executed_s=executed_s, left_s=left_s(job))
     return queue, durations(journal), True
 
 
