@@ -15,10 +15,9 @@ import pytest
 from live_cli import DEADLINE_S, PROGRAM, environment, eventually
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.demo import GPUS, JOBS, Arrivals, Training, checked
+from tiresias.cli.live.demo import GPUS, JOBS, POLICY, Arrivals, Training, checked
 from tiresias.cli.live.demo_training import alone
 from tiresias.cli.live.demo_view import view
-from tiresias.core.defaults import DEFAULT_POLICY
 
 SMALL = ("demo", "--jobs", "4", "--scale", "0.2")
 
@@ -69,7 +68,7 @@ def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(st
     there_and_back = ["runs", "must save and stop", "run ended: preempted", "runs"]
     assert there_and_back in [each[:4] for each in of_each], out  # which one depends on who is up first
     assert re.search(r"4 trainings made exactly their \d+ steps, with [1-9]", out)
-    assert f"{DEFAULT_POLICY}, measured" in out
+    assert f"{POLICY}, measured" in out
     assert re.search(r"^fifo-skip +\S*\d", out, re.MULTILINE)
     assert "Fidelity of the replay" in out
     assert out.endswith("the manager is down; no run is left\n")

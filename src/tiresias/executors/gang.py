@@ -179,6 +179,7 @@ class GangExecutor:
         self._runs: dict[RunId, _Run] = {}
         self._nodes: dict[str, _Node] = {}
         self._lock = threading.Lock()  # of the updates, and of the descriptor that announces them
+        self._has_told = threading.Condition(self._lock)  # of a node
         self._updates: deque[RunUpdate] = deque()
         self._node_updates: deque[NodeUpdate] = deque()
         self._announces_nodes = False  # not before somebody reads what is told of nodes
@@ -238,6 +239,18 @@ class GangExecutor:
                 self._wake()
         self._call(self._on_expect, list(names))
 
+    def wait_for(self, names: Iterable[str], within_s: float) -> None:
+        """Wait until each of these nodes has joined or cannot be used, or for `within_s` seconds."""
+        wanted = set(names)
+
+        def are_known() -> bool:
+            joined = {each.node.name for each in self._node_updates if isinstance(each, NodeJoined)}
+            unusable = {each.name for each in self._node_updates if isinstance(each, NodeUnusable)}
+            return wanted <= joined | unusable
+
+        with self._lock:
+            self._has_told.wait_for(are_known, within_s)
+
     def node_updates(self) -> list[NodeUpdate]:
         with self._lock:
             return [self._node_updates.popleft() for _ in range(len(self._node_updates))]
@@ -293,6 +306,7 @@ class GangExecutor:
     def _report_node(self, update: NodeUpdate) -> None:
         with self._lock:
             self._node_updates.append(update)
+            self._has_told.notify_all()
             if self._announces_nodes:
                 self._wake()
 

@@ -16,6 +16,7 @@ from tiresias.live.shared_folder import SharedFolder
 from tiresias.store import Store
 
 RAY_LOG = "ray.log"
+JOIN_S = 20.0  # for which a new manager waits until the nodes have joined that it has tested
 
 
 def take(paths: HomePaths, store: Store) -> SharedFolder:
@@ -57,10 +58,14 @@ def executor(
         )
         transport = RayTransport(options, paths.home / RAY_LOG)
         try:
-            _check(transport.begin())
+            nodes = transport.begin()
         except NoRay as error:
             raise _refused(error.code, str(error)) from None
-        return GangExecutor(transport, folder.path, lease_s=settings.lease_s, on_close=folder.close)
+        _check(nodes)
+        made = GangExecutor(transport, folder.path, lease_s=settings.lease_s, on_close=folder.close)
+        # The first submission must find the nodes that were tested: it is refused if it asks for more GPUs.
+        made.wait_for([seen.node.name for seen in nodes], JOIN_S)
+        return made
     except BaseException:
         folder.close()
         raise

@@ -41,6 +41,7 @@ JOBS = (
 """GPUs, seconds of work, and when it is submitted: as soon as one of the first trainings, which take all GPUs
 and are long, has done this share of its work. Without preemption the short ones wait until the long ones end.
 """
+POLICY = "tiresias-l"  # to the default, `tiresias`, all jobs are alike that have worked less than a minute
 GRACE_S = 20.0
 PATIENCE_S = 600.0
 DOWN_S = 120.0
@@ -89,8 +90,9 @@ def demo(
 ) -> None:
     """Watch real trainings being preempted and resumed.
 
-    Takes about a minute. Starts a manager with four fake GPUs and the default policy, lets long trainings
-    take all GPUs, submits short ones while they run, shows their progress, and removes everything again.
+    Takes about a minute. Starts a manager with four fake GPUs and the policy tiresias-l (the default,
+    tiresias, does not tell jobs apart in their first minute), lets long trainings take all GPUs, submits
+    short ones while they run, shows their progress, and removes everything again.
     """
     if simulate:
         from tiresias.cli.demo import simulated
@@ -203,7 +205,7 @@ def _manager() -> Iterator[Path]:
     with exiting_on_signals(raise_keyboard_interrupt):
         try:
             with deferring_signals():
-                up_down.up(fake_gpus=GPUS, home=home)
+                up_down.up(fake_gpus=GPUS, policy=POLICY, home=home)
             yield home
         finally:
             with deferring_signals(is_the_end=True):
