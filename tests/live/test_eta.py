@@ -53,13 +53,13 @@ def test_the_manager_asks_about_jobs_that_wait_for_their_rank_only(tmp_path: Pat
         runs = lab.submit("sleep 600", gpus=2)
         lab.until_running(runs)
         waits, held = lab.submit("true", gpus=1), lab.submit("true", hold=True)
-        question = lab.manager.queries.start_question(waits)
+        question = lab.manager.queries.outlooks.start(waits)
         assert question is not None
         queue, durations = question
         assert [(each.gpus, queue.capacity, queue.gpus) for each in queue.ahead] == [(2, 2, 1)]
         assert len(durations) == 1
-        assert lab.manager.queries.start_question(runs) is None
-        assert lab.manager.queries.start_question(held) is None
+        assert lab.manager.queries.outlooks.start(runs) is None
+        assert lab.manager.queries.outlooks.start(held) is None
 
 
 def test_a_training_that_reports_its_progress_is_believed():
@@ -86,11 +86,11 @@ def test_what_is_left_by_the_reports_of_a_run_counts_for_the_start_of_those_behi
         waits = lab.submit("true", gpus=1)
 
         def left_s() -> float | None:
-            question = lab.manager.queries.start_question(waits)
+            question = lab.manager.queries.outlooks.start(waits)
             assert question is not None
             return question[0].ahead[0].left_s
 
         lab.until(lambda: left_s() is not None)
-        question = lab.manager.queries.end_question(runs)
+        question = lab.manager.queries.outlooks.end(runs)
         assert question is not None
         assert question[0].left_s is not None

@@ -38,7 +38,7 @@ def test_a_job_that_has_started_has_an_end_and_no_start(tmp_path: Path) -> None:
         runs = lab.submit("sleep 600", gpus=2)
         lab.until_running(runs)
         waits = lab.submit("true")
-        running, waiting = (lab.manager.queries.end_question(id) for id in (runs, waits))
+        running, waiting = (lab.manager.queries.outlooks.end(id) for id in (runs, waits))
         assert running is not None
         assert waiting is not None
         assert (running[0].ahead, running[2]) == ((), True)

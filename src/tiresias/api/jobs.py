@@ -164,7 +164,7 @@ async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """The reason why a job waits, runs or has ended, with evidence, the next step, and when it starts."""
     id = shared.manager.queries.find(caller, ref)
     found = shared.manager.queries.why(caller, id)
-    question = shared.manager.queries.start_question(id)
+    question = shared.manager.queries.outlooks.start(id)
     if question is not None:
         start = await to_thread(estimate, *question, id)
         found.starts_p50_s, found.starts_p90_s, found.starts = start.p50_s, start.p90_s, in_words(start)
@@ -175,7 +175,7 @@ async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
 async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """When the job starts and ends, estimated by replaying the present queue with durations of ended jobs."""
     id = shared.manager.queries.find(caller, ref)
-    question = shared.manager.queries.end_question(id)
+    question = shared.manager.queries.outlooks.end(id)
     if question is None:
         return answer(Eta())
     queue, durations, runs = question

@@ -32,7 +32,6 @@ from tiresias.live.answers import (
     UsageRow,
 )
 from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
-from tiresias.live.eta import Queue
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
 from tiresias.live.gpu_health import FOREIGN, GpuHealth
@@ -43,6 +42,7 @@ from tiresias.live.listing import EVERYTHING, IN_ORDER, Filter, ordered
 from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.nodes import Nodes
+from tiresias.live.outlooks import Outlooks
 from tiresias.live.placer_feedback import PlacerFeedback
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.prune import PRUNED
@@ -50,7 +50,7 @@ from tiresias.live.queue_order import QueueOrder
 from tiresias.live.references import References
 from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
-from tiresias.live.why import durations, end_question, queue_ahead, why
+from tiresias.live.why import why
 from tiresias.live.words import began_anew, work
 from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
@@ -100,6 +100,7 @@ class Queries:
         self._began_at = journal.now()
         self.references = References(journal)
         self.order = QueueOrder(journal, self._without_metrics)
+        self.outlooks = Outlooks(journal, progress, paths)
         self._readings: dict[str, tuple[float, Reading]] = {}  # by UUID, with the instant
 
     @property
@@ -307,24 +308,6 @@ class Queries:
         if managed is not None and managed.spec.time_limit_s:
             step = f"`tir again {id} time={2 * managed.spec.time_limit_s:g}s` gives it twice the time"
         return Explanation(kept.get("reason", ""), text, step)
-
-    def start_question(self, id: JobId) -> tuple[Queue, list[float]] | None:
-        """What `eta.estimate` needs; None for a job that does not wait for its rank."""
-        job = self._state.jobs.get(id)
-        queue = None if job is None else queue_ahead(job, self._journal, self._left_s)
-        return None if queue is None else (queue, durations(self._journal))
-
-    def end_question(self, id: JobId) -> tuple[Queue, list[float], bool] | None:
-        """What `eta.estimate` needs for the end of a job, and whether it runs already."""
-        return end_question(id, self._journal, self._left_s)
-
-    def _left_s(self, job: JobState) -> float | None:
-        """For how long a job will run by its own reports; None if it does not run or report its progress."""
-        if job.run is None:
-            return None
-        folder = self._paths.reports(job.id, job.runs)
-        progress = self._progress.latest(job.run.id, folder, self._journal.wall())
-        return None if progress is None else progress.eta_s
 
     def report_folders(self, caller: Caller, id: JobId) -> list[Path]:
         """Where the runs of a job leave their progress reports, the first run first."""

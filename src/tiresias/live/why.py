@@ -7,15 +7,14 @@ from dataclasses import replace
 from itertools import islice
 
 from tiresias.core.entries import JobEntry
-from tiresias.core.model import INFINITY, JobId, Phase
+from tiresias.core.model import INFINITY
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState
 from tiresias.live.answers import Explanation
-from tiresias.live.eta import MOST_AHEAD, Ahead, Estimate, Queue
+from tiresias.live.eta import Estimate
 from tiresias.live.journal import NOTHING, Journal
 
 SHOWN = 5  # jobs ahead that are named
-HISTORY_USED = 1000  # ended jobs from which starts and ends are estimated
 NEXT_STEPS: dict[str, str] = {
     ReasonCode.STOPPING: "nothing to do: it has its grace period to save and exit",
     ReasonCode.IMPOSSIBLE: "`tir cancel {id}`, and ask for fewer GPUs",
@@ -71,53 +70,6 @@ def why(
     if job.gpus and not job.deferred and not job.on_hold and not job.cancelled:
         report.learned = journal.controller.policy.explain(job, journal.state.memory, journal.now())
     return report
-
-
-LeftOf = Callable[[JobState], float | None]
-"""For how long a job will run by its own reports; None if it reports nothing of that kind."""
-
-
-def queue_ahead(job: JobState, journal: Journal, left_s: LeftOf) -> Queue | None:
-    """What the estimate of its start needs; None for a job that does not wait for its rank."""
-    if job.run is not None or job.deferred or job.on_hold or job.cancelled or not job.gpus:
-        return None
-    now, controller = journal.now(), journal.controller
-    ahead = []
-    for entry in _ranked_before(journal, job):
-        ahead.append(Ahead(entry.job.gpus, entry.job.executed_at(now), left_s(entry.job)))
-        if len(ahead) > MOST_AHEAD:
-            break
-    strict = bool(getattr(controller.policy, "strict", False))
-    return Queue(tuple(ahead), journal.state.ledger.gpus, job.gpus, strict, job.executed_at(now))
-
-
-def durations(journal: Journal) -> list[float]:
-    """For how long the latest jobs ran that have ended."""
-    return journal.store.history.latest_durations(HISTORY_USED)
-
-
-def end_question(id: JobId, journal: Journal, left_s: LeftOf) -> tuple[Queue, list[float], bool] | None:
-    """What the estimate of a job's end needs, and whether it runs already; None if it does not follow from
-    its rank."""
-    job = journal.state.jobs.get(id)
-    if job is None:
-        return None
-    if job.gpu_run is None or job.phase is Phase.STOPPING:
-        queue = queue_ahead(job, journal, left_s)
-        return None if queue is None else (queue, durations(journal), False)
-    executed_s = job.executed_at(journal.now())
-    queue = Queue((), job.gpus, job.gpus, executed_s=executed_s, left_s=left_s(job))
-    return queue, durations(journal), True
-
-
-def _ranked_before(journal: Journal, job: JobState) -> Iterator[JobEntry]:
-    """The runs that may not be preempted, then all jobs with a better rank, running or not."""
-    yield from journal.controller.pinned()
-    for other in journal.controller.target:
-        if other.id == job.id:
-            return
-        if not other.pinned:
-            yield other
 
 
 def in_words(found: Estimate) -> str:
