@@ -243,7 +243,7 @@ class Tiresias(Policy):
     def learned(self, memory: Memory) -> list[str]:
         ended, classes = memory.classes.ended, len(memory.now.rates)
         if not classes:
-            return [f"It learns from jobs that end, from the first {FIRST_REFIT} on; {ended:,} have ended."]
+            return [f"It learns from jobs that end, from the first {FIRST_REFIT} on; so far: {ended:,}."]
         save_s, load_s = memory.now.costs[EVERYTHING]
         found = [
             f"It has seen {ended:,} jobs end, in {classes:,} classes by tenant, user, GPUs and name, and runs"
