@@ -194,6 +194,7 @@ def test_the_priority_is_changed_by_keyboard_alone(lab: Lab) -> None:
     page.get_by_role("dialog").wait_for(state="detached")
     assert page.evaluate("document.activeElement.textContent") == "Priority…", "the focus is where it was"
     page.keyboard.press("Enter")
+    page.get_by_role("dialog").wait_for()
     page.get_by_label("normal").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")

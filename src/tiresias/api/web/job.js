@@ -1,6 +1,6 @@
 // Job: its runs and why each ended, how far it is, its output, and what its owner may do with it.
 
-import { html, useMemo, useState } from "./vendor/preact-htm.js";
+import { html, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { api, change } from "./api.js";
 import { useData, useNow } from "./live.js";
 import { inWords } from "./jobs.js";
@@ -54,6 +54,8 @@ function Actions({ detail, me, onDone }) {
   const job = detail.summary;
   const [asked, ask] = useState(null);
   const [priority, setPriority] = useState(job.priority);
+  const chosen = useRef(job.priority);  // at once: a key that follows soon must not send the former choice
+  const choose = (each) => { chosen.current = each; setPriority(each); };
   if (ENDED.includes(job.phase)) return null;
   const held = job.phase === "HELD" || job.reason === "OnHold" || job.reason === "Held";
   const runs = ["STARTING", "RUNNING"].includes(job.phase);
@@ -62,15 +64,15 @@ function Actions({ detail, me, onDone }) {
   const who = job.user === me.user ? "" : `It belongs to ${plain(job.user)}. `;
   return html`<div class="actions" role="group" aria-label="Actions">
     ${may.map((name) => html`<button type="button" class=${name === "cancel" ? "danger" : ""} onClick=${() => ask(name)}>${ACTIONS[name][0]}…</button>`)}
-    <button type="button" onClick=${() => { setPriority(job.priority); ask("priority"); }}>Priority…</button>
+    <button type="button" onClick=${() => { choose(job.priority); ask("priority"); }}>Priority…</button>
     ${asked && asked !== "priority" ? html`<${Confirm} title=${`${ACTIONS[asked][0]} job ${job.id}?`} action=${ACTIONS[asked][0]} danger=${Boolean(ACTIONS[asked][2])}
       onDo=${act(asked)} onClose=${() => ask(null)}><p>${who}${ACTIONS[asked][1]}${job.resumable === false && runs && asked !== "release"
         ? html` <strong>It does not save: its work since the start of the run is lost.</strong>` : null}</p><//>` : null}
     ${asked === "priority" ? html`<${Confirm} title=${`Priority of job ${job.id}`} action="Change" onClose=${() => ask(null)}
-      onDo=${async () => { await change("PATCH", api(`/jobs/${job.id}`), { priority }); onDone(); }}>
+      onDo=${async () => { await change("PATCH", api(`/jobs/${job.id}`), { priority: chosen.current }); onDone(); }}>
       <p>${who}Jobs of a higher class go before all others, whatever the policy says.</p>
       <fieldset><legend>Priority class</legend>${["high", "normal", "low"].map((each) => html`<label class="check"><input type="radio" name="priority" value=${each}
-        checked=${priority === each} disabled=${each === "high" && me.role !== "admin"} onChange=${() => setPriority(each)} /> ${each}${each === "high" && me.role !== "admin" ? " (admins only)" : ""}</label>`)}</fieldset><//>` : null}</div>`;
+        checked=${priority === each} disabled=${each === "high" && me.role !== "admin"} onChange=${() => choose(each)} /> ${each}${each === "high" && me.role !== "admin" ? " (admins only)" : ""}</label>`)}</fieldset><//>` : null}</div>`;
 }
 
 function Why({ job, why, id }) {

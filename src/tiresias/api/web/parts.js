@@ -1,6 +1,6 @@
 // Pieces that several pages use.
 
-import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { plain } from "./text.js";
 
 // Phases by a word and a sign, and only then by colour.
@@ -54,7 +54,7 @@ export function Confirm({ title, children, action, danger = false, onDo, onClose
   const box = useRef(null);
   const [problem, setProblem] = useState(null);
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement, it = box.current;
     it.showModal();
     return () => { it.close(); before?.focus?.(); };
