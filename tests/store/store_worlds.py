@@ -81,6 +81,7 @@ class Life:
             self._exit,
             self._exit,
             self._progress,
+            self._report_loss,
             self._learn,
             self._hold,
             self._stop,
@@ -165,6 +166,20 @@ class Life:
     def _progress(self, pick: int) -> list[Fact]:
         return [
             f.RunProgressed(self.at, job.run.id, job.progress_at(self.at) + pick % 3, 0.25 * (1 + pick % 5))
+            for job in self._pick(pick, Phase.RUNNING)
+            if job.run is not None
+        ]
+
+    def _report_loss(self, pick: int) -> list[Fact]:
+        return [
+            f.LossReported(
+                self.at,
+                job.run.id,
+                job.progress_at(self.at),
+                2.0 / (1 + pick % 7),
+                None if pick % 2 else pick % 9,
+                None if pick % 3 else 1000,
+            )
             for job in self._pick(pick, Phase.RUNNING)
             if job.run is not None
         ]

@@ -61,6 +61,7 @@ def compare(
     cpu_speed: inputs.CpuSpeed = None,
     use_cpus: inputs.UseCpus = None,
     shares: inputs.Shares = None,
+    losses: inputs.LossKind = None,
     as_json: inputs.Json = False,
     out: Out = None,
     format: inputs.FormatName = None,
@@ -102,6 +103,7 @@ def compare(
             cpu_speed=cpu_speed,
             use_cpus=use_cpus,
             shares=weights,
+            losses=losses,
             workers=workers,
             progress=watch,
         )

@@ -94,6 +94,14 @@ UseCpus = Annotated[
         help="Run jobs on CPU nodes while the GPUs are full. Default: if the policy preempts.",
     ),
 ]
+LossKind = Annotated[
+    str | None,
+    typer.Option(
+        "--losses",
+        metavar="KIND",
+        help="How losses fall, for policies that predict from them: smooth or realistic (the default).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 FormatName = Annotated[
     str | None, typer.Option("--format", help="Format of the trace, if it is not recognised.")

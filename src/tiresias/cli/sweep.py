@@ -54,6 +54,7 @@ def sweep(
     cpu_speed: inputs.CpuSpeed = None,
     use_cpus: inputs.UseCpus = None,
     shares: inputs.Shares = None,
+    losses: inputs.LossKind = None,
     out: Out = Path("sweep.csv"),
     format: inputs.FormatName = None,
     columns: inputs.Columns = None,
@@ -87,6 +88,7 @@ def sweep(
         cpu_speed=cpu_speed,
         use_cpus=use_cpus,
         shares=inputs.read_shares(shares),
+        losses=losses,
     )
     for cell in cells:
         experiment.check(cell)

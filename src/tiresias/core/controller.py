@@ -78,8 +78,8 @@ RunExited = f.RunExited
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
 ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
 # Facts that change no plan; where ranks depend on the work done (Policy.by_work), a new speed may.
-SILENT = frozenset({f.RunStarted, f.RunProgressed, f.RunPaced})
-SILENT_BY_WORK = frozenset({f.RunStarted, f.RunPaced})
+SILENT = frozenset({f.RunStarted, f.RunProgressed, f.RunPaced, f.LossReported})
+SILENT_BY_WORK = frozenset({f.RunStarted, f.RunPaced, f.LossReported})
 SHOW_SPEED = frozenset({f.RunStarted, f.RunProgressed})  # what a placer learns from
 
 
@@ -190,7 +190,8 @@ class Controller:
     def handle(self, facts: Iterable[f.Fact], step: Step) -> bool:
         """Apply facts, then plan as of the last one; False if none of them can change the plan.
 
-        The facts are those of one instant. Only RunStarted and RunProgressed may have happened earlier.
+        The facts are those of one instant. Only RunStarted, RunProgressed and LossReported may have happened
+        earlier.
         """
         may_change = self._may_migrate = False
         facts = iter(facts)

@@ -202,6 +202,22 @@ class RunProgressed:
 
 
 @dataclass(slots=True)
+class LossReported:
+    """The training had this loss after `step` steps of the job, which were `epoch` epochs if it counts them.
+
+    Reports are thinned: each is about a tenth further than the one before. In simulations a step is a second
+    of work.
+    """
+
+    at: float
+    run_id: RunId
+    step: float
+    loss: float
+    epoch: float | None = None
+    total_steps: float | None = None
+
+
+@dataclass(slots=True)
 class RunEnded:
     """The run ended at `ended_at`, before its exit was seen: its service ends then. RunExited follows."""
 
@@ -371,6 +387,7 @@ Fact = (
     | RunRevoked
     | RunStarted
     | RunProgressed
+    | LossReported
     | RunEnded
     | RunExited
     | WorkSaved

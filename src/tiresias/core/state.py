@@ -359,6 +359,10 @@ def _progressed(state: State, fact: f.RunProgressed) -> JobState:
     return state.jobs[run.job_id]
 
 
+def _loss_reported(state: State, fact: f.LossReported) -> JobState:
+    return state.jobs[state.runs[fact.run_id].job_id]  # only policies learn from it
+
+
 def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
@@ -510,6 +514,7 @@ EVOLVE: dict[type, Callable[[State, Any], JobState | None]] = {
     f.RunPaced: _paced,
     f.RunStarted: _started,
     f.RunProgressed: _progressed,
+    f.LossReported: _loss_reported,
     f.RunRevoked: _revoked,
     f.RunEnded: _ended,
     f.RunExited: _exited,

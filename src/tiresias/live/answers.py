@@ -19,6 +19,7 @@ class ProgressInfo:
     steps_per_s: float | None = None
     eta_s: float | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
+    skipped_losses: int = 0  # reports of this run whose loss was no number
 
 
 @dataclass(slots=True)

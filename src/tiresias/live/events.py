@@ -67,6 +67,7 @@ WORDS: dict[type, str] = {
     f.RunEnded: "run {run} had ended before anybody looked",
     f.WorkSaved: "has saved its work",
     f.RunProgressed: "run {run} at {progress_s:.0f} s of work",
+    f.LossReported: "run {run} has a loss of {loss:.6g} after {step:.0f} steps",
     f.NodeDrained: "node {node} drained",
     f.NodeRestored: "node {node} back in service",
     f.NodeFellSilent: "node {node} does not answer: nothing new starts there",

@@ -41,6 +41,7 @@ from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
 from tiresias.live.housekeeping import Compaction, Snapshots
 from tiresias.live.journal import Input, Journal, Part
+from tiresias.live.loss_reports import LossReports
 from tiresias.live.machine import Machine
 from tiresias.live.managed_jobs import ManagedJob
 from tiresias.live.nodes import Nodes
@@ -99,6 +100,7 @@ class Manager:
         )
         self.feedback = PlacerFeedback(journal, machine, settings)
         latest = journal.store.history.latest_endings(LOOKED_BACK)
+        self.losses = LossReports(journal, progress, paths, settings)
         self.failures = RepeatedFailures(latest)
         self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)
@@ -114,6 +116,7 @@ class Manager:
             self.nodes,
             self.compaction,
             self.feedback,
+            self.losses,
             ClockWatch(journal),
             self.host_faults,
             self.notices,
@@ -190,6 +193,7 @@ class Manager:
             journal.managed.load(id, ManagedJob.from_json(body))
         self.admission.load()
         self.unsaved.load()
+        self.losses.load()
         self.nodes.begin()
         runs = [self.state.runs[record.id] for record in loaded.open_runs]
         adopted = self.executor.adopt([self.dispatcher.spec(self.state.jobs[run.job_id]) for run in runs])

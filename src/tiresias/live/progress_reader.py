@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiresias.core.model import RunId
 from tiresias.job.progress import Progress, follow, outlook
-from tiresias.job.reports import read_reports, reported_bytes
+from tiresias.job.reports import Metric, Report, read_reports, reported_bytes
 from tiresias.live.answers import ProgressInfo
 
 READ_BYTES = 64 * 1024  # some hundred reports: the last ten minutes of a training that reports often
 MOST_READS = 4
+LOSS, EPOCH = "loss", "epoch"  # metrics with a meaning of their own
+
+
+class LossPoint(NamedTuple):
+    """The loss after `step` steps of `total_steps`, which were `epoch` epochs, as far as the training says."""
+
+    step: float
+    loss: float
+    epoch: float | None
+    total_steps: float | None
 
 
 @dataclass(slots=True)
@@ -23,6 +34,8 @@ class Reading:
     offset: int = 0
     first: tuple[float, int | None] | None = None  # the first report: instant and step
     saved: tuple[float, int | None] | None = None  # the last report that something is saved, likewise
+    loss: LossPoint | None = None  # the last that was a number
+    skipped_losses: int = 0  # how many were none
 
 
 class ProgressReader:
@@ -46,6 +59,7 @@ class ProgressReader:
             view.steps_per_s,
             view.eta_s,
             dict(progress.metrics or {}),
+            reading.skipped_losses,
         )
 
     def _read_on(self, reading: Reading, job_dir: Path) -> None:
@@ -60,6 +74,8 @@ class ProgressReader:
             for report in found.reports:
                 if report.saved:
                     reading.saved = report.at, report.step
+                if LOSS in report.metrics:
+                    read_loss(reading, report)
             reading.progress = follow(reading.progress, found.reports)
             if found.offset == reading.offset:
                 return
@@ -74,6 +90,11 @@ class ProgressReader:
         last = reading.progress
         return [list(reading.first), [last.stepped_at or last.reported_at, last.step]]
 
+    def loss(self, run_id: RunId) -> LossPoint | None:
+        """The last loss that a run has reported, as far as its reports were read."""
+        reading = self._read.get(run_id)
+        return None if reading is None else reading.loss
+
     def saved(self, run_id: RunId) -> tuple[float, int | None] | None:
         """The last report of a run that its state is saved, as far as its reports were read."""
         reading = self._read.get(run_id)
@@ -84,3 +105,21 @@ class ProgressReader:
         report = self.latest(run_id, job_dir, now)
         self._read.pop(run_id, None)
         return None if report is None else asdict(report) | {"steps_per_s": None, "eta_s": None}
+
+
+def read_loss(reading: Reading, report: Report) -> None:
+    """Take in the loss of a report: a number, after a number of steps."""
+    loss, epoch = number(report.metrics[LOSS]), number(report.metrics.get(EPOCH))
+    if loss is None:
+        reading.skipped_losses += 1
+        return
+    step = report.step if report.step is not None else reading.progress.step
+    if step is not None:
+        reading.loss = LossPoint(step, loss, epoch, report.total_steps or reading.progress.total_steps)
+
+
+def number(value: Metric) -> float | None:
+    """A finite number, or None: nan and infinities come as text."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value)

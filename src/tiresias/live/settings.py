@@ -23,6 +23,7 @@ class Settings:
     auto: bool = False  # every job has --auto; an option of `tir up` and not one of `settings`
     gpu_check_s: float = 10.0
     measure_s: float = 30.0  # a speed is measured over at least this time
+    loss_every_s: float = 10.0  # the least time between two losses of a job that become facts
     correct_every_s: float = 600.0  # the least time between two corrections of the placer
     preflight_check_s: float = 0.5
     most_log_bytes: float = 256.0 * MIB  # that the output of a job may take on the disk; 0: no cap

@@ -35,6 +35,7 @@ from tiresias.sim import Result, notebook, simulate, traces
 from tiresias.sim.clusters import Machines
 from tiresias.sim.cpus import require_cpus
 from tiresias.sim.errors import InputError
+from tiresias.sim.losses import losses_of
 from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
 from tiresias.sim.plugins import load_plugins, plugin_digests
@@ -70,6 +71,7 @@ class Cell:
     cpu_speed: float | None = None
     use_cpus: bool | None = None
     shares: tuple[tuple[str, float], ...] | None = None
+    losses: str | None = None
 
     def __str__(self) -> str:
         machines = None if isinstance(self.cluster, str) else machines_of(self.cluster)
@@ -120,6 +122,7 @@ def compare(
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
+    losses: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -131,7 +134,7 @@ def compare(
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
     weights = None if shares is None else tuple(shares.items())
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights)
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses)
     cells = [
         Cell(name, cluster, tuple(given.get(name, {}).items()), None, each, *common)
         for name in names
@@ -182,10 +185,11 @@ def grid(
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
+    losses: str | None = None,
 ) -> list[Cell]:
     """Every combination of seed, cluster, policy and the values of the policy's options."""
     weights = None if shares is None else tuple(shares.items())
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights)
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses)
     cells = []
     for seed, size, name in itertools.product(seeds, sizes, names):
         spans = (options or {}).get(name, {})
@@ -262,6 +266,7 @@ def check(cell: Cell) -> None:
     make_policy(cell.policy, dict(cell.options))
     machines = machines_of(cell.cluster)
     chosen_fabric(cell.network, machines)
+    losses_of(cell.losses)
     try:
         require_cpus(cell.cpu_speed, cell.use_cpus, machines.cluster)
     except InputError as error:
@@ -292,6 +297,8 @@ def key(cell: Cell, digest: str) -> str:
     shares = machines.shares if cell.shares is None else dict(cell.shares)
     if shares is not None:
         parts["shares"] = sorted(shares.items())
+    if cell.losses is not None:
+        parts["losses"] = cell.losses
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -508,5 +515,6 @@ def simulate_cell(
         cpu_speed=cell.cpu_speed,
         use_cpus=cell.use_cpus,
         shares=None if cell.shares is None else dict(cell.shares),
+        losses=cell.losses,
         progress=progress,
     )

@@ -30,6 +30,7 @@ from tiresias.sim.fairness import CONTENTION_COLUMNS, Contention
 from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
 from tiresias.sim.journal import journal_to
+from tiresias.sim.losses import Losses, losses_of
 from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds, ProfileOf
 from tiresias.sim.options import make_policy
@@ -64,6 +65,7 @@ def simulate(
     cpu_speed: float | None = None,
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
+    losses: str | None = None,
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
@@ -84,6 +86,8 @@ def simulate(
       model the trace does not name then stay without a name.
     - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
       GPU-time that the trace asks for.
+    - `losses`: how the losses of trainings fall, for policies that learn from them: smooth or realistic
+      (sim/losses.py).
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
 
@@ -100,7 +104,7 @@ def simulate(
     if (fabric is not None and profile_of is None) or models is not None:
         replayed, models_from = with_models(replayed, models or Mix())
     controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
-    world = _world(preemption_cost_s, machines.cluster)
+    world = _world(preemption_cost_s, machines.cluster, losses_for(chosen_policy, losses))
     chosen_policy.expect(controller.state.memory, preemption_cost_s)
     recorder = Recorder(world.spent)
     shared = chosen_shares(shares, machines, replayed)
@@ -165,10 +169,16 @@ def _placer(placer: str | Placer | None, policy: Policy, machines: Machines, fab
     return made
 
 
-def _world(preemption_cost_s: float, cluster: Cluster) -> World:
+def losses_for(policy: Policy, kind: str | None) -> Losses | None:
+    """What trainings report about their losses, if the policy wants to know."""
+    found = losses_of(kind)
+    return found if f.LossReported in policy.learns else None
+
+
+def _world(preemption_cost_s: float, cluster: Cluster, losses: Losses | None) -> World:
     if not 0 <= preemption_cost_s < float("inf"):
         raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
-    return World(preemption_cost_s, cpu_nodes_of(cluster))
+    return World(preemption_cost_s, cpu_nodes_of(cluster), losses)
 
 
 def _speeds(

@@ -13,11 +13,13 @@ from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Job, JobId, RunId
+from tiresias.sim.losses import Losses, next_report_s
 
 SAVING = 1 / 6  # share of a preemption's cost
 
 FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
-EXIT, LOSS, START = 0, 1, 2  # priorities at one instant: exits go first, then what was lost with them
+# Priorities at one instant: exits go first, then what was lost with them.
+EXIT, LOSS, START, REPORT = 0, 1, 2, 3
 
 Due = tuple[float, int, int, "WorldRun"]
 
@@ -35,6 +37,7 @@ class WorldRun:
         "job",
         "lost_s",
         "nodes",
+        "reports_at",
         "speed",
         "started_at",
         "works_from",
@@ -52,6 +55,7 @@ class WorldRun:
         self.began_s = self.done_s = done_s  # work of the job that is done at its start, and at works_from
         self.speed = 1.0
         self.exits_at = INFINITY
+        self.reports_at = INFINITY  # when it reports its loss next
         self.cause = FINISHED
         self.lost_s = works_from - started_at  # seconds without progress
 
@@ -83,8 +87,14 @@ class OnCPUs:
 class World:
     """The runs that commands have started; `heap` has what will happen, by (instant, priority, sequence)."""
 
-    def __init__(self, preemption_cost_s: float, cpu_nodes: frozenset[int] = frozenset()):
+    def __init__(
+        self,
+        preemption_cost_s: float,
+        cpu_nodes: frozenset[int] = frozenset(),
+        losses: Losses | None = None,
+    ):
         self.preemption_cost_s = preemption_cost_s
+        self.losses = losses  # what the trainings report; None: nothing, because nobody wants to know
         self.on_cpus = OnCPUs()
         self._cpu_nodes = cpu_nodes  # indices of nodes without GPUs
         self.heap: list[Due] = []
@@ -117,6 +127,8 @@ class World:
             run.gpus = 0
         assert job.duration_s is not None
         self._exit(run, works_from + (job.duration_s - done_s))
+        if self.losses is not None:
+            self._report(run, works_from, done_s)
         if load_s:
             self._push(works_from, START, run)
             return None
@@ -149,6 +161,8 @@ class World:
             self._exit(run, run.works_from + (run.job.duration_s - run.done_s) / speed)
         else:  # it is paused
             run.exits_at = INFINITY
+        if self.losses is not None:
+            self._report(run, run.works_from, run.done_s)
         if run.works_from > at:
             return None
         return f.RunProgressed(at, run_id, run.done_s, speed)
@@ -162,6 +176,8 @@ class World:
             return f.RunStarted(at, run.id, run.speed)
         if priority == LOSS:
             return f.WorkLost(at, run.job.id, run.lost_s, run.gpus)
+        if priority == REPORT:
+            return self._reported(run, at)
         if run.exits_at != at or run.id not in self.runs:
             return None
         del self.runs[run.id]
@@ -181,6 +197,8 @@ class World:
         if run.cause is FINISHED:
             assert job.duration_s is not None
             del self.jobs[job.id]
+            if self.losses is not None:
+                self.losses.forget(job)
             return f.RunExited(at, run.id, FINISHED, job.duration_s)
         self.saved_s[job.id] = run.done_s
         if not job.saves and run.lost_s:
@@ -200,6 +218,24 @@ class World:
     def _exit(self, run: WorldRun, at: float) -> None:
         run.exits_at = at
         self._push(at, EXIT, run)
+
+    def _report(self, run: WorldRun, works_from: float, done_s: float) -> None:
+        """Let the training report its loss when it has done so much more work that a report is due."""
+        run.reports_at = INFINITY
+        assert run.job.duration_s is not None
+        due_s = next_report_s(done_s)
+        if run.speed > 0 and due_s < run.job.duration_s:
+            run.reports_at = works_from + (due_s - done_s) / run.speed
+            self._push(run.reports_at, REPORT, run)
+
+    def _reported(self, run: WorldRun, at: float) -> f.LossReported | None:
+        if run.reports_at != at or run.cause is PREEMPTED or run.id not in self.runs:
+            return None
+        assert self.losses is not None
+        done_s = run.done_s + (at - run.works_from) * run.speed
+        epoch, loss = self.losses.report(run.job, done_s)
+        self._report(run, at, done_s)
+        return f.LossReported(at, run.id, done_s, loss, epoch)
 
     def _push(self, at: float, priority: int, run: WorldRun) -> None:
         self._sequence += 1

@@ -24,7 +24,7 @@ from tiresias.testing.builders import a_job
 
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
-TROUBLE = frozenset({"fail", "retry", "exit unasked", "end unseen", "progress", "save", "lose"})
+TROUBLE = frozenset({"fail", "retry", "exit unasked", "end unseen", "progress", "report loss", "save", "lose"})
 NODES = frozenset(
     {
         "add node",
@@ -42,7 +42,7 @@ NODES = frozenset(
 )
 EVERYTHING = QUIET | PEOPLE | TROUBLE | NODES
 
-SILENT = (f.RunStarted, f.RunProgressed)
+SILENT = (f.RunStarted, f.RunProgressed, f.LossReported)
 HOLDING = (Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING)
 MOST_NODES = 6
 Event = f.Fact | tuple[f.Fact, ...] | None  # facts of one event are handled together
@@ -200,6 +200,14 @@ class RandomDriver:
         speed = self.rng.choice((0.5, 1.0, 2.0))
         return f.RunProgressed(self.at, run.id, run.work_at(self.at), speed)
 
+    def _report_loss(self, touched: set[JobId]) -> f.Fact | None:
+        job = self._pick(touched, lambda job: job.phase is Phase.RUNNING)
+        run = None if job is None else job.run
+        if run is None:
+            return None
+        step = run.work_at(self.at)
+        return f.LossReported(self.at, run.id, step, self.rng.random() + 1 / (1 + step), step / 100, None)
+
     def _save(self, touched: set[JobId]) -> f.Fact | None:
         job = self._pick(touched, lambda job: job.runs > 0)
         return None if job is None or self.rng.random() < 0.5 else f.WorkSaved(self.at, job.id)
@@ -317,6 +325,7 @@ class RandomDriver:
         "retry": _retry,
         "start": _start,
         "progress": _progress,
+        "report loss": _report_loss,
         "save": _save,
         "lose": _lose,
         "hold": _hold,

@@ -150,6 +150,8 @@ def _progress_line(progress: Mapping[str, Any]) -> str:
     if progress["eta_s"] is not None:
         parts.append(f"done in {short(progress['eta_s'])}")
     parts += [f"{plain(name)} {_number(value)}" for name, value in progress["metrics"].items()]
+    if skipped := progress.get("skipped_losses"):  # jobs that ended before there was such a figure have none
+        parts.append(f"{count(skipped, 'report')} with a loss that is no number")
     return ", ".join(parts)
 
 
