@@ -25,8 +25,8 @@ CONVERGED = 0.01  # a training has converged when an epoch lowers its loss by le
 KINDS = ("smooth", "realistic")
 DEFAULT_KIND = "realistic"
 
-FIRST_AT_S = 30.0  # work done at the first report, in seconds
-GROWTH = 1.25  # work at a report over work at the one before
+FIRST_AT_S, SECOND_AT_S = 1.0, 30.0  # work done at the first two reports, in seconds
+GROWTH = 1.25  # work at a later report over work at the one before
 
 FLOOR = (0.05, 0.4)  # the loss that is approached
 FALL = (3.0, 20.0)  # how many times the distance to it is smaller at the end of a training
@@ -125,8 +125,8 @@ def losses_of(kind: str | None) -> Losses:
 
 
 def next_report_s(done_s: float) -> float:
-    """The work done at the next report, in seconds: reports are in geometric steps of work."""
-    if done_s < FIRST_AT_S:
-        return FIRST_AT_S
-    nth = math.floor(math.log(done_s / FIRST_AT_S) / math.log(GROWTH) + 1e-9) + 1
-    return FIRST_AT_S * GROWTH**nth
+    """The work done at the next report, in seconds: at first at once, then in geometric steps of work."""
+    if done_s < SECOND_AT_S:
+        return FIRST_AT_S if done_s < FIRST_AT_S else SECOND_AT_S
+    nth = math.floor(math.log(done_s / SECOND_AT_S) / math.log(GROWTH) + 1e-9) + 1
+    return SECOND_AT_S * GROWTH**nth
