@@ -36,7 +36,7 @@ class Allotting:
         self._allocator = policy if isinstance(policy, Allocator) else None
         state.ledger.layers = policy.layers if self.names_slots else 1  # type: ignore[attr-defined]
         if state.wish is not None and state.wish.by != policy.name:
-            state.wish = None  # of another allocator, or of none
+            state.set_wish(None)  # that one is of another allocator, or this policy is none
 
     def set_aside(self) -> None:
         """The allocator has raised an exception: nothing is decided from now on."""
@@ -132,9 +132,15 @@ class Allotting:
                 yield entry, allotment
 
 
-def misfits(entry: JobEntry, allotment: f.Allotment) -> bool:
-    """Whether a run goes on, on other slots or another layer than the allotment names, and may be stopped."""
+def misfit(entry: JobEntry, allotment: f.Allotment) -> f.Revocation | None:
+    """Why the run of the job must stop for this allotment: it goes on and may be stopped, and it has another
+    size, other slots or another layer of them. None: it can go on as it is."""
     job, run = entry.job, entry.job.gpu_run
     if run is None or job.phase is Phase.STOPPING or entry.pinned:
-        return False
-    return run.layer != allotment.layer or sorted(run.allocation) != sorted(allotment.slots or ())
+        return None
+    if run.gpus != allotment.gpus:
+        return f.Revocation(f.Rule.RESIZE, gpus=allotment.gpus)
+    if allotment.slots is None:
+        return None
+    is_there = run.layer == allotment.layer and sorted(run.allocation) == sorted(allotment.slots)
+    return None if is_there else f.Revocation(f.Rule.WISH)

@@ -49,7 +49,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core import overflow, pieces
-from tiresias.core.allotting import BLINK_S, Allotting, misfits
+from tiresias.core.allotting import BLINK_S, Allotting, misfit
 from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
@@ -487,11 +487,12 @@ class Controller:
         for allotment in decision.given:
             entry = self.entries[allotment.job_id]
             job = entry.job
-            if allotment.until is not None and job.run is not None:
-                self._sync(job, at)
-            elif allotment.slots is not None and misfits(entry, allotment):
+            why = misfit(entry, allotment)
+            if why is not None:
                 self._ready[entry.id] = entry
-                self._stop(job, at, step, f.Revocation(f.Rule.WISH))
+                self._stop(job, at, step, why)
+            elif allotment.until is not None and job.run is not None:
+                self._sync(job, at)
             self._pace(self.allotting.pace(job, allotment, at), step)
 
     def _pace(self, decision: f.RunPaced | None, step: Step) -> None:

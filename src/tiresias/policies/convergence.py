@@ -13,6 +13,7 @@ All trainings of a round are fitted together, because one by one they would take
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,33 +34,33 @@ Point = tuple[float, float]
 def convergence(histories: Sequence[Sequence[Point]], drop: float) -> list[float | None]:
     """For each training the number of epochs after which it will have converged; None: it cannot be said.
 
-    A history is in rising order of epochs.
+    A history is in rising order of epochs. What is found for it does not depend on the others.
     """
+    found: list[float | None] = [None] * len(histories)
+    groups: dict[int, list[int]] = {}  # by length, because sums over rows of other lengths are rounded otherwise
+    for nth, points in enumerate(histories):
+        if len(points) >= LEAST_POINTS and max(points, key=itemgetter(1))[1] > 0:
+            groups.setdefault(1 << (len(points) - 1).bit_length(), []).append(nth)
+    for length, group in groups.items():
+        for nth, end in zip(group, _ends([histories[nth] for nth in group], length, drop), strict=True):
+            found[nth] = end
+    return found
+
+
+def _ends(histories: Sequence[Sequence[Point]], length: int, drop: float) -> list[float]:
     import numpy as np  # not before: it delays each start of a manager
 
-    found: list[float | None] = [None] * len(histories)
-    usable = [nth for nth, points in enumerate(histories) if len(points) >= LEAST_POINTS]
-    if not usable:
-        return found
-    longest = max(len(histories[nth]) for nth in usable)
-    table = np.full((len(usable), longest, 2), np.nan)
-    for row, nth in enumerate(usable):
-        table[row, : len(histories[nth])] = histories[nth]
+    table = np.full((len(histories), length, 2), np.nan)
+    for row, points in enumerate(histories):
+        table[row, : len(points)] = points
     epochs, losses = table[:, :, 0], table[:, :, 1]
     is_there = ~np.isnan(losses)
-    largest = np.nanmax(losses, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = _without_outliers(losses / largest)
+    scaled = _without_outliers(losses / np.nanmax(losses, axis=1, keepdims=True))
     b0, b1 = _fitted(np.where(is_there, epochs, 0.0), np.where(is_there, scaled, 1.0), is_there)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        x = (b0 + np.sqrt(b0 * b0 + 4.0 * b0 / drop)) / 2.0
-        ends = (x - b1) / b0
-    for row, nth in enumerate(usable):
-        if largest[row, 0] > 0 and np.isfinite(ends[row]):
-            found[nth] = max(0.0, float(ends[row]))
-        elif largest[row, 0] > 0 and b0[row] <= 0:
-            found[nth] = 0.0  # the loss does not fall
-    return found
+    # The last epoch lowers the loss by 1 / (x - b0) - 1 / x at x = b0 e + b1: solved for e.
+    x = (b0 + np.sqrt(b0 * b0 + 4.0 * b0 / drop)) / 2.0
+    ends = np.where(b0 > TINY, (x - b1) / np.maximum(b0, TINY), 0.0)  # 0: the loss does not fall
+    return [max(0.0, float(end)) for end in ends]
 
 
 def _without_outliers(losses: Floats) -> Floats:

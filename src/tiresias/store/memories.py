@@ -34,7 +34,8 @@ class Remembered:
 
     def restore(self, state: State) -> None:
         """Give the State all of it. The turns of runs are those that the wish gives them."""
-        state.memory, state.placing, state.wish = self.memory, self.placing, self.wish
+        state.memory, state.placing = self.memory, self.placing
+        state.set_wish(self.wish)
         state.shares = dict(self.shares or {})
         wanted = {} if self.wish is None else self.wish.jobs
         for run in state.runs.values() if wanted else ():

@@ -18,13 +18,14 @@ from tiresias.core import invariants
 from tiresias.core.commands import PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, Job, JobId, Node, Phase, Priority, RunId
+from tiresias.core.model import INFINITY, Demand, Job, JobId, Node, Phase, Priority, RunId
 from tiresias.core.state import JobState
 from tiresias.testing.builders import a_job
 
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
 TROUBLE = frozenset({"fail", "retry", "exit unasked", "end unseen", "progress", "report loss", "save", "lose"})
+SIZES = frozenset({"resize"})  # some jobs are elastic; an allocator decides what becomes of that
 NODES = frozenset(
     {
         "add node",
@@ -136,10 +137,16 @@ class RandomDriver:
 
     def _job(self, number: int) -> Job:
         rng = self.rng
+        size = rng.choice(self.sizes)
+        more: dict[str, Demand] = {}
+        if size and "resize" in self._kinds and rng.random() < 0.5:
+            least, most = rng.randrange(1, size + 1), size + rng.randrange(4)
+            more["demand"] = Demand(size, max_gpus=most, min_gpus=least)
         return a_job(
             number,
-            rng.choice(self.sizes),
+            size,
             self.at,
+            **more,
             duration_s=float(rng.randrange(1, 2000)),
             priority=rng.choice(
                 (Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)
@@ -315,6 +322,14 @@ class RandomDriver:
         out = [i for i in range(mask.bit_length()) if mask >> i & 1]
         return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None
 
+    def _resize(self, touched: set[JobId]) -> f.Fact | None:
+        """Another range of sizes for a job that has not run."""
+        job = self._pick(touched, lambda job: not job.runs and job.gpus > 0)
+        if job is None or self.rng.random() < 0.5:
+            return None
+        demand = replace(job.job.demand, max_gpus=job.job.demand.gpus + self.rng.randrange(4))
+        return f.JobChanged(self.at, replace(job.job, demand=demand))
+
     _events: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], Event]]] = {
         "submit": _submit,
         "finish": _finish,
@@ -343,6 +358,7 @@ class RandomDriver:
         "change node": _change_node,
         "add node": _add_node,
         "regroup": _regroup,
+        "resize": _resize,
         "count cores": _count_cores,
         "share": _share,
         "drain slot": _drain_slot,

@@ -9,7 +9,7 @@ from tiresias.sim.trace import SCHEMA
 from tiresias.sim.traces.delimited import split
 from tiresias.sim.traces.draft import Draft
 from tiresias.sim.traces.readers.base import Format
-from tiresias.sim.traces.sheet import Sheet
+from tiresias.sim.traces.sheet import MOST_GPUS, Sheet
 from tiresias.sim.traces.source import Source
 
 REQUIRED = ("submitted_at", "gpus", "duration_s")
@@ -38,6 +38,7 @@ def read(source: Source) -> Draft:
         cpus=_cores(sheet),
         cpu_speed=sheet.number("cpu_speed", least=0.0, most=1.0, optional=True),
         memory_gib=sheet.number("memory_gib", above=0.0, most=MOST_GIB, optional=True),
+        **_sizes(sheet),
         **{name: sheet.text(name) for name in TEXTS},
     )
 
@@ -63,6 +64,21 @@ def _cores(sheet: Sheet) -> pl.Series:
     values = sheet.number("cpus", least=1.0, most=MOST_CORES, optional=True)
     sheet.refuse(values.is_not_null() & (values != values.floor()), "cpus", "is not a whole number")
     return values.cast(pl.Int64)
+
+
+def _sizes(sheet: Sheet) -> dict[str, pl.Series]:
+    """The range of elastic jobs, in which their reference size must be."""
+    gpus = sheet.trimmed("gpus").cast(pl.Float64, strict=False)
+    found = {}
+    for column in ("min_gpus", "max_gpus"):
+        values = sheet.number(column, least=1.0, most=MOST_GPUS, optional=True)
+        sheet.refuse(values.is_not_null() & (values != values.floor()), column, "is not a whole number")
+        found[column] = values.cast(pl.Int64)
+    sheet.refuse((found["min_gpus"] > gpus).fill_null(False), "min_gpus", "is above gpus")
+    sheet.refuse((found["max_gpus"] < gpus).fill_null(False), "max_gpus", "is below gpus")
+    without = (gpus == 0) & (found["min_gpus"].is_not_null() | found["max_gpus"].is_not_null())
+    sheet.refuse(without.fill_null(False), "gpus", "is 0, and a job without GPUs has no sizes")
+    return found
 
 
 def _yes_or_no(sheet: Sheet, column: str) -> pl.Series:
