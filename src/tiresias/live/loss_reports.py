@@ -28,7 +28,9 @@ class LossReports:
     def __init__(self, journal: Journal, progress: ProgressReader, paths: HomePaths, settings: Settings):
         self._journal, self._progress, self._paths = journal, progress, paths
         self._every_s = settings.loss_every_s
-        self._to_look_at: dict[RunId, None] = {}  # running runs, those that were not looked at for longest first
+        self._to_look_at: dict[
+            RunId, None
+        ] = {}  # running runs, those that were not looked at for longest first
         self._last: dict[JobId, float] = {}  # the step of the last fact, of active jobs
         self.next_due_at = INFINITY
 

@@ -18,7 +18,7 @@ LOSS, EPOCH = "loss", "epoch"  # metrics with a meaning of their own
 
 
 class LossPoint(NamedTuple):
-    """The loss after `step` steps of `total_steps`, which were `epoch` epochs, as far as the training says."""
+    """The loss after `step` steps of `total_steps`, which were `epoch` epochs; None: it does not say."""
 
     step: float
     loss: float

@@ -88,12 +88,19 @@ class Books:
         if id not in self.taken:
             self.used += gpus
 
-    def start(self, id: JobId) -> int:
-        """A waiting job is given its GPUs: how many."""
+    def start(self, id: JobId, size: int | None = None) -> int:
+        """A waiting job is given its GPUs, or another number of them if it is elastic: how many."""
         tenant, gpus, key = self.waiting.pop(id)
         self.queues[tenant].remove(key, id, gpus)
-        self.give(id, tenant, gpus)
+        self.give(id, tenant, gpus if size is None else size)
         return gpus
+
+    def resize(self, id: JobId, gpus: int) -> None:
+        """A job is given another number of GPUs."""
+        tenant, before = self.given[id]
+        self.queues[tenant].used += gpus - before
+        self.used += gpus - before
+        self.given[id] = (tenant, gpus)
 
     def _queue(self, tenant: str) -> Queue:
         queue = self.queues.get(tenant)

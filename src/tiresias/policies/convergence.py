@@ -37,7 +37,9 @@ def convergence(histories: Sequence[Sequence[Point]], drop: float) -> list[float
     A history is in rising order of epochs. What is found for it does not depend on the others.
     """
     found: list[float | None] = [None] * len(histories)
-    groups: dict[int, list[int]] = {}  # by length, because sums over rows of other lengths are rounded otherwise
+    groups: dict[
+        int, list[int]
+    ] = {}  # by length, because sums over rows of other lengths are rounded otherwise
     for nth, points in enumerate(histories):
         if len(points) >= LEAST_POINTS and max(points, key=itemgetter(1))[1] > 0:
             groups.setdefault(1 << (len(points) - 1).bit_length(), []).append(nth)

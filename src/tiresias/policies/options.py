@@ -57,6 +57,13 @@ def share(text: str) -> float:
     return value
 
 
+def factor_below_one(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError("must be more than 0 and at most 1")
+    return value
+
+
 def one_of(*choices: str):  # type: ignore[no-untyped-def]
     def parse(text: str) -> str:
         if text not in choices:

@@ -26,6 +26,7 @@ KINDS = ("smooth", "realistic")
 DEFAULT_KIND = "realistic"
 
 FIRST_AT_S, SECOND_AT_S = 1.0, 30.0  # work done at the first two reports, in seconds
+CLOSE = 1e-5
 GROWTH = 1.25  # work at a later report over work at the one before
 
 FLOOR = (0.05, 0.4)  # the loss that is approached
@@ -126,7 +127,8 @@ def losses_of(kind: str | None) -> Losses:
 
 def next_report_s(done_s: float) -> float:
     """The work done at the next report, in seconds: at first at once, then in geometric steps of work."""
+    done_s *= 1.0 + CLOSE  # a report that is missed by rounding is not repeated
     if done_s < SECOND_AT_S:
         return FIRST_AT_S if done_s < FIRST_AT_S else SECOND_AT_S
-    nth = math.floor(math.log(done_s / SECOND_AT_S) / math.log(GROWTH) + 1e-9) + 1
+    nth = math.floor(math.log(done_s / SECOND_AT_S) / math.log(GROWTH)) + 1
     return SECOND_AT_S * GROWTH**nth

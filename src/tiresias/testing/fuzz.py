@@ -24,7 +24,9 @@ from tiresias.testing.builders import a_job
 
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
-TROUBLE = frozenset({"fail", "retry", "exit unasked", "end unseen", "progress", "report loss", "save", "lose"})
+TROUBLE = frozenset(
+    {"fail", "retry", "exit unasked", "end unseen", "progress", "report loss", "save", "lose"}
+)
 SIZES = frozenset({"resize"})  # some jobs are elastic; an allocator decides what becomes of that
 NODES = frozenset(
     {
