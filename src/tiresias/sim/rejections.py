@@ -11,7 +11,7 @@ from tiresias.core.model import Cluster, Demand
 from tiresias.sim.trace import Trace
 
 SHOWN = 3
-DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed", "min_gpus", "max_gpus")
+DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed", "nodes", "min_gpus", "max_gpus")
 """The columns of a trace, besides gpus, that make up the demand of a job."""
 NEVER_UNMET = ("cpu_speed", "min_gpus", "max_gpus")  # by no node, if a cluster has the reference size
 
@@ -37,6 +37,7 @@ def demand_of(
     cpus: int | None = None,
     memory_gib: float | None = None,
     cpu_speed: float | None = None,
+    nodes: int | None = None,
     min_gpus: int | None = None,
     max_gpus: int | None = None,
 ) -> Demand:
@@ -52,6 +53,7 @@ def demand_of(
         cpus=cpus,
         memory_bytes=memory,
         cpu_speed=cpu_speed or None,
+        nodes=nodes,
         min_gpus=least if least < gpus else None,
     )
 

@@ -24,6 +24,7 @@ SCHEMA: dict[str, pl.DataType] = {
     "cpus": pl.Int64(),  # cores for the whole gang; null: its share
     "memory_gib": pl.Float64(),  # for the whole gang; null: its share
     "cpu_speed": pl.Float64(),  # speed on CPUs / speed on GPUs; 0: cannot run there; null: --cpu-speed
+    "nodes": pl.Int64(),  # on how many nodes the GPUs must be, shared out evenly; null: as it comes
     "min_gpus": pl.Int64(),  # of elastic jobs: the fewest and the most GPUs that they run on;
     "max_gpus": pl.Int64(),  # `duration_s` is that on `gpus`; null: as many as `gpus`
 }
@@ -36,6 +37,7 @@ OPTIONAL = (
     "cpus",
     "memory_gib",
     "cpu_speed",
+    "nodes",
     "min_gpus",
     "max_gpus",
 )

@@ -54,7 +54,8 @@ Event = f.Fact | tuple[f.Fact, ...] | None  # facts of one event are handled tog
 class RandomDriver:
     """Gives facts to a Controller and keeps its commands; `kinds` are the events that may happen.
 
-    `sizes` are the demands of jobs, `most` is the largest number of active jobs.
+    `sizes` are the demands of jobs, `most` is the largest number of active jobs, `over_nodes` the share of
+    gangs that state on how many nodes they must be.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class RandomDriver:
         kinds: Collection[str] = EVERYTHING,
         sizes: tuple[int, ...] = (1, 1, 2, 4),
         most: int = 30,
+        over_nodes: float = 0.0,
     ):
         self.controller = controller
         self.state = controller.state
         self.rng = rng
         self.most = most
+        self.over_nodes = over_nodes
         self.sizes = sizes
         self.at = 0.0
         self.timer_at = INFINITY
@@ -139,16 +142,12 @@ class RandomDriver:
 
     def _job(self, number: int) -> Job:
         rng = self.rng
-        size = rng.choice(self.sizes)
-        more: dict[str, Demand] = {}
-        if size and "resize" in self._kinds and rng.random() < 0.5:
-            least, most = rng.randrange(1, size + 1), size + rng.randrange(4)
-            more["demand"] = Demand(size, max_gpus=most, min_gpus=least)
+        gpus = rng.choice(self.sizes)
         return a_job(
             number,
-            size,
+            gpus,
             self.at,
-            **more,
+            demand=self._demand(gpus),
             duration_s=float(rng.randrange(1, 2000)),
             priority=rng.choice(
                 (Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)
@@ -158,6 +157,14 @@ class RandomDriver:
             tenant=("a", "b", "b", "")[number % 4],
             group=("", "", "search", "", "sweep")[number % 5],
         )
+
+    def _demand(self, gpus: int) -> Demand:
+        if gpus and "resize" in self._kinds and self.rng.random() < 0.5:
+            least, most = self.rng.randrange(1, gpus + 1), gpus + self.rng.randrange(4)
+            return Demand(gpus, max_gpus=most, min_gpus=least)
+        if not gpus or not self.over_nodes or self.rng.random() >= self.over_nodes:
+            return Demand(gpus)
+        return Demand(gpus, nodes=self.rng.randrange(1, min(gpus, 4) + 1))
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
         run = None if job is None else job.run
@@ -326,7 +333,8 @@ class RandomDriver:
 
     def _resize(self, touched: set[JobId]) -> f.Fact | None:
         """Another range of sizes for a job that has not run."""
-        job = self._pick(touched, lambda job: not job.runs and job.gpus > 0)
+        is_fixed = [job.id for job in self.state.jobs.values() if job.runs or job.job.demand.nodes]
+        job = self._pick(touched, lambda job: job.gpus > 0 and job.id not in is_fixed)
         if job is None or self.rng.random() < 0.5:
             return None
         demand = replace(job.job.demand, max_gpus=job.job.demand.gpus + self.rng.randrange(4))

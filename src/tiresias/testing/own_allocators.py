@@ -84,7 +84,8 @@ class Sized(Allocator):
     def allot(self, view: AllotView, memory: Any, at: float) -> Wish:
         wish, room = Wish(), view.room
         sizes: dict[JobId, int] = {}
-        jobs = sorted(view.jobs(), key=lambda job: (job.gpu_run is None, job.id))
+        # Not by who has a run: a job that is being resized would change its place, and its size again.
+        jobs = sorted(view.jobs(), key=lambda job: (job.id not in view.wish, job.id))
         for job in jobs:
             least = job.job.demand.least
             if least <= room:

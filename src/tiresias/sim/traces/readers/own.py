@@ -36,6 +36,7 @@ def read(source: Source) -> Draft:
         resumable=_yes_or_no(sheet, "resumable"),
         gpu_type=sheet.trimmed("gpu_type"),
         cpus=_cores(sheet),
+        nodes=_nodes(sheet),
         cpu_speed=sheet.number("cpu_speed", least=0.0, most=1.0, optional=True),
         memory_gib=sheet.number("memory_gib", above=0.0, most=MOST_GIB, optional=True),
         **_sizes(sheet),
@@ -66,6 +67,15 @@ def _cores(sheet: Sheet) -> pl.Series:
     return values.cast(pl.Int64)
 
 
+def _nodes(sheet: Sheet) -> pl.Series:
+    """On how many nodes, of which each has a GPU of the gang."""
+    values = sheet.number("nodes", least=1.0, optional=True)
+    sheet.refuse(values.is_not_null() & (values != values.floor()), "nodes", "is not a whole number")
+    gpus = sheet.trimmed("gpus").cast(pl.Float64, strict=False)
+    sheet.refuse((values > gpus.clip(1.0)).fill_null(False), "nodes", "is more than the job has GPUs")
+    return values.cast(pl.Int64)
+
+
 def _sizes(sheet: Sheet) -> dict[str, pl.Series]:
     """The range of elastic jobs, in which their reference size must be."""
     gpus = sheet.trimmed("gpus").cast(pl.Float64, strict=False)
@@ -76,7 +86,10 @@ def _sizes(sheet: Sheet) -> dict[str, pl.Series]:
         found[column] = values.cast(pl.Int64)
     sheet.refuse((found["min_gpus"] > gpus).fill_null(False), "min_gpus", "is above gpus")
     sheet.refuse((found["max_gpus"] < gpus).fill_null(False), "max_gpus", "is below gpus")
-    without = (gpus == 0) & (found["min_gpus"].is_not_null() | found["max_gpus"].is_not_null())
+    is_elastic = found["min_gpus"].is_not_null() | found["max_gpus"].is_not_null()
+    on_nodes = sheet.trimmed("nodes") != ""
+    sheet.refuse(is_elastic & on_nodes, "nodes", "is given for a job that may have several sizes")
+    without = (gpus == 0) & is_elastic
     sheet.refuse(without.fill_null(False), "gpus", "is 0, and a job without GPUs has no sizes")
     return found
 
