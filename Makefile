@@ -56,19 +56,20 @@ $(FRAMEWORKS)/installed: Makefile
 test-frameworks: install $(FRAMEWORKS)/installed
 	TIRESIAS_FRAMEWORKS=$(abspath $(FRAMEWORKS)/bin/python) $(BIN)/pytest -n 2 --dist worksteal -rs tests/frameworks
 
-# Ray in four network namespaces, in an environment of its own. A test that is skipped fails the whole where root,
+# Ray in four network namespaces, in an environment of its own, with PyTorch for trainings over two nodes. A test that is skipped fails the whole where root,
 # iproute2 and Ray are there; the last line counts what passed and what was skipped.
 RAY := .venv-ray
 
 $(RAY)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/pip install -q '$(TORCH)'
 	$(RAY)/bin/pip install -q -e '.[dev,ray]'
 	touch $@
 
 test-ray: $(RAY)/installed
 	TIRESIAS_RAY=1 $(RAY)/bin/pytest -rs tests/ray
 
-# 40 trainings on four nodes, then half as many while managers, raylets and links fail.
+# 40 trainings on four nodes, then as many while managers, raylets and links fail.
 soak-ray: $(RAY)/installed
 	TIRESIAS_RAY=1 TIRESIAS_RAY_TRAININGS=40 $(RAY)/bin/pytest -rs -s tests/ray/test_ray_campaign.py
 
