@@ -14,8 +14,8 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import pytest
-import ray_bed
-from ray_bed import Bed
+
+from tiresias.testing.ray_bed import Bed, missing
 
 BOXES = 4
 
@@ -25,14 +25,14 @@ def _missing() -> str:
         return "make test-ray runs it, in an environment with Ray"
     if not any(each.name == "ray" for each in distributions()):  # a directory of tests is called ray, too
         return "Ray is not installed"
-    return ray_bed.missing()
+    return missing()
 
 
 @pytest.fixture(scope="session")
 def bed() -> Iterator[Bed]:
     """Four boxes, each with a Ray node that has four GPUs which do not exist."""
-    if missing := _missing():
-        pytest.skip(missing)
+    if lacks := _missing():
+        pytest.skip(lacks)
     made = Bed(BOXES, Path(mkdtemp(prefix="tir")))  # sockets of Ray must have short paths
     try:
         made.make()

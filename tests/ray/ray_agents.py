@@ -13,8 +13,6 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ray_bed import Bed
-
 from tiresias.core.model import RunId
 from tiresias.executors import sdk
 from tiresias.executors.agent import Answer, Forget, Order
@@ -24,6 +22,7 @@ from tiresias.executors.gang_transport import Refused, Seen, Unreachable
 from tiresias.executors.ray import RayOptions, RayTransport
 from tiresias.testing.executors import until
 from tiresias.testing.gangs import GangLab
+from tiresias.testing.ray_bed import Bed
 
 T = TypeVar("T")
 LEASE_S = 5.0

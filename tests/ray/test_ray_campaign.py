@@ -22,12 +22,12 @@ from random import Random
 from time import monotonic
 
 import pytest
-from ray_bed import Box
-from ray_lab import TRAINING, RayLab
 from training_digest import digest_of
+from training_lab import TRAINING, TrainingLab
 
 from tiresias.executors import procfs
 from tiresias.testing.executors import until
+from tiresias.testing.ray_bed import Box
 
 TRAININGS = int(os.environ.get("TIRESIAS_RAY_TRAININGS", "12"))
 SEED = int(os.environ.get("TIRESIAS_RAY_SEED", "1"))
@@ -50,7 +50,7 @@ LOOK_S = 1.0
 class Campaign:
     """Trainings of all sizes on one lab; `steps` are those that each must make."""
 
-    def __init__(self, lab: RayLab, rng: Random):
+    def __init__(self, lab: TrainingLab, rng: Random):
         self.lab, self.rng = lab, rng
         self.steps: dict[int, int] = {}
         self.gpus: dict[int, int] = {}
@@ -147,7 +147,7 @@ def check_uses(uses: Path, gpus: dict[int, int]) -> None:
         assert all(slot.startswith(f"{each['node']}:") for each in begun for slot in each["slots"]), begun
 
 
-def shared_slots(lab: RayLab) -> list[tuple[str, set[str]]]:
+def shared_slots(lab: TrainingLab) -> list[tuple[str, set[str]]]:
     """Slots that living processes of several runs have in their environments."""
     found: dict[str, dict[str, int]] = {}
     for pid in lab.processes():
@@ -179,7 +179,7 @@ def environment(pid: int) -> dict[str, str]:
 class Disturbances:
     """What happens to a lab meanwhile; each kind has a thread of its own, and counts what it has done."""
 
-    def __init__(self, lab: RayLab):
+    def __init__(self, lab: TrainingLab):
         self.lab = lab
         self.done = {"manager": 0, "raylet": 0, "cut": 0, "pause": 0}
         self._over = threading.Event()
@@ -247,7 +247,7 @@ class Disturbances:
 
 @pytest.fixture
 def lab(bed, tmp_path):
-    made = RayLab(bed, tmp_path)
+    made = TrainingLab(bed, tmp_path)
     made.env |= {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
     made.up("--policy", "las", backoff_s=1.0, lease_s=LEASE_S, most_lost_runs=1000)
     until(lambda: len(made.nodes()) == len(bed.boxes), "every node has joined", within_s=120)
