@@ -147,7 +147,7 @@ def test_what_runs_on_a_drained_node_goes_on_elsewhere_after_the_deadline(lab):
 def test_a_node_on_which_different_jobs_fail_is_taken_out_until_it_is_pardoned(lab):
     """What is missing on one node fails there only; the gangs are on all nodes."""
     for number in range(3):
-        script = f"import os, time; os.uname().nodename == 'n2' and __import__('lab{number}'); time.sleep(600)"
+        script = f"import os, time; os.uname().nodename == 'n2' and __import__('lab{number}'); time.sleep(99)"
         options = ("--nodes", "4", "--gpus-per-node", "1", "--retries", "0")
         job = lab.submit(*options, "--", "python3", "-c", script)
         lab.until_phase(job, "FAILED")
