@@ -13,8 +13,10 @@ BUILTIN = [name for name in policies.names() if policies.get(name).__module__.st
 OURS = [name for name in BUILTIN if not policies.get(name).allots]
 ALLOCATORS = [name for name in BUILTIN if policies.get(name).allots]
 BY_RHO = ("themis", "ftf")  # they know no shares; test_themis.py has their promise
+WITHOUT_SHARES = (*BY_RHO, "optimus")  # it promises nothing against starvation, and its page says so
 ALLOCATOR_VARIANTS = [
     ("themis", {"lease_s": "100", "f": "0.2"}),
+    ("optimus", {"round_s": "100", "converged": "0.05"}),
     ("two-level", {"fairness": "0.5", "within": "las", "within_set": "quantum_s=10"}),
     ("two-level", {"fairness": "0", "within": "srsf", "min_run_s": "30"}),
 ]
@@ -47,7 +49,7 @@ class TestEveryAllocator(AllocatorContract):
     )
     def which(self, request: pytest.FixtureRequest) -> None:
         self.policy, self.options = request.param
-        self.keeps_shares = self.policy not in BY_RHO and self.options.get("fairness") != "0"
+        self.keeps_shares = self.policy not in WITHOUT_SHARES and self.options.get("fairness") != "0"
 
 
 def test_the_baselines_and_tiresias_are_there() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allotment
 from tiresias.core.ledger import Ledger
-from tiresias.core.model import JobId, Node
+from tiresias.core.model import INFINITY, JobId, Node
 from tiresias.core.state import JobState, State
 from tiresias.core.wish_target import WishTarget
 
@@ -83,6 +83,11 @@ class AllotView(View):
     def wish(self) -> Mapping[JobId, Allotment]:
         """The wish that stands."""
         return {} if self._state.wish is None else self._state.wish.jobs
+
+    @property
+    def again_at(self) -> float:
+        """The instant at which the allocator wanted to be asked again; there is no wish yet: -INFINITY."""
+        return -INFINITY if self._state.wish is None else self._state.wish.again_at
 
     @property
     def shares(self) -> Mapping[str, float]:

@@ -57,7 +57,8 @@ def _ends(histories: Sequence[Sequence[Point]], length: int, drop: float) -> lis
         table[row, : len(points)] = points
     epochs, losses = table[:, :, 0], table[:, :, 1]
     is_there = ~np.isnan(losses)
-    scaled = _without_outliers(losses / np.nanmax(losses, axis=1, keepdims=True))
+    clean = _without_outliers(losses)
+    scaled = clean / np.nanmax(clean, axis=1, keepdims=True)
     b0, b1 = _fitted(np.where(is_there, epochs, 0.0), np.where(is_there, scaled, 1.0), is_there)
     # The last epoch lowers the loss by 1 / (x - b0) - 1 / x at x = b0 e + b1: solved for e.
     x = (b0 + np.sqrt(b0 * b0 + 4.0 * b0 / drop)) / 2.0

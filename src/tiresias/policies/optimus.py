@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from math import floor
 from typing import Any
 
 from tiresias.core import facts as f
@@ -129,7 +130,7 @@ class Optimus(Allocator):
         if job.gpu_run is not None:
             return (0.0,)  # it orders jobs that wait
         self._refresh_ends([job], memory)
-        return (self._service_gpu_s(job, memory, at, job.gpus),)
+        return (self._service_gpu_s(job, memory, at, job.job.demand.gpus),)
 
     def _refresh_ends(self, jobs: list[JobState], memory: Memory) -> None:
         """Predict anew where something was reported since, all jobs together."""
@@ -207,14 +208,20 @@ class Optimus(Allocator):
             self._any_elastic |= any(job.job.demand.is_elastic for job in view.changed)
         books = self._books = refresh(self._books, view, given, withdrawn)
         round_s = self.options.round_s
-        number = round(at / round_s)
-        if abs(at - number * round_s) <= 2 * BLINK_S:
+        if view.again_at <= at + BLINK_S:
             self._round(books, view, memory, at, given, withdrawn)
         self._fill(books, view, given)
-        if not books.waiting and not (self._any_elastic and books.given):
+        if not books.waiting and not self._may_resize(books, view):
             return WishChange(list(given.values()), withdrawn, INFINITY)
-        next_at = (number + 1) * round_s if (number * round_s <= at + 2 * BLINK_S) else number * round_s
+        next_at = (floor((at + 2 * BLINK_S) / round_s) + 1) * round_s
         return WishChange(list(given.values()), withdrawn, next_at)
+
+    def _may_resize(self, books: Books, view: AllotView) -> bool:
+        """Whether a run could have another size after the next round."""
+        if not self._any_elastic:
+            return False
+        sized = (view.job(id) for id in books.given if id not in books.taken)
+        return any(job is not None and job.job.demand.is_elastic for job in sized)
 
     def _round(
         self,

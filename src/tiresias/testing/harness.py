@@ -202,6 +202,18 @@ class Harness:
         exited = f.RunExited(self.at, self._run_of(name), ExitCause.PREEMPTED, 0.0)
         return self._happen(exited, f.WorkLost(self.at, job.id, lost_s, job.gpus))
 
+    def report_loss(
+        self,
+        name: str,
+        step: float,
+        loss: float,
+        epoch: float | None = None,
+        total_steps: float | None = None,
+    ) -> Plan:
+        """The training of the job has this loss after so many steps."""
+        run_id = self._run_of(name)
+        return self._happen(f.LossReported(self.at, run_id, step, loss, epoch, total_steps))
+
     def save(self, name: str) -> Plan:
         """The job has shown that its work outlives a stop."""
         return self._happen(f.WorkSaved(self.at, self._ids[name]))
