@@ -41,6 +41,7 @@ ALL = {
     "quality.learning": learning.learning,
     "quality.allocators": allocators.philly,
     "quality.flood": allocators.flood,
+    "quality.predictions": allocators.predictions,
     "quality.gandiva": sharing.gandiva,
     "quality.placement": placement.quality,
     "live.start": live.start,

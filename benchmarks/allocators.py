@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 from time import process_time
 
@@ -56,6 +57,33 @@ def _show(what: str, found: list[dict], private: list[list[float]], plain: list[
     )
 
 
+def predictions() -> None:
+    """`optimus` on the testbed with smooth and realistic losses, rigid and elastic, beside others."""
+    cases = [("tiresias-l", None), ("tiresias", None)]
+    cases += [("optimus", losses) for losses in ("smooth", "realistic", "none")]
+    for cluster in ("15x4", "12x4"):
+        for least, most in ((1.0, 1.0), (0.5, 2.0)):
+            print(f"testbed-480 on {cluster}, gangs of {least:g} to {most:g} times their size, seeds 1 to 5")
+            jct: dict[str, list[float]] = {}
+            for seed in SEEDS:
+                trace = _sized(traces.generate("builtin:testbed-480", seed=seed), least, most)
+                oracle = simulate(trace, cluster, "srsf").summary()["avg_jct_s"]
+                for name, losses in cases:
+                    found = simulate(trace, cluster, name, losses=losses).summary()
+                    label = f"{name} {losses}" if losses else name
+                    jct.setdefault(label, []).append(found["avg_jct_s"] / oracle)
+            for label, ratios in jct.items():
+                each = " ".join(f"{ratio:.2f}" for ratio in ratios)
+                print(f"  {label:18} average JCT over srsf: mean {fmean(ratios):.3f} ({each})")
+
+
+def _sized(trace: Trace, least: float, most: float) -> Trace:
+    """The trace with a range of sizes for every gang."""
+    low, high = (pl.col("gpus") * least).ceil(), (pl.col("gpus") * most).floor()
+    sizes = {"min_gpus": low.clip(1).cast(pl.Int64), "max_gpus": high.clip(1).cast(pl.Int64)}
+    return replace(trace, jobs=trace.jobs.with_columns(**sizes))
+
+
 def philly() -> None:
     """Every allocator on full Philly, 64x8: JCT, fairness and processor time beside `tiresias-l`."""
     path = data("philly.csv.gz")
@@ -64,13 +92,16 @@ def philly() -> None:
         return
     trace = traces.load(path)
     base: dict[str, float] = {}
-    for name in ("tiresias-l", *(each for each in policies.names() if policies.get(each).allots)):
+    cases = [("tiresias-l", None), *((each, None) for each in policies.names() if policies.get(each).allots)]
+    cases.append(("optimus", "smooth"))
+    for policy, losses in cases:
+        name = f"{policy} {losses}" if losses else policy
         began = process_time()
-        found = simulate(trace, "64x8", name).summary()
+        found = simulate(trace, "64x8", policy, losses=losses).summary()
         found["cpu_s"] = process_time() - began
         base = base or found
         print(
-            f"  {name:12} average JCT {found['avg_jct_s']:10,.0f} s"
+            f"  {name:14} average JCT {found['avg_jct_s']:10,.0f} s"
             f" ({found['avg_jct_s'] / base['avg_jct_s']:.2f}x),"
             f" median {found['p50_jct_s']:9,.0f} s ({found['p50_jct_s'] / base['p50_jct_s']:.2f}x),"
             f" max rho {found['max_rho']:.2f}, p99 rho {found['p99_rho']:.2f}, Jain {found['jain']:.3f},"

@@ -99,7 +99,7 @@ LossKind = Annotated[
     typer.Option(
         "--losses",
         metavar="KIND",
-        help="How losses fall, for policies that predict from them: smooth or realistic (the default).",
+        help="How losses fall, for policies that predict from them: smooth, realistic (the default), none.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KIND = "hf"
-SHOWN = ("loss", "eval_loss")  # metrics that are reported
+SHOWN = ("loss", "eval_loss", "epoch")  # metrics that are reported
 PREFIX = "checkpoint"  # of directories in which the Trainer saves
 
 

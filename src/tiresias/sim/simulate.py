@@ -87,8 +87,8 @@ def simulate(
       model the trace does not name then stay without a name.
     - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
       GPU-time that the trace asks for.
-    - `losses`: how the losses of trainings fall, for policies that learn from them: smooth or realistic
-      (sim/losses.py).
+    - `losses`: how the losses of trainings fall, for policies that learn from them: smooth, realistic or
+      none (sim/losses.py).
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
 
