@@ -79,12 +79,11 @@ def children() -> list[Path]:
 
 def test_what_if_says_what_other_policies_and_more_gpus_would_have_given(lab: Lab, past: list[int]) -> None:
     page = lab.open("what-if?policies=fifo&more=4")
-    page.get_by_label("srsf").check()
-    eventually(lambda: "policies=fifo%2Csrsf" in page.url)
-    page.get_by_label("srsf").focus()
+    page.get_by_label("fifo-skip").check()
+    eventually(lambda: "policies=fifo%2Cfifo-skip" in page.url)
     page.get_by_role("button", name="Compute").press("Enter")
     page.get_by_text("How far this can be trusted").wait_for(timeout=120_000)
-    for label in ("fifo", "srsf", "4 more GPUs"):
+    for label in ("fifo", "fifo-skip", "4 more GPUs"):
         page.get_by_text(f"With {label}", exact=True).wait_for()
     page.get_by_text("times as long on average as was measured").wait_for()
     assert page.get_by_role("region", name="Table of scenarios").locator("tbody tr").count() == 5
