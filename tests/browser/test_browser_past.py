@@ -174,7 +174,7 @@ def test_a_comparison_is_opened_as_a_page(
     simulated = Simulated(["compare", str(trace), "--cluster", "2x4", "--policies", "fifo,srsf"], tmp_path)
     try:
         context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         watched = Watched(context, simulated.address.partition("#")[0])
         pages.append(watched)
         page = watched.page
@@ -201,7 +201,7 @@ def test_a_sweep_is_opened_as_a_page(browser: Any, pages: list[Watched], trace: 
     simulated = Simulated(words, tmp_path)
     try:
         context = browser.new_context(viewport={"width": 1180, "height": 800})
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         watched = Watched(context, simulated.address.partition("#")[0])
         pages.append(watched)
         page = watched.page
