@@ -25,7 +25,7 @@ def test_each_scenario_says_how_long_all_and_the_asker_would_have_waited():
     assert now.mine is not None
     assert (now.mine.jobs, now.mine.avg_wait_s, now.all.avg_wait_s) == (1, 90.0, 45.0)
     assert oracle.mine is not None
-    assert oracle.mine.avg_wait_s == 0.0
+    assert oracle.mine.avg_wait_s < 1.0, "the other one only saves its work first"
     assert larger.mine is not None
     assert (larger.gpus, larger.mine.avg_wait_s) == (8, 0.0)
 
