@@ -76,7 +76,7 @@ def test_what_does_not_answer_is_refused_after_ten_seconds(bed, tmp_path):
 
 
 def test_the_first_up_is_refused_where_nodes_cannot_be_used_and_names_each(bed, tmp_path):
-    """A folder that is not shared, another version, a folder without hard links. A node that is cured joins."""
+    """A folder that is not shared or has no hard links, another version. A node that is cured joins."""
     with boxes("w0", "w1", "w2", "w3") as made:
         lab = TrainingLab(made, tmp_path)
         first, newer, fat, alone = made.boxes
