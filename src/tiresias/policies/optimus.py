@@ -20,6 +20,7 @@ from math import floor
 from typing import Any
 
 from tiresias.core import facts as f
+from tiresias.core.entries import Key
 from tiresias.core.facts import Allotment
 from tiresias.core.model import INFINITY, JobId, Rank
 from tiresias.core.plugins import Allocator, OptionError, option, policies
@@ -32,6 +33,9 @@ from tiresias.policies.options import PreemptiveOptions, factor_below_one, posit
 from tiresias.policies.preemption_costs import PreemptionCosts
 from tiresias.policies.size_speeds import Speed, fitted
 from tiresias.policies.trainings import Training, Trainings
+
+Line = list[tuple[Key, JobId]]
+"""Waiting jobs of one size, in order."""
 
 BLINK_S = 1e-6
 SHORTEST_S = 600.0  # a job of which nothing is known is expected to need at least so long
@@ -260,32 +264,31 @@ class Optimus(Allocator):
     ) -> tuple[dict[JobId, int], int]:
         """The least for as many jobs as there is room for, those with the least service left first; the
         GPUs that remain."""
-        heap: list[tuple[Any, JobId, int, list[tuple[Any, JobId]]]] = []
+        heap: list[
+            tuple[Any, JobId, int, Line, int]
+        ] = []  # key, id, need, line, place in it
         for job in running.values():
             need = self._need(job, memory, at)
             key = (job.priority, self._service_gpu_s(job, memory, at, need), job.submitted_at, job.id)
-            heap.append((key, job.id, need, []))
+            heap.append((key, job.id, need, [], 0))
         for queue in books.queues.values():
-            for line in queue.by_size.values():
-                waiting = line[::-1]
-                key, id = waiting.pop()
-                heap.append((key, id, 0, waiting))
+            heap += [(*line[0], 0, line, 0) for line in queue.by_size.values()]
         heapify(heap)
         room, chosen = view.room, dict[JobId, int]()
         while heap and room > 0:
-            _, id, need, behind = heap[0]
+            _, id, need, line, place = heappop(heap)
             if not need:
-                job = view.job(id)
-                assert job is not None, ("a job that waits is active", id)
-                need = self._need(job, memory, at)
+                waiting = view.job(id)
+                assert waiting is not None, ("a job that waits is active", id)
+                need = self._need(waiting, memory, at)
             fits = need <= room
             if fits:
                 chosen[id] = need
                 room -= need
-            heappop(heap)
-            if behind and (fits or self._any_elastic):  # otherwise those behind it need as much
-                key, id = behind.pop()
-                heappush(heap, (key, id, 0, behind))
+            if place + 1 < len(line) and (
+                fits or self._any_elastic
+            ):  # else those behind need as much
+                heappush(heap, (*line[place + 1], 0, line, place + 1))
         return chosen, room
 
     def _need(self, job: JobState, memory: Memory, at: float) -> int:
