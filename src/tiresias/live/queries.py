@@ -11,7 +11,7 @@ from typing import Any
 
 from tiresias import __version__
 from tiresias.core.facts import Fact
-from tiresias.core.model import INFINITY, JobId, Node, Phase, RunId
+from tiresias.core.model import INFINITY, Demand, JobId, Node, Phase, RunId
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
 from tiresias.executors.gpus import Reading
@@ -222,6 +222,7 @@ class Queries:
             job.resumable,
             managed.lost_s * job.gpus,
             _loss(managed.lost_s, job.gpus, job.resumable),
+            *_range(job.job.demand),
         )
 
     def _queue(self, job: JobState) -> int | None:
@@ -257,6 +258,8 @@ class Queries:
             resumable=kept.get("resumable"),
             lost_gpu_s=kept.get("lost_gpu_s", 0.0),
             loss=_loss(kept.get("lost_s", 0.0), record.job.demand.gpus, kept.get("resumable")),
+            min_gpus=_range(record.job.demand)[0],
+            max_gpus=_range(record.job.demand)[1],
         )
 
     def _recorded(self, id: JobId) -> StoredJob:
@@ -645,3 +648,8 @@ def _since(job: JobState) -> float | None:
     if job.phase is Phase.STOPPING:
         return None
     return job.run.granted_at if job.run.started_at == INFINITY else job.run.started_at
+
+
+def _range(demand: Demand) -> tuple[int | None, int | None]:
+    """The smallest and the largest size of an elastic job."""
+    return (demand.least, demand.most) if demand.is_elastic else (None, None)

@@ -80,6 +80,7 @@ class Sized(Allocator):
     """
 
     name = "sized"
+    sizes = True
 
     def allot(self, view: AllotView, memory: Any, at: float) -> Wish:
         wish, room = Wish(), view.room
