@@ -20,6 +20,7 @@ import pickle
 import socket
 import struct
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -106,6 +107,10 @@ class Carrier:
             ) from None
         import ray
 
+        if not _answers(address):
+            raise Failed(
+                5, f"Ray at {address} has not answered in {REACH_S:g} s; look at it with `ray status` there"
+            )
         try:
             ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # noqa: BLE001  (Ray has no common class for what can be wrong)
@@ -376,7 +381,8 @@ class Carrier:
             await self.release(run_id)
             where = ", ".join(f"{count} on {name}" for name, count in gpus.items())
             raise Refused(
-                f"Ray has not given the GPUs within {RESERVE_S:g} s ({where}); others use them: `ray status`"
+                f"Ray has not given the GPUs within {RESERVE_S:g} s ({where}): others use them, or a node was"
+                " cut off a moment ago; `ray status` shows it"
             )
 
     def _reserved(self, name: str, bundles: list[dict[str, float]]) -> bool:
@@ -453,6 +459,20 @@ def _agent_problem(said: str) -> str:
             " Ray there again"
         )
     return f"its agent cannot be started: {_last_line(said)}"
+
+
+def _answers(address: str) -> bool:
+    """Whether Ray answers there in time. `ray.init` would try for minutes."""
+    from ray._raylet import GcsClient  # what `ray health-check` uses
+
+    has_answered = threading.Event()
+
+    def ask() -> None:
+        GcsClient(address=address)
+        has_answered.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    return has_answered.wait(REACH_S)
 
 
 def _after(text: str, word: str) -> str:
