@@ -43,7 +43,7 @@ class Lab:
         from tiresias.core.controller import Step
 
         self.controller.handle(facts, Step())
-        assert not self.controller.refused_wish, self.controller.refused_wish
+        assert not self.controller.allotting.refused_wish, self.controller.allotting.refused_wish
 
     def submit(self, gpus: int, **more: Any) -> int:
         self.ids += 1

@@ -132,7 +132,10 @@ def _wished(controller: Controller, ranked: list[JobEntry]) -> set[JobId]:
     chosen = {entry.id for entry in ranked if entry.id in wanted and wanted[entry.id].gpus == entry.gpus}
     given = sum(entry.gpus for entry in ranked if entry.id in chosen)
     if state.ledger.layers == 1:
-        assert given <= controller.target.capacity or controller.refused_wish, ("more than there is", given)
+        assert given <= controller.target.capacity or controller.allotting.refused_wish, (
+            "more than there is",
+            given,
+        )
     return chosen
 
 

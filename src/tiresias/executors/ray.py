@@ -23,7 +23,7 @@ from typing import Any
 from tiresias.core.model import RunId
 from tiresias.executors.agent import Answer, Order
 from tiresias.executors.base import RunSpec
-from tiresias.executors.gang import PATIENCE_S, Refused, Seen, Unreachable
+from tiresias.executors.gang_transport import PATIENCE_S, Refused, Seen, Unreachable
 from tiresias.executors.ray_carrier import AGENT_S, REACH_S, frame, read_frame, read_frame_now
 
 MODULE = "tiresias.executors.ray_carrier"
@@ -58,7 +58,7 @@ class RayOptions:
 
 
 class RayTransport:
-    """Implements `gang.Transport`. `log_file` gets what Ray writes."""
+    """Implements `gang_transport.Transport`. `log_file` gets what Ray writes."""
 
     def __init__(self, options: RayOptions, log_file: Path):
         self._options, self._log_file = options, log_file
@@ -198,7 +198,7 @@ class RayTransport:
         answer = await self._ask("call", node, method, pickle.dumps(arguments), wait_s)
         return pickle.loads(answer)
 
-    # --- gang.Transport --------------------------------------------------------------------------------
+    # --- gang_transport.Transport -------------------------------------------------------------------------
 
     async def nodes(self) -> list[Seen]:
         return list(await self._ask("nodes"))

@@ -31,7 +31,7 @@ from typing import Any
 from tiresias import __version__
 from tiresias.executors import ray_agent
 from tiresias.executors.base import FoundNode
-from tiresias.executors.gang import Refused, Seen, Unreachable
+from tiresias.executors.gang_transport import Refused, Seen, Unreachable
 
 NAMESPACE = "tiresias"
 HEAD = struct.Struct("!I")
@@ -79,7 +79,7 @@ class _Member:
 
 
 class Carrier:
-    """Implements the calls of `gang.Transport`, and `begin`."""
+    """Implements the calls of `gang_transport.Transport`, and `begin`."""
 
     def __init__(self, options: Mapping[str, Any]):
         self._options = options

@@ -195,7 +195,7 @@ class AllocatorContract(PolicyContract):
             for _ in range(60):
                 driven.happen()
                 check_consistent(driven)
-                assert not driven.controller.refused_wish, driven.controller.refused_wish
+                assert not driven.controller.allotting.refused_wish, driven.controller.allotting.refused_wish
 
     def test_a_job_within_its_share_ends_while_another_tenant_floods_the_cluster(self) -> None:
         """The promise against starvation: twice as much work as the cluster can do arrives for four hours."""
