@@ -33,7 +33,7 @@ from tiresias.testing.faults.simulation import Parts
 from tiresias.testing.faults.world import Gang, World
 
 WITHIN_SEEDS = 300
-TELLING = (0, 1, 4, 11, 16, 18, 71)  # seeds that have found one of these: tried first, for they are quick
+TELLING = (0, 1, 2, 4, 8, 9, 11, 12, 15, 16, 20, 33, 71, 72, 86, 105)  # seeds that have found one of these: tried first, for they are quick
 
 
 class ActsBeforeItCommits(Manager):
