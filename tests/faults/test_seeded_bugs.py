@@ -33,7 +33,8 @@ from tiresias.testing.faults.simulation import Parts
 from tiresias.testing.faults.world import Gang, World
 
 WITHIN_SEEDS = 300
-TELLING = (0, 1, 2, 4, 8, 9, 11, 12, 15, 16, 20, 33, 71, 72, 86, 105)  # seeds that have found one of these: tried first, for they are quick
+# Seeds that have found one of these: tried first, for they are quick.
+TELLING = (0, 1, 2, 4, 8, 9, 11, 12, 15, 16, 20, 33, 71, 72, 86, 105)
 
 
 class ActsBeforeItCommits(Manager):
