@@ -32,10 +32,10 @@ FLAGS = [
 ]  # fmt: skip
 OPTIONS = {"fake_gpus": 16, "listen": "127.0.0.1:0", "policy": "tiresias-l", "set": {"queues": "60,400"}}
 ENV = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-PATIENCE_S = 180.0
+PATIENCE_S = 900.0
 Look = tuple[str, int]  # colours, and the width of the window
 LOOKS: list[Look] = [("light", 1180)]
-ALL_LOOKS: list[Look] = [("light", 1180), ("dark", 1180), ("light", 360), ("dark", 360)]
+ALL_LOOKS: list[Look] = [("light", 1180), ("dark", 1180), ("light", 360)]
 WHOLE = ("history", "what-if", "simulation")  # pages that are shown to their end
 LONG = (
     ("bob", "pretrain-large", "language", 8),
