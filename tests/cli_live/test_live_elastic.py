@@ -113,7 +113,7 @@ def test_a_manager_that_is_killed_in_the_middle_of_a_resize_ends_it_when_it_is_b
     first = lab.block(2)
     training = lab.train("1..4")
     lab.works_on(training, 2)
-    pid = lab.tir("status", "--json").json["pid"]
+    pid = lab.client.status()["pid"]
     lab.client.cancel(first)
     eventually(lambda: any(run["revoked_at"] for run in lab.client.runs(training)), PATIENCE_S)
     os.kill(pid, signal.SIGKILL)

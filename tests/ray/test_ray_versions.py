@@ -75,12 +75,14 @@ def test_what_does_not_answer_is_refused_after_ten_seconds(bed, tmp_path):
     assert "Traceback" not in refused.stderr
 
 
-def test_nodes_with_another_version_or_a_folder_without_hard_links_are_named(bed, tmp_path):
-    """At the first `tir up` they are refused, later they are left out. A node that is cured joins."""
-    with boxes("w0", "w1", "w2") as made:
+def test_the_first_up_is_refused_where_nodes_cannot_be_used_and_names_each(bed, tmp_path):
+    """A folder that is not shared or has no hard links, another version. A node that is cured joins."""
+    with boxes("w0", "w1", "w2", "w3") as made:
         lab = TrainingLab(made, tmp_path)
-        first, newer, fat = made.boxes
+        first, newer, fat, alone = made.boxes
         first.start_ray()
+        alone.hide(lab.shared)
+        alone.start_node()
         changed = tmp_path / "newer"
         copytree(Path(tiresias.__file__).parent, changed / "tiresias")
         file = changed / "tiresias" / "__init__.py"
@@ -95,14 +97,12 @@ def test_nodes_with_another_version_or_a_folder_without_hard_links_are_named(bed
         )
         links = f"the folder {lab.shared} has no hard links (Operation not permitted)"
         assert f"node w2: {links}" in refused.stderr
+        assert f"node w3: the folder {lab.shared} is not shared" in refused.stderr
         assert "Traceback" not in refused.stderr
-        for box in (newer, fat):
+        for box in (newer, fat, alone):
             box.end_ray()
         lab.up()
         until(lambda: "w0" in lab.nodes(), "the first node has joined", within_s=60)
-        fat.start_node(through=(sys.executable, "-m", "tiresias.testing.no_links"))
-        until(lambda: links in lab.why_not("w2"), lab.why_not("w2"), within_s=120)
-        fat.end_ray()
         fat.start_node(gpus=0, labels="rack=r7")
         until(lambda: "w2" in lab.nodes() and not lab.why_not("w2"), "it joins", within_s=120)
         found = lab.nodes()["w2"]

@@ -1,11 +1,11 @@
 """The contract of gangs over several nodes, with real processes, whatever carries calls to the agents:
 
-    class TestMine(GangContract):
-        @contextmanager
-        def open(self, root):
-            lab = MyLab(root)
-            yield lab
-            lab.end()
+class TestMine(GangContract):
+    @contextmanager
+    def open(self, root):
+        lab = MyLab(root)
+        yield lab
+        lab.end()
 """
 
 from __future__ import annotations
@@ -287,6 +287,21 @@ class GangContract(ABC):
             assert not any(isinstance(each, NodeJoined) and name_of(each) == gang.b for each in gang.nodes)
         gang.told(NodeJoined, gang.b)
         assert not processes_of(gang.top)
+
+    def test_a_run_whose_directory_is_lost_for_a_while_is_ended_and_reported_when_it_is_back(
+        self, gang: GangBench
+    ) -> None:
+        """The supervisors cannot write their heartbeats, so they end their workers after the lease."""
+        spec = gang.shell("exec sleep 600", on=(1, 1), grace_s=0.2)
+        gang.up()
+        away = spec.run_dir.with_name("away")
+        spec.run_dir.rename(away)
+        until(lambda: not processes_of(gang.top), "the workers were ended", within_s=LONG_S)
+        away.rename(spec.run_dir)
+        gone = until_gone(gang)
+        assert not gone.unknown_on
+        gang.shell("exit 0", run=2, on=(1, 1))
+        assert gang.gone(2).status == 0
 
     def test_a_known_node_that_a_new_source_does_not_reach_is_silent(self, gang: GangBench) -> None:
         gang.again()
