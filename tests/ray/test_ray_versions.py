@@ -108,7 +108,7 @@ def test_the_first_up_is_refused_where_nodes_cannot_be_used_and_names_each(bed, 
         found = lab.nodes()["w2"]
         assert (found["rack"], found["cpus"] > 0) == ("r7", True)
         # It has no GPUs, and serves jobs that may run on CPUs while the GPUs are full.
-        holder = lab.submit("-g", "4", "--", "sleep", "600")
+        holder = lab.submit("-g", "4", "--priority", "high", "--", "sleep", "600")
         lab.until_phase(holder, "RUNNING")
         small = lab.submit("-g", "1", "--cpu-speed", "0.5", "--", "hostname")
         lab.until_ended([small])
