@@ -101,7 +101,8 @@ def test_the_first_up_is_refused_where_nodes_cannot_be_used_and_names_each(bed, 
         assert "Traceback" not in refused.stderr
         for box in (newer, fat, alone):
             box.end_ray()
-        lab.up()
+        # Ray takes a while to notice; until then, the first `tir up` is still refused.
+        until(lambda: lab.up(code=None).returncode == 0, "the manager starts", within_s=180)
         until(lambda: "w0" in lab.nodes(), "the first node has joined", within_s=60)
         fat.start_node(gpus=0, labels="rack=r7")
         until(lambda: "w2" in lab.nodes() and not lab.why_not("w2"), "it joins", within_s=120)
