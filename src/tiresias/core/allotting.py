@@ -93,6 +93,18 @@ class Allotting:
         view = AllotView(self._state, target, entries)
         return self._allocator.reason(job, view, self._state.memory)
 
+    def size_of(self, job: JobState, target: object, entries: Mapping[JobId, JobEntry], policy: str) -> str:
+        """Why an elastic job has its size, in words."""
+        demand, allocator = job.job.demand, self._allocator
+        has = f"it has {job.gpus} of {demand.least} to {demand.most} GPUs"
+        if allocator is None or not allocator.sizes or not isinstance(target, WishTarget):
+            return f"{has}: {policy} does not choose the sizes of jobs"
+        wish = self._state.wish
+        if wish is None or job.id not in wish.jobs:
+            return f"it may have {demand.least} to {demand.most} GPUs"
+        more = self.reason(job, target, entries)
+        return f"{has}, as {policy} wishes" + (f": {more}" if more else "")
+
     def lease_ends_at(self, job: JobState) -> float:
         """Until when no plan stops the run of the job; -INFINITY: it has no lease."""
         wish = self._state.wish

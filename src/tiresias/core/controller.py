@@ -160,6 +160,10 @@ class Controller:
         if reason.code == ReasonCode.NOT_ALLOTTED and isinstance(self.target, WishTarget):
             more = self.allotting.reason(entry.job, self.target, self.entries)
             reason.text += f"; {more}" if more else ""
+        if entry.job.job.demand.is_elastic:
+            reason.text += (
+                f"; {self.allotting.size_of(entry.job, self.target, self.entries, self.policy.name)}"
+            )
         return reason
 
     def reason_codes(self, job_ids: Iterable[JobId]) -> list[str]:
