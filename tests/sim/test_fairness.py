@@ -126,7 +126,7 @@ def test_a_short_job_that_waits_a_little_is_not_treated_unfairly() -> None:
         ("a=0,b=0", "all shares are 0; give at least one tenant more"),
         ("a", "'a' is not TENANT=WEIGHT; write for example a=3,b=1"),
         ("a=x", "a='x' is not a number; write for example a=3"),
-        ("a=1,a=2", "names a twice; give each tenant one weight"),
+        ("a=1,a=2", "a is given twice; give each tenant one weight"),
     ],
 )
 def test_shares_that_are_refused(text: str, says: str) -> None:

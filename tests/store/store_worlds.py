@@ -298,7 +298,7 @@ def assert_same(live: State, rebuilt: State, save: Callable[[Any], Any]) -> None
 
 def _lasting(ledger: Ledger) -> dict[str, Any]:
     """All fields but caches, and `layers`, which a Controller sets."""
-    caches = {"memo", "changes", "_suited", "_holders", "_stack", "layers"}
+    caches = {"memo", "changes", "_suited", "_holders", "_shared", "layers"}
     return {name: value for name, value in vars(ledger).items() if name not in caches}
 
 

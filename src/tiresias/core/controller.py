@@ -18,7 +18,7 @@ The order of `handle`, which gets the facts of one instant and makes one plan:
 
 What holds between two calls of `handle`:
 - `entries` has one entry per active job. An entry is ranked unless its job is pinned, on hold, deferred or
-  cancelled, or asks for no GPUs.
+  cancelled, asks for no GPUs, or waits for more nodes than are in service.
 - `target` is exact for the ranks of the last plan, and its `flips` are empty.
 - `_ready` has the jobs of the target that hold no GPUs, or whose runs are saving.
 - `_wakes` is a heap of (instant, job). An item counts only while it equals the entry's `wakes_at`.
@@ -26,8 +26,7 @@ What holds between two calls of `handle`:
 - `state.refused_since` has the jobs that the placer has refused since they came into the target, although
   enough slots were free, each with the instant of its first refusal. `_fragmented` lists those that the last
   plan refused so.
-- `_unsaving` has the active jobs that are known not to save, and `_protected` the runs of theirs that no plan
-  may stop (protection.py).
+- `_protection` knows the runs that no plan may stop, because their jobs are known not to save.
 - `_timer_at` is the instant that the driver was last asked for.
 
 What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the
@@ -49,7 +48,8 @@ from operator import attrgetter
 from typing import Any
 
 from tiresias.core import facts as f
-from tiresias.core import overflow, pieces
+from tiresias.core import overflow
+from tiresias.core.allotting import BLINK_S, Allotting, misfits
 from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
@@ -58,20 +58,18 @@ from tiresias.core.kinetic_target import KineticTarget
 from tiresias.core.migrations import migrations_for
 from tiresias.core.model import INFINITY, JobId, Phase, Pool, Rank, RunId
 from tiresias.core.plugin_failures import PluginFailure, blame
-from tiresias.core.plugins import Allocator, OptionError, Placer, Policy
-from tiresias.core.protection import protected_runs
+from tiresias.core.plugins import OptionError, Placer, Policy
+from tiresias.core.protection import Protection
 from tiresias.core.reasons import Reason, ReasonCode, blocked_head, code_of, explain
 from tiresias.core.revocations import migration, revocations, to_gpus
 from tiresias.core.sorted_target import SortedTarget
 from tiresias.core.state import EVOLVE, JobState, Run, State
 from tiresias.core.target import Target
-from tiresias.core.view import AllotView, View
-from tiresias.core.wish import Wish, WishChange, WishError, check, difference
+from tiresias.core.view import View
 from tiresias.core.wish_target import WishTarget
 from tiresias.core.without_gpus import WithoutGpus
 
 STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
-BLINK_S = 1e-6  # a rank lasts at least so long: a threshold missed by rounding is met a blink later
 DRIFTING = 4  # elements of a key whose rank is one number
 PASSED = 1e300  # wakes_at of a job whose rank held for one plan only: later than any instant
 BY_KEY = attrgetter("key")
@@ -100,11 +98,6 @@ class Step:
         self.ended: list[JobState] = []  # jobs that left the State
 
 
-def _is_on(run: Run, allotment: f.Allotment) -> bool:
-    """Whether the run holds what the allotment gives."""
-    return run.layer == allotment.layer and sorted(run.allocation) == sorted(allotment.slots or ())
-
-
 class AsSubmitted(Policy):
     """Ranks jobs in the place of a policy that has raised, so that reasons can still be given."""
 
@@ -131,24 +124,15 @@ class Controller:
             placer.remember(state.placing)
         else:
             state.placing = None
-        if state.wish is not None and state.wish.by != policy.name:
-            state.wish = None  # of another allocator, or of none
-        self.refused_wish = ""  # the problem in the last wish; empty: it was applied
-        self.first_refused_wish = ""
-        self.refused_wishes = 0
+        self.allotting = Allotting(state, policy)
         self._drifts = policy.drifts
         self._teaches = placer.learns
-        self._names_slots = isinstance(policy, Allocator) and policy.names_slots
-        state.ledger.layers = policy.layers if self._names_slots else 1  # type: ignore[attr-defined]
-        self._may_pace = bool(state.paced)  # runs may have turns that another policy gave them
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
         self.target: Target[JobEntry] | KineticTarget | SortedTarget | WishTarget = self._new_target()
         self._ready: dict[JobId, JobEntry] = {}
         self._wakes: list[tuple[float, JobId]] = []
         self._passing: list[JobState] = []
-        self._unsaving: dict[JobId, JobState] = {}
-        self._protected: set[RunId] = set()
         self.without_gpus = WithoutGpus(state)
         self._timer_at = INFINITY
         # Refused in this plan: the job, what it claims, and when the placer may decide otherwise.
@@ -174,9 +158,7 @@ class Controller:
             entry, self.pinned(), self.target, self.state, self.placer, strict=self.policy.strict
         )
         if reason.code == ReasonCode.NOT_ALLOTTED and isinstance(self.target, WishTarget):
-            assert isinstance(self.policy, Allocator)
-            view = AllotView(self.state, self.target, self.entries)
-            more = self.policy.reason(entry.job, view, self.state.memory)
+            more = self.allotting.reason(entry.job, self.target, self.entries)
             reason.text += f"; {more}" if more else ""
         return reason
 
@@ -228,8 +210,9 @@ class Controller:
                 self._decide_passing(at, step)
             if self.policy.allots:
                 self._allot(at, step)
-            if self._may_pace:
-                self._pace_all(at, step)
+            if self.allotting.may_pace:
+                for pace in self.allotting.left_paces(at):
+                    self._pace(pace, step)
             before, self._fragmented = self._fragmented, []
             self._plan(at, step)
             if self._fragmented != before:
@@ -249,8 +232,8 @@ class Controller:
         self.failure = failure
         if failure.kind == "policy":
             self.policy = AsSubmitted()
-            self._drifts = self._names_slots = False
-            self.state.ledger.layers = 1
+            self._drifts = False
+            self.allotting.set_aside()
             self._how = self._ways()
         self._passing.clear()
         self._fragmented.clear()
@@ -286,8 +269,9 @@ class Controller:
             if kind is not f.TimerFired:
                 self._stale = True  # a node or a slot came or went
         elif not is_silent:
-            if job.resumable is not None or (self._unsaving and job.id in self._unsaving):
-                self._protect(job, at)
+            if job.resumable is not None or (self._protection.unsaving and self._protection.concerns(job)):
+                for other in self._protection.follow(job):
+                    self._sync(other, at)
             self._sync(job, at)
             if kind is RunExited:
                 self._may_migrate = True
@@ -364,6 +348,13 @@ class Controller:
                 self._wake_at(entry, job.deferred_until)
             return
         if (
+            run is None
+            and job.job.demand.nodes is not None
+            and not self.state.ledger.can_serve(job.job.demand)
+        ):
+            self._unrank(entry)  # until nodes come, return or are restored, which ranks all jobs anew
+            return
+        if (
             run is not None
             and phase is not STOPPING
             and (self._may_pin or not job.preemptible or job.resumable is False)
@@ -417,34 +408,13 @@ class Controller:
         """Until when no plan may stop this run."""
         if run.pool is CPUS:
             return -INFINITY  # it has nothing that a plan could take
-        if not self.policy.preempts or not job.preemptible or run.id in self._protected:
+        if not self.policy.preempts or not job.preemptible or run.id in self._protection.runs:
             return INFINITY
         ledger = self.state.ledger
         if any(slots & ~ledger.offered[node] for node, slots in run.allocation):
             return INFINITY  # its slots would not all serve others
         until = run.granted_at + self.policy.min_run_s
-        wish = self.state.wish
-        if wish is not None and (allotment := wish.jobs.get(job.id)) is not None and allotment.until:
-            return max(until, allotment.until)
-        return until
-
-    def _protect(self, job: JobState, at: float) -> None:
-        """Find out anew which runs are protected, after a fact about a job that is known to save or not to.
-
-        Other jobs whose protection has changed are ranked anew or pinned; this one is by the caller.
-        """
-        if job.resumable is False and job.ended_at == INFINITY:
-            self._unsaving[job.id] = job
-        elif self._unsaving.pop(job.id, None) is None:
-            return
-        before, self._protected = self._protected, self._find_protected()
-        changed = before ^ self._protected
-        for other in list(self._unsaving.values()) if changed else ():
-            if other is not job and other.run is not None and other.run.id in changed:
-                self._sync(other, at)
-
-    def _find_protected(self) -> set[RunId]:
-        return protected_runs(self._unsaving.values(), self.policy.protect, self.state.ledger.gpus)
+        return until if self.state.wish is None else max(until, self.allotting.lease_ends_at(job))
 
     def _pin(self, entry: JobEntry) -> None:
         if entry.pinned:
@@ -455,20 +425,15 @@ class Controller:
             if entry.key is not None:
                 self.target.drop(entry)
             self.target.resize(self.target.capacity - entry.gpus)
-            if self.policy.allots:
-                self._note(entry)
+            if isinstance(self.target, WishTarget):
+                self.target.note(entry)
         entry.pinned = True
 
     def _unpin(self, entry: JobEntry) -> None:
         entry.pinned = False
         self.target.resize(self.target.capacity + entry.gpus)
-        if self.policy.allots:
-            self._note(entry)
-
-    def _note(self, entry: JobEntry) -> None:
-        """Tell the allocator that the job is taken, or is not any more."""
-        assert isinstance(self.target, WishTarget)
-        self.target.note(entry)
+        if isinstance(self.target, WishTarget):
+            self.target.note(entry)
 
     def _unrank(self, entry: JobEntry) -> None:
         if entry.pinned:
@@ -505,8 +470,7 @@ class Controller:
         self.target = self._new_target()
         self.entries.clear()
         self._wakes.clear()
-        self._unsaving = {job.id: job for job in self.state.jobs.values() if job.resumable is False}
-        self._protected = self._find_protected()
+        self._protection = Protection(self.state, policy.protect)
         self.without_gpus = WithoutGpus(self.state)
         self.target.gather()
         for job in self.state.jobs.values():
@@ -516,103 +480,40 @@ class Controller:
     # --- the wish --------------------------------------------------------------------------------------
 
     def _allot(self, at: float, step: Step) -> None:
-        """Ask the allocator for its wish, if it must be asked now, and let the target follow it."""
-        state, target, allocator = self.state, self.target, self.policy
-        assert isinstance(target, WishTarget)
-        assert isinstance(allocator, Allocator)
-        if not self._is_asked(target, allocator, at):
-            return
-        answer = allocator.allot(AllotView(state, target, self.entries), state.memory, at)
-        if not isinstance(answer, Wish | WishChange):
-            raise OptionError(f"{allocator.name} wishes {answer!r}; return a Wish or a WishChange")
-        target.changed = {}
-        try:
-            given, withdrawn = difference(answer, state, self.entries)
-            check(given, withdrawn, state, target, self.entries, names_slots=allocator.names_slots)
-        except WishError as error:
-            self._refuse_wish(str(error), at, step)
-            return
-        self.refused_wish = ""
-        again_at = max(answer.again_at, at + 2 * BLINK_S)
-        wish = state.wish
-        if not given and not withdrawn and wish is not None and wish.again_at == again_at:
-            return
-        self._decide(
-            f.WishChanged(at, allocator.name, given, withdrawn, None if again_at == INFINITY else again_at),
-            step,
-        )
-        target.follow(given, withdrawn)
-        for allotment in given:
-            entry = self.entries[allotment.job_id]
-            if allotment.until is not None and entry.job.run is not None:
-                self._sync(entry.job, at)
-            elif allotment.slots is not None:
-                self._relocate(entry, allotment, at, step)
-            self._pace(entry.job, allotment, at, step)
-
-    def _is_asked(self, target: WishTarget, allocator: Allocator, at: float) -> bool:
-        wish = self.state.wish
-        if wish is None or wish.again_at <= at + BLINK_S:
-            return True
-        if allocator.rounds:
-            return target.used > target.capacity
-        return target.changed is None or bool(target.changed)
-
-    def _refuse_wish(self, problem: str, at: float, step: Step) -> None:
-        """Nothing of the wish is applied, and the allocator is shown everything when it is asked again."""
+        """Ask the allocator for its wish, if it must be asked now, and let target and runs follow it."""
         assert isinstance(self.target, WishTarget)
-        self.target.changed = None
-        self.refused_wishes += 1
-        self.first_refused_wish = self.first_refused_wish or problem
-        if problem != self.refused_wish:
-            self.refused_wish = problem
-            self._decide(f.WishRefused(at, self.policy.name, problem), step)
-
-    def _decide(self, decision: f.WishChanged | f.WishRefused, step: Step) -> None:
-        """Apply a decision that concerns no job."""
+        decision = self.allotting.ask(self.target, self.entries, at)
+        if decision is None:
+            return
         EVOLVE[type(decision)](self.state, decision)
         step.facts.append(decision)
-
-    def _relocate(self, entry: JobEntry, allotment: f.Allotment, at: float, step: Step) -> None:
-        """Stop the run of a job that shall run on other slots than it holds, or on another layer of them."""
-        job, run = entry.job, entry.job.gpu_run
-        if run is not None and job.phase is not STOPPING and not _is_on(run, allotment) and not entry.pinned:
-            self._ready[entry.id] = entry
-            self._stop(job, at, step, f.Revocation(f.Rule.WISH))
-
-    def _pace(self, job: JobState, allotment: f.Allotment | None, at: float, step: Step) -> None:
-        """Give the run of the job the turns of its allotment; without one it works all the time."""
-        run = job.gpu_run
-        if run is None or job.phase is STOPPING:
+        if isinstance(decision, f.WishRefused):
             return
-        turn, turns = (0, 1) if allotment is None else (allotment.turn, allotment.turns)
-        if (run.turn, run.turns) != (turn, turns):
-            decision = f.RunPaced(at, run.id, turn, turns)
-            step.facts.append(decision)
-            step.commands.append(PaceRun(run.id, turn, turns))
-            self._apply(decision, step)
+        self.target.follow(decision.given, decision.withdrawn)
+        for allotment in decision.given:
+            entry = self.entries[allotment.job_id]
+            job = entry.job
+            if allotment.until is not None and job.run is not None:
+                self._sync(job, at)
+            elif allotment.slots is not None and misfits(entry, allotment):
+                self._ready[entry.id] = entry
+                self._stop(job, at, step, f.Revocation(f.Rule.WISH))
+            self._pace(self.allotting.pace(job, allotment, at), step)
 
-    def _pace_all(self, at: float, step: Step) -> None:
-        """Take away the turns that runs have from another policy than this one."""
-        self._may_pace = False
-        wanted = {} if self.state.wish is None else self.state.wish.jobs
-        for run_id in list(self.state.paced):
-            job = self.state.jobs[self.state.runs[run_id].job_id]
-            self._pace(job, wanted.get(job.id), at, step)
+    def _pace(self, decision: f.RunPaced | None, step: Step) -> None:
+        if decision is not None:
+            step.facts.append(decision)
+            step.commands.append(PaceRun(decision.run_id, decision.turn, decision.turns))
+            self._apply(decision, step)
 
     def _start_named(self, at: float, step: Step) -> None:
         """Start jobs on the slots that the wish names for them, as these are free."""
-        state, ready = self.state, self._ready
-        assert state.wish is not None
-        ledger, wanted = state.ledger, state.wish.jobs
-        for entry in sorted([entry for entry in ready.values() if entry.job.run is None], key=BY_KEY):
-            allotment = wanted[entry.id]
-            slots, layer, job = allotment.slots, allotment.layer, entry.job
-            assert slots is not None, ("a wish without slots", entry.id)
-            if ledger.is_open(slots, layer, job.job.demand.gpu_memory_bytes):
-                del ready[entry.id]
-                self._grant(job, slots, at, step, layer)
-                self._pace(job, allotment, at, step)
+        for entry, allotment in self.allotting.startable(self._ready.values()):
+            assert allotment.slots is not None
+            job = entry.job
+            del self._ready[entry.id]
+            self._grant(job, allotment.slots, at, step, allotment.layer)
+            self._pace(self.allotting.pace(job, allotment, at), step)
 
     # --- the plan --------------------------------------------------------------------------------------
 
@@ -630,7 +531,7 @@ class Controller:
             if self.target.flips:
                 self._revoke(at, step)
             self._fragmented.clear()
-            if self._ready and self._names_slots:
+            if self._ready and self.allotting.names_slots:
                 self._start_named(at, step)
             elif self._ready and self.state.ledger.free:
                 self._start(at, step)
@@ -743,15 +644,11 @@ class Controller:
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
                 continue
             holes = ledger.open_to(job.job.demand)
-            demand = job.job.demand
-            if demand.nodes is None:
-                allocation = place(job, holes, at, since.get(job.id, at) if since else at)
-            else:
-                allocation = pieces.in_pieces(demand, holes)
+            allocation = place(job, holes, at, since.get(job.id, at) if since else at)
             if allocation is None:
                 refused = waiting = True
                 again_at = self._refuse(job, holes, at)
-                may_migrate = migrations and self._may_migrate and demand.nodes is None
+                may_migrate = migrations and self._may_migrate
                 if entry is not last or may_migrate:
                     claim = self._keep(job, holes, at, None if entry is last else kept)
                     if claim and may_migrate:
@@ -759,6 +656,8 @@ class Controller:
                 if self.policy.strict:
                     break
                 continue
+            if holes.pieces:
+                holes.check_pieces(allocation)
             if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
                 self._hide(allocation, kept)
                 if job.phase is not STOPPING:
@@ -809,7 +708,7 @@ class Controller:
     def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
         """The slots that the job claims, which are `kept` from those behind it until this pass is over."""
         since = self.state.refused_since.get(job.id, at)
-        claim = pieces.claim(self.placer, job, holes, at, since)
+        claim = self.placer.claim(job, holes, at, since)
         if claim and kept is not None:
             self._hide(claim, kept)
         return claim

@@ -6,9 +6,8 @@ how many of their slots are free (bit masks over node positions), so a placer fi
 scan. Takes and releases can be undone: `mark = ledger.checkpoint()`, try things, `ledger.rollback(mark)`.
 holes.py has what placers see.
 
-A slot has one or more layers, and one run may hold it on each of them; the first layer is 0. Runs on several
-layers share the slot. It is free only when it is free on all layers, and its memory must be enough for all of
-them together.
+Runs may share slots, each on a layer of its own (see layers.py). The memory of a slot must be enough for all
+of them together.
 
 Slots of CPUs are in a Ledger of their own, whose nodes have the same positions: if the first node of an
 allocation has no GPUs, its slots are of CPUs.
@@ -20,7 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tiresias.core.facts import Allocation
+from tiresias.core.holders import Holders
 from tiresias.core.holes import Holes, lowest
+from tiresias.core.layers import Layers
 from tiresias.core.model import Cluster, Demand, Node, RunId
 
 __all__ = ["Ledger", "cpu_ledger", "cpu_node", "lowest"]
@@ -50,13 +51,11 @@ class Ledger(Holes):
         self.allocations: dict[RunId, Allocation] = {}
         self._position: dict[str, int] = {}
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
-        self._holders: list[set[RunId]] | None = None  # by node; None until the first call of holders()
+        self._holders: Holders | None = None  # None until the first call of holders()
         self._rack_of: list[str] = []  # by node
         self._rack_free: dict[str, int] = {}
         self.layers = 1  # how many runs may hold one slot; runs that hold it already stay
-        # By layer and node: the slots that runs hold there. None while all runs were on layer 0.
-        self._stack: list[list[int]] | None = None
-        self._layer_of: dict[RunId, int] = {}  # of runs that are not on layer 0
+        self._shared: Layers | None = None  # None while all runs were on layer 0
         self._memory: dict[RunId, int] = {}  # what runs need of the memory of each GPU, where that is known
         self._undo: list[Callable[[], None]] = []
         self._trials = 0
@@ -87,9 +86,9 @@ class Ledger(Holes):
         self._suited.clear()
         self.memo.clear()
         if self._holders is not None:
-            self._holders.append(set())
-        for layer in self._stack or ():
-            layer.append(0)
+            self._holders.add_node()
+        if self._shared is not None:
+            self._shared.add_node()
         self.free += node.gpus
         self.gpus += node.gpus
         self.capacity += node.gpus
@@ -205,14 +204,16 @@ class Ledger(Holes):
     ) -> None:
         """Give these slots to the run; each must be free on this layer, and on a node in service."""
         assert run_id not in self.allocations, ("one run, two allocations", run_id)
-        shares = layer > 0 or self._stack is not None
-        if shares:
-            self._occupy(run_id, allocation, layer)
+        if layer and self._shared is None:
+            self._shared = Layers.among(self.nodes, self.allocations)
+        layers = self._shared
+        if layers is not None:
+            layers.occupy(run_id, allocation, layer)
         for node, slots in allocation:
             free = self.free_slots[node]
             gone = slots & ~self.offered[node]
             assert not gone, ("slots out of service", run_id, self.nodes[node].name, gone)
-            assert shares or slots & free == slots, (
+            assert layers is not None or slots & free == slots, (
                 "slots taken twice",
                 run_id,
                 self.nodes[node].name,
@@ -224,18 +225,18 @@ class Ledger(Holes):
         if memory_bytes is not None:
             self._memory[run_id] = memory_bytes
         if self._holders is not None:
-            self._note(run_id, allocation)
+            self._holders.add(run_id, allocation)
         if self._trials:
             self._undo.append(lambda: self._untake(run_id))
 
     def release(self, run_id: RunId) -> None:
         """Free the slots of a run whose exit is known."""
         allocation = self.allocations.pop(run_id)
-        layer = self._layer_of.get(run_id, 0) if self._stack is not None else 0
+        layer = self.layer_of(run_id)
         memory_bytes = self._memory.pop(run_id, None) if self._memory else None
         self._give_back(run_id, allocation)
         if self._holders is not None:
-            self._forget(run_id, allocation)
+            self._holders.discard(run_id, allocation)
         if self._trials:
             self._undo.append(lambda: self._unrelease(run_id, allocation, layer, memory_bytes))
 
@@ -252,11 +253,10 @@ class Ledger(Holes):
 
     def is_open(self, allocation: Allocation, layer: int, memory_bytes: int | None) -> bool:
         """Whether a run that needs so much of the memory of each GPU may take these slots on this layer."""
-        if self._stack is None and not layer:
+        if self._shared is None and not layer:
             free = self.free_slots
             return all(free[node] & slots == slots for node, slots in allocation)
-        stack = self._stack or [self._taken()]
-        if layer < len(stack) and any(stack[layer][node] & slots for node, slots in allocation):
+        if self._shared is not None and not self._shared.is_open(allocation, layer):
             return False
         if any(slots & ~self.offered[node] for node, slots in allocation):
             return False
@@ -276,7 +276,7 @@ class Ledger(Holes):
 
     def layer_of(self, run_id: RunId) -> int:
         """The layer on which a run holds its slots."""
-        return self._layer_of.get(run_id, 0)
+        return 0 if self._shared is None else self._shared.of(run_id)
 
     def holders_of_slot(self, node: int, index: int) -> list[RunId]:
         """The runs that hold one slot, on any layer."""
@@ -287,42 +287,9 @@ class Ledger(Holes):
                     found.append(run_id)
         return sorted(found)
 
-    def _taken(self) -> list[int]:
-        """By node: the slots that runs hold, if all runs are on layer 0."""
-        taken = [0] * len(self.nodes)
-        for allocation in self.allocations.values():
-            for node, slots in allocation:
-                taken[node] |= slots
-        return taken
-
-    def _occupy(self, run_id: RunId, allocation: Allocation, layer: int) -> None:
-        stack = self._stack
-        if stack is None:
-            stack = self._stack = [self._taken()]
-        while len(stack) <= layer:
-            stack.append([0] * len(self.nodes))
-        taken = stack[layer]
-        for node, slots in allocation:
-            assert not slots & taken[node], ("slots taken twice", run_id, self.nodes[node].name, slots, layer)
-            taken[node] |= slots
-        if layer:
-            self._layer_of[run_id] = layer
-
-    def _vacate(self, run_id: RunId, allocation: Allocation) -> Allocation:
-        """The slots that no run holds on another layer."""
-        stack = self._stack
-        assert stack is not None
-        taken, left = stack[self._layer_of.pop(run_id, 0)], []
-        for node, slots in allocation:
-            taken[node] &= ~slots
-            for layer in stack:
-                slots &= ~layer[node]
-            left.append((node, slots))
-        return tuple(left)
-
     def _give_back(self, run_id: RunId, allocation: Allocation) -> None:
-        if self._stack is not None:
-            allocation = self._vacate(run_id, allocation)
+        if self._shared is not None:
+            allocation = self._shared.vacate(run_id, allocation)
         for node, slots in allocation:
             offered = self.offered[node]
             if slots & ~offered:
@@ -349,33 +316,23 @@ class Ledger(Holes):
         self._memory.pop(run_id, None)
         self._give_back(run_id, allocation)
         if self._holders is not None:
-            self._forget(run_id, allocation)
+            self._holders.discard(run_id, allocation)
 
     def _unrelease(self, run_id: RunId, allocation: Allocation, layer: int, memory_bytes: int | None) -> None:
-        stack = self._stack
+        layers = self._shared
         for node, slots in allocation:
             gone = slots & ~self.offered[node]
-            for other in stack or ():
-                gone &= ~other[node]  # withdrawn slots that others hold have stayed
+            if layers is not None:
+                gone &= ~layers.taken(node)  # withdrawn slots that others hold have stayed
             self.capacity += gone.bit_count()
             self._set_free(node, self.free_slots[node] & ~slots)
-        if stack is not None:
-            self._occupy(run_id, allocation, layer)
+        if layers is not None:
+            layers.occupy(run_id, allocation, layer)
         self.allocations[run_id] = allocation
         if memory_bytes is not None:
             self._memory[run_id] = memory_bytes
         if self._holders is not None:
-            self._note(run_id, allocation)
-
-    def _note(self, run_id: RunId, allocation: Allocation) -> None:
-        assert self._holders is not None
-        for node, _ in allocation:
-            self._holders[node].add(run_id)
-
-    def _forget(self, run_id: RunId, allocation: Allocation) -> None:
-        assert self._holders is not None
-        for node, _ in allocation:
-            self._holders[node].discard(run_id)
+            self._holders.add(run_id, allocation)
 
     # --- trials ----------------------------------------------------------------------------------------
 
@@ -407,10 +364,8 @@ class Ledger(Holes):
     def holders(self, node: int) -> set[RunId]:
         """The runs that hold slots of a node. From the first call on, this is kept up to date."""
         if self._holders is None:
-            self._holders = [set() for _ in self.nodes]
-            for run_id, allocation in self.allocations.items():
-                self._note(run_id, allocation)
-        return self._holders[node]
+            self._holders = Holders.among(len(self.nodes), self.allocations)
+        return self._holders.by_node[node]
 
     def open_to(self, demand: Demand) -> Holes:
         """The free slots of the nodes that suit the demand; valid until the next take or release."""
@@ -422,18 +377,25 @@ class Ledger(Holes):
             and demand.nodes is None
         ):
             return self
-        return self.among(self._suiting(demand))
+        holes = self.among(self._suiting(demand))
+        if demand.nodes is not None:
+            holes.pieces = demand.pieces
+        return holes
 
     def most(self, demand: Demand) -> int:
         """The GPUs in service that suit the demand, free or not."""
+        return self.open_to(demand).gpus
+
+    def can_serve(self, demand: Demand) -> bool:
+        """Whether what is in service could hold the gang if nothing were running."""
         if not demand.is_choosy:
-            return self.gpus
-        suiting = self.open_to(demand)
-        if demand.nodes is not None:
-            piece = demand.pieces[-1]
-            if sum(nodes.bit_count() for size, nodes in suiting.sizes() if size >= piece) < demand.nodes:
-                return 0  # too few nodes, however many GPUs they have
-        return suiting.gpus
+            return demand.gpus <= self.gpus
+        wish = demand.gpus, demand.nodes, demand.gpu_type, demand.cpus, demand.memory_bytes
+        key = "serves", *wish, demand.gpu_memory_bytes
+        known: bool | None = self.memo.get(key)
+        if known is None:
+            known = self.memo[key] = self.open_to(demand).could_hold(demand.gpus)
+        return known
 
     def _suiting(self, demand: Demand) -> int:
         each = (demand.cpus or 0) / demand.gpus, (demand.memory_bytes or 0) / demand.gpus

@@ -14,8 +14,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import floor
 
-from tiresias.core.model import Phase, Pool, RunId
-from tiresias.core.state import JobState
+from tiresias.core.model import INFINITY, JobId, Phase, Pool, RunId
+from tiresias.core.state import JobState, State
+
+
+class Protection:
+    """Which runs are protected at present, kept up to date by `follow`.
+
+    `unsaving` has the active jobs that are known not to save, and `runs` the protected runs of theirs.
+    """
+
+    def __init__(self, state: State, share: float):
+        self._state = state
+        self._share = share
+        self.unsaving: dict[JobId, JobState] = {
+            job.id: job for job in state.jobs.values() if job.resumable is False
+        }
+        self.runs = self._find()
+
+    def concerns(self, job: JobState) -> bool:
+        """Whether the job was known not to save."""
+        return job.id in self.unsaving
+
+    def follow(self, job: JobState) -> list[JobState]:
+        """After a fact about a job that is, or was, known to save or not to: the other jobs whose
+        protection has changed by it."""
+        if job.resumable is False and job.ended_at == INFINITY:
+            self.unsaving[job.id] = job
+        elif self.unsaving.pop(job.id, None) is None:
+            return []
+        before, self.runs = self.runs, self._find()
+        changed = before ^ self.runs
+        if not changed:
+            return []
+        others = [other for other in self.unsaving.values() if other is not job]
+        return [other for other in others if other.run is not None and other.run.id in changed]
+
+    def _find(self) -> set[RunId]:
+        return protected_runs(self.unsaving.values(), self._share, self._state.ledger.gpus)
 
 
 def protected_runs(jobs: Iterable[JobState], share: float, gpus: int) -> set[RunId]:

@@ -17,6 +17,25 @@ def whole_shares(weights: Mapping[str, float], gpus: int) -> dict[str, int]:
     return found
 
 
+def weights_in(text: str) -> dict[str, float]:
+    """Weights from text such as `a=3,b=1`; a ValueError says what is wrong with the text."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or not name:
+            raise ValueError(f"{part.strip()!r} is not TENANT=WEIGHT; write for example a=3,b=1")
+        if name in weights:
+            raise ValueError(f"{name} is given twice; give each tenant one weight")
+        try:
+            weights[name] = float(value)
+        except ValueError:
+            problem = f"{name}={value!r} is not a number; write for example {name}=3"
+            raise ValueError(problem) from None
+    if problem := problem_in(weights):
+        raise ValueError(problem)
+    return weights
+
+
 def problem_in(weights: Mapping[str, float]) -> str:
     """Why these weights cannot be shares; empty if they can."""
     for name, weight in weights.items():

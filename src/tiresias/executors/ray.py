@@ -13,7 +13,7 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from typing import Any
 from tiresias.core.model import RunId
 from tiresias.executors.agent import Answer, Order
 from tiresias.executors.base import RunSpec
-from tiresias.executors.gang import PATIENCE_S, Refused, Seen, Unreachable
+from tiresias.executors.gang_transport import PATIENCE_S, Refused, Seen, Unreachable
 from tiresias.executors.ray_carrier import AGENT_S, REACH_S, frame, read_frame, read_frame_now
 
 MODULE = "tiresias.executors.ray_carrier"
@@ -58,10 +58,10 @@ class RayOptions:
 
 
 class RayTransport:
-    """Implements `gang.Transport`. `log_file` gets what Ray writes."""
+    """Implements `gang_transport.Transport`. `log_file` gets what Ray writes; `prefix` starts the carrier."""
 
-    def __init__(self, options: RayOptions, log_file: Path):
-        self._options, self._log_file = options, log_file
+    def __init__(self, options: RayOptions, log_file: Path, *, prefix: Sequence[str] = ()):
+        self._options, self._log_file, self._prefix = options, log_file, prefix
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None  # begun, and not yet used by the loop
         self._writer: asyncio.StreamWriter | None = None
@@ -85,7 +85,7 @@ class RayTransport:
         descriptor = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE],
+                [*self._prefix, sys.executable, "-m", MODULE],
                 stdin=theirs.fileno(),
                 stdout=descriptor,
                 stderr=descriptor,
@@ -198,7 +198,7 @@ class RayTransport:
         answer = await self._ask("call", node, method, pickle.dumps(arguments), wait_s)
         return pickle.loads(answer)
 
-    # --- gang.Transport --------------------------------------------------------------------------------
+    # --- gang_transport.Transport -------------------------------------------------------------------------
 
     async def nodes(self) -> list[Seen]:
         return list(await self._ask("nodes"))

@@ -144,7 +144,7 @@ def problem(stored: Mapping[str, Any] | None) -> str:
 
 def refusal(controller: Controller) -> str:
     """What a person is told about a wish that was refused; empty if the last one was not."""
-    if not controller.refused_wish:
+    if not controller.allotting.refused_wish:
         return ""
     name = controller.policy.name
-    return f"a wish of {name!r} was refused: {controller.refused_wish}; the wish before stands"
+    return f"a wish of {name!r} was refused: {controller.allotting.refused_wish}; the wish before stands"

@@ -7,7 +7,8 @@ import platform
 import pwd
 
 from tiresias.executors import sdk
-from tiresias.executors.gang import GangExecutor, Seen
+from tiresias.executors.gang import GangExecutor
+from tiresias.executors.gang_transport import Seen
 from tiresias.live import run_directories
 from tiresias.live.errors import Conflict, Invalid, Refused, Unreached
 from tiresias.live.home_paths import HomePaths

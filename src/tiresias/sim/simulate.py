@@ -215,8 +215,8 @@ def _result(
     notes = [f"{policy.name}: {policy.problem}"] if policy.problem else []
     if unfinished and not interrupted:
         notes.append(f"{unfinished} jobs did not finish: {_blame(controller)}")
-    if controller.refused_wishes:
-        first, times = controller.first_refused_wish, controller.refused_wishes
+    if controller.allotting.refused_wishes:
+        first, times = controller.allotting.first_refused_wish, controller.allotting.refused_wishes
         what = f"{times} wishes of {policy.name} were refused, and the wish before stood"
         notes.append(f"{what}; the first: {first}")
     return Result(

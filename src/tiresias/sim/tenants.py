@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tiresias.core.shares import problem_in, whole_shares
+from tiresias.core.shares import problem_in, weights_in, whole_shares
 from tiresias.sim.errors import InputError
 from tiresias.sim.trace import Trace
 
@@ -28,21 +28,10 @@ class Shares:
 
 def parse(text: str, place: str = "--shares") -> dict[str, float]:
     """Weights from text such as `a=3,b=1`."""
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        name = name.strip()
-        if not equals or not name:
-            raise InputError(f"{place} {part.strip()!r} is not TENANT=WEIGHT; write for example a=3,b=1")
-        if name in weights:
-            raise InputError(f"{place} names {name} twice; give each tenant one weight")
-        try:
-            weights[name] = float(value)
-        except ValueError:
-            problem = f"{name}={value.strip()!r} is not a number; write for example {name}=3"
-            raise InputError(f"{place} {problem}") from None
-    check(weights, place)
-    return weights
+    try:
+        return weights_in(text)
+    except ValueError as error:
+        raise InputError(f"{place}: {error}") from None
 
 
 def check(weights: Mapping[str, float], place: str) -> None:

@@ -12,7 +12,7 @@ from tiresias.core.model import RunId
 from tiresias.executors.agent import Agent, Answer, Order
 from tiresias.executors.base import FoundNode, RunSpec
 from tiresias.executors.cgroup_parent import CgroupParent
-from tiresias.executors.gang import Seen, Unreachable
+from tiresias.executors.gang_transport import Seen, Unreachable
 from tiresias.executors.gpus import FAKE_NAME, Gpu
 from tiresias.executors.local import LocalExecutor
 

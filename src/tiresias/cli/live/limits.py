@@ -64,22 +64,12 @@ def shares(
 
 
 def _weights(text: str) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        tenant, equals, value = part.partition("=")
-        tenant = tenant.strip()
-        if not equals or not tenant:
-            raise Stop(f"shares {part.strip()!r} is not TENANT=WEIGHT; write for example a=3,b=1")
-        if tenant in weights:
-            raise Stop(f"shares name {tenant} twice; give each tenant one weight")
-        try:
-            weights[tenant] = float(value)
-        except ValueError:
-            problem = f"{tenant}={value.strip()!r} is not a number; write for example {tenant}=3"
-            raise Stop(f"shares {problem}") from None
-        if not 0 <= weights[tenant] < float("inf"):
-            raise Stop(f"shares {tenant}={value.strip()} must be a number, 0 or more")
-    return weights
+    from tiresias.core.shares import weights_in
+
+    try:
+        return weights_in(text)
+    except ValueError as error:
+        raise Stop(f"shares: {error}") from None
 
 
 def _print_shares(shares: dict[str, float], output: Output) -> None:
