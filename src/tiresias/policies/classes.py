@@ -52,7 +52,7 @@ Names that tell nothing, and sizes of gangs that do not matter, are then drawn t
 FADES = frozenset({"recent", "user", "name"})
 RECENT = 30
 TYPICAL = 200  # ends after which an older one counts 1/e for what is typical
-LEAST_S = 1e-3  # work that counts as this if it is less
+LEAST_S = 1e-3  # jobs that have worked for less do not count for that: they have failed at once
 MOST_CLASSES = 400  # of users and names; those that have not been seen for the longest are forgotten
 
 DIGITS = re.compile(r"\d+")
@@ -126,8 +126,8 @@ class Classes:
         """A job of these classes has worked from here to there, and has ended or not."""
         before: Key | None = None
         work, end_step = work_in_steps(from_s, to_s, self.edges), end_step_of(to_s, self.edges)
-        if has_ended:
-            self.typical.add(log(max(to_s, LEAST_S)), TYPICAL)
+        if has_ended and to_s > LEAST_S:
+            self.typical.add(log(to_s), TYPICAL)
         for key in keys:
             counts = self._counts(key, before)
             before = key
