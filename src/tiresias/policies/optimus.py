@@ -264,9 +264,7 @@ class Optimus(Allocator):
     ) -> tuple[dict[JobId, int], int]:
         """The least for as many jobs as there is room for, those with the least service left first; the
         GPUs that remain."""
-        heap: list[
-            tuple[Any, JobId, int, Line, int]
-        ] = []  # key, id, need, line, place in it
+        heap: list[tuple[Any, JobId, int, Line, int]] = []  # key, id, need, line, place in it
         for job in running.values():
             need = self._need(job, memory, at)
             key = (job.priority, self._service_gpu_s(job, memory, at, need), job.submitted_at, job.id)
@@ -285,9 +283,7 @@ class Optimus(Allocator):
             if fits:
                 chosen[id] = need
                 room -= need
-            if place + 1 < len(line) and (
-                fits or self._any_elastic
-            ):  # else those behind need as much
+            if place + 1 < len(line) and (fits or self._any_elastic):  # else those behind need as much
                 heappush(heap, (*line[place + 1], 0, line, place + 1))
         return chosen, room
 

@@ -31,7 +31,8 @@ DEFAULT_KIND = "realistic"
 
 FIRST_AT_S, SECOND_AT_S = 1.0, 30.0  # work done at the first two reports, in seconds
 CLOSE = 1e-5
-GROWTH = 1.25  # work at a later report over work at the one before
+GROWTH = 1.5  # work at a later report over work at the one before
+LOG_GROWTH = math.log(GROWTH)
 
 FLOOR = (0.05, 0.4)  # the loss that is approached
 FALL = (3.0, 20.0)  # how many times the distance to it is smaller at the end of a training
@@ -84,6 +85,7 @@ class Losses:
     def __init__(self, kind: str = DEFAULT_KIND, seed: int = 0):
         self.kind, self.seed = kind, seed
         self._curves: dict[int, Curve] = {}
+        self._noise: dict[int, tuple[Random, list[float]]] = {}  # its factors, by the number of the report
 
     def curve(self, job: Job) -> Curve:
         """The curve of a job; it is kept until the job is forgotten."""
@@ -94,6 +96,7 @@ class Losses:
 
     def forget(self, job: Job) -> None:
         self._curves.pop(job.id, None)
+        self._noise.pop(job.id, None)
 
     def report(self, job: Job, done_s: float) -> tuple[float, float]:
         """The epoch and the loss that a training reports after so many seconds of work."""
@@ -101,11 +104,16 @@ class Losses:
         curve, part = self.curve(job), done_s / job.duration_s
         loss = curve.loss(part)
         if self.kind == "realistic":
-            random = Random(f"{self.seed}/{job.id}/{done_s!r}")
-            loss *= math.exp(random.gauss(0.0, NOISE))
-            if random.random() < OUTLIERS:
-                loss *= 1.0 + OUTLIER
+            loss *= self._factor(job, reports_until(done_s))
         return curve.epoch(part), loss
+
+    def _factor(self, job: Job, nth: int) -> float:
+        """The noise of a report: that with the same number always has the same."""
+        random, factors = self._noise.setdefault(job.id, (Random(f"{self.seed}/{job.id}/noise"), []))
+        while len(factors) <= nth:
+            is_outlier = random.random() < OUTLIERS
+            factors.append(math.exp(random.gauss(0.0, NOISE)) * (1.0 + OUTLIER * is_outlier))
+        return factors[nth]
 
     def _drawn(self, random: Random) -> Curve:
         floor, fall = random.uniform(*FLOOR), random.uniform(*FALL)
@@ -130,10 +138,15 @@ def losses_of(kind: str | None) -> Losses | None:
     return None if kind == "none" else Losses(kind or DEFAULT_KIND)
 
 
-def next_report_s(done_s: float) -> float:
-    """The work done at the next report, in seconds: at first at once, then in geometric steps of work."""
+def reports_until(done_s: float) -> int:
+    """How many reports there are up to so many seconds of work: at first at once, then in geometric steps."""
     done_s *= 1.0 + CLOSE  # a report that is missed by rounding is not repeated
     if done_s < SECOND_AT_S:
-        return FIRST_AT_S if done_s < FIRST_AT_S else SECOND_AT_S
-    nth = math.floor(math.log(done_s / SECOND_AT_S) / math.log(GROWTH)) + 1
-    return SECOND_AT_S * GROWTH**nth
+        return 0 if done_s < FIRST_AT_S else 1
+    return math.floor(math.log(done_s / SECOND_AT_S) / LOG_GROWTH) + 2
+
+
+def next_report_s(done_s: float) -> float:
+    """The work done at the next report, in seconds."""
+    so_far = reports_until(done_s)
+    return (FIRST_AT_S, SECOND_AT_S)[so_far] if so_far < 2 else SECOND_AT_S * GROWTH ** (so_far - 1)
