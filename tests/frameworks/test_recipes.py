@@ -81,6 +81,41 @@ def test_trackers_keep_one_curve_for_all_runs(bench, training, script, options, 
     assert (curves, statuses, boards) == ([logged], ["FINISHED"], [logged])
 
 
+def test_weights_and_biases_is_told_one_run_for_all_runs(bench, training):
+    """Without its server each run of the job leaves a file, which `wandb sync` sends to the run of that id."""
+    mine = training("wandb_train.py", str(STEPS))
+    mine.allow(4)
+    id = bench.submit(mine, "--auto")
+    bench.preempted_often(id, mine, times=2, every=4)
+    begun = [line for line in bench.log(id).splitlines() if line.startswith("wandb run ")]
+    assert len(begun) == 3
+    assert len(set(begun)) == 1, "one id for all runs"
+    run_id = begun[0].removeprefix("wandb run ")
+    left = sorted(mine.directory.glob(f"wandb/offline-run-*/run-{run_id}.wandb"))
+    found = subprocess.check_output([bench.python, "-c", OFFLINE, *left], text=True)
+    runs = json.loads(found.splitlines()[-1])
+    assert len(runs) == 3
+    assert sum(runs, []) == list(range(STEPS)), "each step was logged once, by one of the runs"
+
+
+OFFLINE = """
+import json, sys
+from wandb.proto import wandb_internal_pb2
+from wandb.sdk.internal.datastore import DataStore
+runs = []
+for path in sys.argv[1:]:
+    store, steps = DataStore(), []
+    store.open_for_scan(path)
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            steps.append(record.history.step.num)
+    runs.append(steps)
+print(json.dumps(sorted(runs)))
+"""
+
+
 def test_the_example_runs_as_it_is(bench, tmp_path):
     script = Path(__file__).parents[2] / "examples/train_hugging_face.py"
     words = (bench.python, str(script), "--steps", "3", "--loader-workers", "0")
