@@ -57,19 +57,27 @@ $(FRAMEWORKS)/installed: Makefile
 test-frameworks: install $(FRAMEWORKS)/installed
 	TIRESIAS_FRAMEWORKS=$(abspath $(FRAMEWORKS)/bin/python) $(BIN)/pytest -n 2 --dist worksteal -rs tests/frameworks
 
-# Ray in four network namespaces, in an environment of its own. A test that is skipped fails the whole where root,
-# iproute2 and Ray are there; the last line counts what passed and what was skipped.
+# Ray in four network namespaces, in an environment of its own, with PyTorch for trainings over two nodes; and
+# another version of Ray, which must be refused. A test that is skipped fails the whole where root, iproute2 and
+# Ray are there; the last line counts what passed and what was skipped.
 RAY := .venv-ray
+OTHER_RAY := .venv-other-ray
 
 $(RAY)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/pip install -q '$(TORCH)'
 	$(RAY)/bin/pip install -q -e '.[dev,ray]'
 	touch $@
 
-test-ray: $(RAY)/installed
-	TIRESIAS_RAY=1 $(RAY)/bin/pytest -rs tests/ray
+$(OTHER_RAY)/installed: Makefile
+	$(PYTHON) -m venv $(OTHER_RAY)
+	$(OTHER_RAY)/bin/pip install -q 'ray==2.54.*'
+	touch $@
 
-# 40 trainings on four nodes, then half as many while managers, raylets and links fail.
+test-ray: $(RAY)/installed $(OTHER_RAY)/installed
+	TIRESIAS_RAY=1 TIRESIAS_OTHER_RAY=$(abspath $(OTHER_RAY)/bin/ray) $(RAY)/bin/pytest -rs tests/ray
+
+# 40 trainings on four nodes, then as many while managers, raylets and links fail.
 soak-ray: $(RAY)/installed
 	TIRESIAS_RAY=1 TIRESIAS_RAY_TRAININGS=40 $(RAY)/bin/pytest -rs -s tests/ray/test_ray_campaign.py
 
@@ -95,8 +103,9 @@ soak: install
 	$(BIN)/pytest -n 2 -rs -m soak
 	TIRESIAS_API_EXAMPLES=500 $(BIN)/pytest -rs tests/api/test_api_fuzz.py
 
-bench: install
+bench: install $(RAY)/installed
 	$(BIN)/python -m benchmarks
+	$(RAY)/bin/python -m benchmarks gangs
 
 clean:
-	rm -rf .venv $(FRAMEWORKS) $(RAY) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(FRAMEWORKS) $(RAY) $(OTHER_RAY) .pytest_cache .mypy_cache .ruff_cache .hypothesis

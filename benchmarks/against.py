@@ -1,9 +1,12 @@
-"""This tree beside other checkouts: `python -m benchmarks.against TREE... [--rounds 6] [--instructions]`.
+"""This tree beside others: `python -m benchmarks.against TREE... [--rounds 6] [--instructions | --restart]`.
 
 A manager without processes (`tiresias.testing.still`) does the same work in every tree, by turns, each time
 in a new process: it is filled with jobs, it decides and commits submissions, cancellations and exits, and it
 is opened again. Processor time is shown as the median over the rounds, because wall time depends on what else
 the machine does. With `--instructions` valgrind counts the instructions, which do not depend on that at all.
+
+With `--restart` each tree gets a real manager with jobs that wait instead. It is killed and started again, by
+turns; the figure is its processor time until it is ready.
 """
 
 from __future__ import annotations
@@ -14,12 +17,17 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
+
+from benchmarks.managers import ManagerProcess, manager_process
 
 HERE = Path(__file__).resolve().parent.parent
 WORK = Path(__file__).with_name("against_work.py")
 STAGES = ("fill", "decide", "open")
+Measure = Callable[[Path, int], dict[str, float]]  # of a tree and a number of jobs: a figure per stage
 MARKER = "os_getloadavg"  # the C function behind the one that `against_work` calls and that nothing else does
 
 
@@ -30,16 +38,25 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=3000, help="jobs that wait (default: 3,000)")
     counts = "count instructions with valgrind, once per tree"
     parser.add_argument("--instructions", action="store_true", help=counts)
+    parser.add_argument("--restart", action="store_true", help="restart real managers")
     given = parser.parse_args()
     trees = [HERE, *(tree.resolve() for tree in given.trees)]
-    measure, unit = (_instructions, "G instructions") if given.instructions else (_cpu_s, "s of CPU")
+    with ExitStack() as stack:
+        if given.restart:
+            measure, unit = stack.enter_context(_managers(trees, given.jobs)), "s of CPU"
+        else:
+            measure, unit = (_instructions, "G instructions") if given.instructions else (_cpu_s, "s of CPU")
+        _compare(trees, measure, given.jobs, 1 if given.instructions else given.rounds, unit)
+
+
+def _compare(trees: list[Path], measure: Measure, jobs: int, rounds: int, unit: str) -> None:
     figures: dict[Path, list[dict[str, float]]] = {tree: [] for tree in trees}
-    for number in range(1 if given.instructions else given.rounds):
+    for number in range(rounds):
         for tree in trees if number % 2 else reversed(trees):
-            figures[tree].append(measure(tree, given.jobs))
+            figures[tree].append(measure(tree, jobs))
             shown = ", ".join(f"{stage} {figure:.3f}" for stage, figure in figures[tree][-1].items())
             print(f"against: {tree.name}: {shown} {unit}", flush=True)
-    for stage in STAGES:
+    for stage in figures[HERE][0]:
         here = median(each[stage] for each in figures[HERE])
         print(f"against: {stage}: {here:.3f} {unit} here")
         for tree in trees[1:]:
@@ -59,6 +76,24 @@ def _run(tree: Path, jobs: int, *prefix: str) -> dict[str, float]:
 
 def _cpu_s(tree: Path, jobs: int) -> dict[str, float]:
     return _run(tree, jobs)
+
+
+@contextmanager
+def _managers(trees: list[Path], jobs: int) -> Iterator[Measure]:
+    """A manager per tree, with jobs that wait; the function given restarts that of a tree."""
+    with ExitStack() as stack:
+        managers: dict[Path, ManagerProcess] = {}
+        for tree in trees:
+            one = manager_process(policy="tiresias-l", code=tree / "src")
+            managers[tree] = stack.enter_context(one)
+            managers[tree].fill(jobs)
+
+        def restart(tree: Path, jobs: int) -> dict[str, float]:
+            managers[tree].kill()
+            managers[tree].start()
+            return {"restart": managers[tree].cpu_s()}
+
+        yield restart
 
 
 def _instructions(tree: Path, jobs: int) -> dict[str, float]:

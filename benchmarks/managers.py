@@ -30,8 +30,10 @@ def share(values: Sequence[float], part: float) -> float:
 class ManagerProcess:
     """`python -m tiresias.api.serve` with fake GPUs."""
 
-    def __init__(self, home: Path, gpus: int, **options: Any):
+    def __init__(self, home: Path, gpus: int, code: Path | None = None, **options: Any):
+        """`code`: the directory with the package to run; None: that which this process has imported."""
         self.home = home
+        self._environment = os.environ if code is None else {**os.environ, "PYTHONPATH": str(code)}
         (home / "options.json").write_text(json.dumps({"fake_gpus": gpus, **options}))
         self.client = Client(home)
         self.process: subprocess.Popen[bytes] | None = None
@@ -40,7 +42,7 @@ class ManagerProcess:
         """Start it; return the seconds until it is ready."""
         began = time.perf_counter()
         command = [sys.executable, "-m", "tiresias.api.serve", "--home", str(self.home)]
-        self.process = subprocess.Popen(command)
+        self.process = subprocess.Popen(command, env=self._environment)
         while time.perf_counter() < began + PATIENCE_S:
             assert self.process.poll() is None, ("it ended", self.process.returncode)
             with suppress(ApiError):
@@ -99,10 +101,10 @@ class ManagerProcess:
 
 
 @contextmanager
-def manager_process(gpus: int = 1, **options: Any) -> Iterator[ManagerProcess]:
+def manager_process(gpus: int = 1, code: Path | None = None, **options: Any) -> Iterator[ManagerProcess]:
     """A running manager with an empty home; both are removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="tiresias-bench-"))
-    manager = ManagerProcess(home, gpus, **options)
+    manager = ManagerProcess(home, gpus, code, **options)
     try:
         manager.start()
         yield manager

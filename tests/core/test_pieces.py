@@ -6,10 +6,16 @@ from random import Random
 
 import pytest
 
-from tiresias.core import pieces
+from tiresias.core import facts as f
+from tiresias.core import invariants
+from tiresias.core.controller import Controller, Step
 from tiresias.core.demands import unmet
+from tiresias.core.holes import PlacementError
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, Demand, Node, RunId
+from tiresias.core.plugins import Placer, policies
+from tiresias.core.state import State
+from tiresias.testing.builders import a_job
 from tiresias.testing.harness import Harness
 
 
@@ -31,44 +37,43 @@ def ledger_of(*free: int, racks: str = "", size: int = 4) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize(
-    ("free", "demand", "counts"),
-    [
-        ((4, 4, 4), Demand(4, nodes=2), {0: 2, 1: 2}),
-        ((4, 2, 2), Demand(4, nodes=2), {1: 2, 2: 2}),  # the best fit, not the first
-        ((1, 2, 4), Demand(5, nodes=2), {1: 2, 2: 3}),
-        ((4, 4, 4), Demand(5, nodes=3), {0: 2, 1: 2, 2: 1}),
-        ((4, 1, 0), Demand(4, nodes=2), None),  # enough slots, and not on two nodes
-        ((4, 4, 0), Demand(3, nodes=3), None),
-    ],
-)
-def test_each_piece_goes_to_a_node_of_its_own(free, demand, counts):
-    found = pieces.in_pieces(demand, ledger_of(*free))
-    assert (None if found is None else {node: slots.bit_count() for node, slots in found}) == counts
-
-
-def test_one_rack_is_preferred_to_two():
-    ledger = ledger_of(2, 4, 2, 2, racks="abbb")
-    assert [node for node, _ in pieces.in_pieces(Demand(4, nodes=2), ledger) or ()] == [2, 3]
-
-
-def test_whatever_is_placed_is_whole_and_free_and_nothing_is_refused_that_fits():
+def test_there_is_room_exactly_if_each_piece_can_have_a_node_of_its_own():
     rng = Random(5)
     for _ in range(500):
         free = [rng.randrange(5) for _ in range(rng.randrange(1, 6))]
         nodes = rng.randrange(1, 5)
         demand = Demand(rng.randrange(nodes, 4 * nodes + 1), nodes=nodes)
-        racks = "".join(rng.choice("ab") for _ in free)
-        ledger = ledger_of(*free, racks=racks)
-        found = pieces.in_pieces(demand, ledger)
-        could = len(free) >= nodes and all(
+        ledger = ledger_of(*free)
+        holes = ledger.open_to(demand)
+        room = len(free) >= nodes and all(
             have >= want for have, want in zip(sorted(free, reverse=True), demand.pieces, strict=False)
         )
-        assert (found is not None) is could, (free, demand)
-        if found is not None:
-            assert sorted((slots.bit_count() for _, slots in found), reverse=True) == list(demand.pieces)
-            assert len({node for node, _ in found}) == nodes
-            assert all(slots & ~ledger.free_slots[node] == 0 for node, slots in found)
+        assert holes.hold(demand.gpus) is room, (free, demand)
+        could = len(free) >= nodes and demand.pieces[0] <= 4
+        assert holes.could_hold(demand.gpus) is could is ledger.can_serve(demand), (free, demand)
+
+
+@pytest.mark.parametrize(
+    ("free", "demand", "says"),
+    [
+        ((4, 1, 1), Demand(4, nodes=2), "6 free, needs 4 on 2 nodes with 2 each; 1 node has 2 free"),
+        ((4, 0, 0), Demand(3, nodes=3), "4 free, needs 3 on 3 nodes with 1 each; 1 node has 1 free"),
+        ((1, 1, 1, 1), Demand(4, nodes=1), "4 free, needs 4 on 1 node with 4; 0 nodes have 4 free"),
+        (
+            (2, 2, 2, 2),
+            Demand(8, nodes=3),
+            "8 free, needs 8 on 3 nodes with 2 or 3 each; 4 nodes have 2 free, 0 of them 3, and 2 must",
+        ),
+    ],
+)
+def test_what_is_lacking_is_said_in_words(free, demand, says):
+    assert ledger_of(*free).open_to(demand).shortage(demand.gpus) == says
+
+
+def test_a_gang_keeps_slots_of_the_emptiest_nodes_that_are_large_enough():
+    ledger = ledger_of(0, 3, 1, 2)
+    claim = ledger.open_to(Demand(8, nodes=3)).emptiest(8)
+    assert [(node, slots.bit_count()) for node, slots in claim] == [(1, 3), (3, 2), (2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -92,3 +97,65 @@ def test_a_gang_that_waits_for_nodes_keeps_them_from_those_behind_it():
     harness.running("a", gpus=2).pending("b", gpus=2, demand=Demand(2, nodes=2)).pending("c", gpus=1)
     plan = harness.plan()
     assert plan.started == [], plan
+
+
+@pytest.mark.parametrize("placer", ["count", "packed", "profile", "consolidated"])
+def test_why_says_what_a_gang_over_nodes_waits_for(placer):
+    harness = Harness("fifo-skip", cluster=Cluster.of(2, 2), placer=placer)
+    harness.running("a", gpus=2).pending("b", gpus=2, demand=Demand(2, nodes=2)).plan()
+    why = harness.why("b")
+    assert why is not None
+    assert why.text.endswith("2 free, needs 2 on 2 nodes with 1 each; 1 node has 1 free")
+
+
+def test_a_run_migrates_from_the_node_that_lacks_a_slot():
+    """x and z are alike, but only where z runs there is a slot too few."""
+    lab = Harness("tiresias-l", nodes=3, gpus=4, placer="consolidated", placer_options={"migrations": 1})
+    lab.running("fixed0", on={"n0": 1}, service_s=9000.0, preemptible=False)
+    lab.running("fixed1", gpus=2, on={"n1": 2}, service_s=9000.0, preemptible=False)
+    lab.running("fixed2", gpus=3, on={"n2": 3}, service_s=9000.0, preemptible=False)
+    lab.running("x", on={"n0": 1}, service_s=3600.0).running("z", on={"n1": 1}, service_s=3700.0).plan()
+    assert lab.submit("pair", gpus=4, demand=Demand(4, nodes=2)).preempted == ["z"]
+    lab.exit("z")
+    assert lab.nodes_of("pair") == {"n0": 2, "n1": 2}
+    assert lab.nodes_of("z") == {"n2": 1}
+
+
+def test_a_gang_whose_nodes_are_out_of_service_keeps_nothing_from_others():
+    lab = Harness("tiresias-l", cluster=Cluster.of(2, 4))
+    lab.drain("n1")
+    assert lab.submit("pair", gpus=4, demand=Demand(4, nodes=2)).started == []
+    assert lab.submit("single", gpus=4).started == ["single"]
+    why = lab.why("pair")
+    assert why is not None
+    assert why.code == "OutOfService"
+    assert why.text.endswith("needs 4 GPUs on 2 nodes, at least 2 on each; 1 of 2 such nodes are in service")
+    lab.restore("n1")
+    lab.finish("single")
+    assert lab.nodes_of("pair") == {"n0": 2, "n1": 2}
+
+
+def test_a_gang_that_runs_goes_on_when_one_of_its_nodes_is_drained():
+    lab = Harness("tiresias-l", cluster=Cluster.of(2, 4))
+    assert lab.submit("pair", gpus=4, demand=Demand(4, nodes=2)).started == ["pair"]
+    assert lab.drain("n1").preempted == []
+    assert lab.submit("other", gpus=4).started == []
+    invariants.check_plan(lab.controller)
+
+
+class OnOneNode(Placer):
+    """Knows nothing of pieces."""
+
+    name = "on-one-node"
+
+    def place(self, job, holes, at, refused_since):
+        return ((0, (1 << job.gpus) - 1),)
+
+
+def test_a_placer_that_ignores_the_nodes_asked_for_is_blamed():
+    state = State(Cluster.of(2, 4))
+    controller = Controller(state, policies.make("fifo-skip"), OnOneNode())
+    with pytest.raises(PlacementError, match=r"2 slots on a node each, and not 1 \+ 1"):
+        controller.handle([f.JobSubmitted(0.0, a_job(1, demand=Demand(2, nodes=2)))], Step())
+    assert controller.failure is not None
+    assert (controller.failure.kind, controller.failure.name) == ("placer", "on-one-node")

@@ -22,6 +22,7 @@ from tiresias.executors.base import RunGone, RunSpec, RunUp, WorkerExit
 from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.kernel import RealKernel
 from tiresias.executors.local import LocalExecutor, _Run
+from tiresias.executors.preparation import make_run_dir
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
 from tiresias.executors.supervisor import Supervisor
 from tiresias.executors.turns import Turns
@@ -177,7 +178,7 @@ def test_the_next_manager_knows_that_a_run_was_given_up_before_it_had_begun(benc
 
 def test_a_manager_that_is_killed_as_it_gives_a_run_up_leaves_a_run_that_has_never_begun(bench):
     spec = bench.spec(PYTHON, "-c", "pass")
-    bench.executor._make_run_dir(spec)
+    make_run_dir(spec, RealKernel())
     whose = {"journal": spec.journal, "run_id": 1, "boot": procfs.boot_id()}
     assert run_files.claim(str(spec.run_dir), pid=0, start=0, **whose)
     assert bench.executor.adopt([spec]).gone == [R1]

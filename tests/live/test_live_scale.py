@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.live.answers import Limits
+from tiresias.live.clock import Clock
 from tiresias.live.manager import Manager
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.still import NoProcesses, still_manager
@@ -27,20 +29,32 @@ def asked(home: Path, **more: object) -> Submission:
 @contextmanager
 def a_queue(home: Path, waiting: int, limits: Limits | None, **more: object) -> Iterator[_Queue]:
     home.mkdir()
-    with still_manager(home, GPUS) as (manager, executor):
+    ticks = Ticks()
+    with still_manager(home, GPUS, clock=Clock(wall=ticks, steady=ticks)) as (manager, executor):
         if limits is not None:
             manager.requests.set_limits(ANN, "*", limits)
         manager.requests.submit(ANN, [asked(home, **more) for _ in range(waiting)])
-        queue = _Queue(manager, executor)
+        queue = _Queue(manager, executor, ticks)
         queue.turn()
         yield queue
 
 
+class Ticks:
+    """A clock that the test moves: on a busy machine, more would become due while many jobs are submitted."""
+
+    def __init__(self) -> None:
+        self.at = 1e9
+
+    def __call__(self) -> float:
+        return self.at
+
+
 class _Queue:
-    def __init__(self, manager: Manager, executor: NoProcesses):
-        self.manager, self.executor = manager, executor
+    def __init__(self, manager: Manager, executor: NoProcesses, ticks: Ticks):
+        self.manager, self.executor, self.ticks = manager, executor, ticks
 
     def turn(self) -> None:
+        self.ticks.at += 0.01
         self.manager.flush()
         self.manager.poll()
         self.manager.flush()
@@ -58,12 +72,14 @@ class _Queue:
             calls += event in ("call", "c_call")
 
         rows = self.manager.store._write.total_changes
+        gc.disable()  # what is collected meanwhile, and who is called for that, is no cost of the deed
         sys.setprofile(count)
         try:
             deed()
             self.manager.flush()
         finally:
             sys.setprofile(None)
+            gc.enable()
         rows = self.manager.store._write.total_changes - rows
         self.turn()
         return calls, rows

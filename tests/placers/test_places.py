@@ -8,11 +8,12 @@ import pytest
 
 import tiresias.placers  # noqa: F401  (for what it registers)
 from tiresias.core.facts import Allocation
+from tiresias.core.holes import EVERYWHERE
 from tiresias.core.ledger import Ledger
 from tiresias.core.model import Cluster, Demand, Node, RunId
 from tiresias.core.plugins import placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import EVERYWHERE, fewest_now
+from tiresias.placers.fits import fewest_now
 from tiresias.placers.shapes import shape_now
 from tiresias.profiles.links import shape_of
 from tiresias.testing.builders import a_job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any, ClassVar
 
 import polars as pl
@@ -17,6 +18,7 @@ from tiresias.profiles.utilisation import BUSY, busy, slowdown
 from tiresias.sim import simulate
 from tiresias.testing import a_job, a_trace
 from tiresias.testing.contracts import AllocatorContract
+from tiresias.testing.fuzz import EVERYTHING, RandomDriver, check_consistent
 from tiresias.testing.story import Story, story_of
 
 
@@ -171,3 +173,16 @@ def test_packing_gains_for_the_models_for_which_the_paper_says_so_and_is_undone_
 def test_options_that_make_no_sense_are_refused(option: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"{option}='{value}'"):
         policies.make("gandiva", {option: value})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gangs_that_ask_for_nodes_sit_and_share_on_so_many(seed: int) -> None:
+    controller = Controller(State(Cluster.of(3, 4)), policies.make("gandiva"), placers.make("packed"))
+    driver = RandomDriver(controller, Random(seed), kinds=EVERYTHING, over_nodes=0.8)
+    over_several = 0
+    for _ in range(250):
+        driver.happen()
+        check_consistent(driver)
+        over_several += sum(len(run.allocation) > 1 for run in controller.state.runs.values())
+    assert over_several
+    assert "has asked for" not in controller.allotting.first_refused_wish

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
 import pytest
-import ray_bed
-from ray_bed import Bed
+
+from tiresias.testing.ray_bed import Bed, missing
 
 BOXES = 4
 
@@ -23,16 +23,16 @@ BOXES = 4
 def _missing() -> str:
     if not os.environ.get("TIRESIAS_RAY"):
         return "make test-ray runs it, in an environment with Ray"
-    if find_spec("ray") is None:
+    if not any(each.name == "ray" for each in distributions()):  # a directory of tests is called ray, too
         return "Ray is not installed"
-    return ray_bed.missing()
+    return missing()
 
 
 @pytest.fixture(scope="session")
 def bed() -> Iterator[Bed]:
     """Four boxes, each with a Ray node that has four GPUs which do not exist."""
-    if missing := _missing():
-        pytest.skip(missing)
+    if lacks := _missing():
+        pytest.skip(lacks)
     made = Bed(BOXES, Path(mkdtemp(prefix="tir")))  # sockets of Ray must have short paths
     try:
         made.make()

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-from ray_bed import Bed
+from tiresias.testing.ray_bed import Bed
 
 PAGE = Path(__file__).parents[2] / "docs/howto/several-machines.md"
 BOXES = ("alpha", "beta", "gamma")

@@ -8,10 +8,10 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import pytest
-from ray_bed import Bed
-from ray_lab import RayLab
+from training_lab import TrainingLab
 
 from tiresias.testing.executors import until
+from tiresias.testing.ray_bed import Bed
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def boxes(bed) -> Iterator[Bed]:
 
 
 def test_nodes_join_and_those_that_fail_a_test_are_not_used(boxes, tmp_path):
-    lab = RayLab(boxes, tmp_path)
+    lab = TrainingLab(boxes, tmp_path)
     lab.up()
     until(lambda: len(lab.nodes()) == 1, "the first node has joined", within_s=60)
     # Another folder is mounted over the shared one in this box: it is not the same.
@@ -45,12 +45,3 @@ def test_nodes_join_and_those_that_fail_a_test_are_not_used(boxes, tmp_path):
     lab.until_ended([job])
     assert lab.logs(job).strip() == "j0"
     lab.end()
-
-
-def test_the_first_up_is_refused_where_a_node_does_not_have_the_folder(boxes, tmp_path):
-    lab = RayLab(boxes, tmp_path)
-    boxes.boxes[1].hide(lab.shared)
-    boxes.boxes[1].start_node()
-    refused = lab.up(code=2)
-    assert f"node j1: the folder {lab.shared} is not shared" in refused.stderr
-    assert "Traceback" not in refused.stderr

@@ -8,15 +8,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from ray_lab import RayLab
 from training_digest import digest_of
+from training_lab import TrainingLab
 
-from tiresias.testing.executors import until
+from tiresias.testing.executors import is_alive, until
 
 
 @pytest.fixture(scope="module")
-def lab(bed, tmp_path_factory) -> Iterator[RayLab]:
-    made = RayLab(bed, tmp_path_factory.mktemp("lab"))
+def lab(bed, tmp_path_factory) -> Iterator[TrainingLab]:
+    made = TrainingLab(bed, tmp_path_factory.mktemp("lab"))
     made.up(backoff_s=1.0, lease_s=8.0)
     until(lambda: len(made.nodes()) == len(bed.boxes), "every node has joined", within_s=120)
     yield made
@@ -71,6 +71,7 @@ def test_runs_outlive_the_raylet_of_the_managers_own_machine(lab, bed):
     """Ray ends the process that speaks with it; the manager and the run go on."""
     job = lab.train(60, 0.05, "-g", "16", "--workers", "4")
     lab.until_trains(job)
+    before = lab.nodes()["n0"]["slots"]
     bed.boxes[0].kill_raylet()
     until(lambda: lab.nodes()["n0"]["is_silent"], "the node is silent", within_s=60)
     bed.boxes[0].start_node(labels="rack=r0")
@@ -78,22 +79,36 @@ def test_runs_outlive_the_raylet_of_the_managers_own_machine(lab, bed):
     lab.until_ended([job])
     assert lab.steps(job) == (60, digest_of(60))
     assert len(lab.job(job)["runs"]) == 1
+    # Ray has given the node another id; its name and its slots are the same.
+    assert sorted(lab.nodes()) == [box.name for box in bed.boxes]
+    assert indices(lab.nodes()["n0"]["slots"]) == indices(before)
+
+
+def indices(slots) -> list[int]:
+    return [slot["index"] for slot in slots]
 
 
 def test_a_run_outlives_a_link_that_is_cut_for_a_while(lab, bed):
-    """The workers of the run need no network of their own: it has one worker."""
-    job = trained_elsewhere(lab, 250, "-g", "4")
+    """The workers of the run need no network of their own: it has one worker. Nothing new starts there."""
+    job = trained_elsewhere(lab, 250, "-g", "3", "--workers", "1")
     box = box_of(lab, bed, job)
     box.cut()
     try:
         until(lambda: lab.nodes()[box.name]["is_silent"], "the node is silent", within_s=60)
         assert lab.phase(job) == "RUNNING"
+        everywhere = lab.submit("--nodes", "4", "--gpus-per-node", "1", "--", "true")
+        assert lab.phase(everywhere) == "PENDING"
+        others = lab.submit("--nodes", "3", "--gpus-per-node", "1", "--", "true")
+        lab.until_ended([others])
+        assert box.name not in lab.nodes_of(others)
+        assert lab.phase(everywhere) == "PENDING"
     finally:
         box.mend()
     until(lambda: not lab.nodes()[box.name]["is_silent"], "the node answers again", within_s=120)
-    lab.until_ended([job])
+    lab.until_ended([job, everywhere])
     assert len(lab.job(job)["runs"]) == 1
     assert lab.steps(job) == (250, digest_of(250))
+    assert lab.phase(everywhere) == "SUCCEEDED"
 
 
 def test_a_gang_on_a_node_that_is_paused_is_given_up_and_goes_on_elsewhere(lab, bed):
@@ -113,6 +128,53 @@ def test_a_gang_on_a_node_that_is_paused_is_given_up_and_goes_on_elsewhere(lab, 
     assert lab.steps(gang) == (200, digest_of(200))
     assert f"node {box.name} was silent" in lab.job(gang)["runs"][0]["sentence"]
     assert not lab.processes()
+
+
+def test_what_runs_on_a_drained_node_goes_on_elsewhere_after_the_deadline(lab):
+    gang = lab.train(150, 0.05, "-g", "2", "--nodes", "2", "--workers", "2", "--grace", "5s")
+    lab.until_trains(gang)
+    node = lab.nodes_of(gang)[-1]
+    lab.tir("drain", node, "--deadline", "1s", "--reason", "new fans")
+    lab.until_ended([gang])
+    assert [run["cause"] for run in lab.job(gang)["runs"]] == ["preempted", "finished"]
+    assert node not in lab.nodes_of(gang)
+    assert lab.steps(gang) == (150, digest_of(150))
+    assert "new fans" in lab.why_not(node)
+    lab.tir("undrain", node)
+    assert not lab.why_not(node)
+
+
+def test_a_node_on_which_different_jobs_fail_is_taken_out_until_it_is_pardoned(lab):
+    """What is missing on one node fails there only; the gangs are on all nodes."""
+    for number in range(3):
+        script = f"import os, time; os.uname().nodename == 'n2' and __import__('lab{number}'); time.sleep(99)"
+        options = ("--nodes", "4", "--gpus-per-node", "1", "--retries", "0")
+        job = lab.submit(*options, "--", "python3", "-c", script)
+        lab.until_phase(job, "FAILED")
+    jobs = f"{job - 2}, {job - 1}, {job}"
+    until(lambda: f"jobs {jobs} failed there" in lab.why_not("n2"), lab.why_not("n2"), within_s=60)
+    assert not any(lab.why_not(name) for name in ("n0", "n1", "n3"))
+    lab.tir("undrain", "n2")
+    job = lab.submit("--nodes", "4", "--gpus-per-node", "1", "--", "true")
+    lab.until_ended([job])
+    assert lab.nodes_of(job) == ["n0", "n1", "n2", "n3"]
+
+
+def test_a_run_that_cannot_write_its_heartbeat_is_ended_by_its_own_node(lab, bed):
+    """Another folder comes over the shared one, in the box alone, as when a mount is lost."""
+    gang = lab.train(400, 0.05, "-g", "2", "--nodes", "2", "--workers", "2", "--grace", "2s")
+    lab.until_trains(gang)
+    box = box_of(lab, bed, gang)
+    before = [pid for pid in box.pids() if pid in lab.processes()]
+    assert before
+    box.lose(lab.shared)
+    try:
+        until(lambda: not any(map(is_alive, before)), "the workers there were ended", within_s=60)
+    finally:
+        box.find(lab.shared)
+    lab.until_ended([gang])
+    assert lab.phase(gang) == "SUCCEEDED"
+    assert lab.steps(gang) == (400, digest_of(400))
 
 
 def trained_elsewhere(lab, steps: int, *options: str) -> int:
@@ -146,7 +208,7 @@ def test_a_gang_is_on_as_many_nodes_as_it_asks_for(lab):
 
 
 def test_a_second_manager_is_refused_and_told_of_the_first(lab, bed, tmp_path):
-    second = RayLab(bed, tmp_path, box=bed.boxes[1])
+    second = TrainingLab(bed, tmp_path, box=bed.boxes[1])
     refused = second.up(code=6)
     assert f"the manager of {lab.home} on n0 (pid {lab.pid()}) uses node" in refused.stderr
     second.shared = lab.shared
@@ -155,7 +217,7 @@ def test_a_second_manager_is_refused_and_told_of_the_first(lab, bed, tmp_path):
 
 
 def test_an_address_without_ray_is_refused(bed, tmp_path):
-    lab = RayLab(bed, tmp_path)
+    lab = TrainingLab(bed, tmp_path)
     nowhere = f"{bed.boxes[0].address}:1"
     refused = lab.tir("up", "--on", "ray", "--address", nowhere, "--shared", str(lab.shared), code=5)
     assert f"no Ray answers at {nowhere}" in refused.stderr
@@ -164,7 +226,7 @@ def test_an_address_without_ray_is_refused(bed, tmp_path):
 
 
 def test_a_folder_that_is_missing_is_refused(bed, tmp_path):
-    lab = RayLab(bed, tmp_path)
+    lab = TrainingLab(bed, tmp_path)
     lab.shared = tmp_path / "nowhere"
     assert f"--shared {lab.shared}: there is no such folder on n0" in lab.up(code=2).stderr
 

@@ -3,19 +3,19 @@
 python training.py STEPS SECONDS_PER_STEP USES
 
 Worker 0 keeps the state: the number of steps and a digest over all of them, which is right only if each step
-was taken exactly once, in order. Each worker writes into the directory USES which slots it has, from when to
-when, so that a test can see whether two workers ever had the same slot.
+was taken exactly once, in order. Each worker writes into the directory USES which slots it has (uses.py).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import pickle
 import socket
 import sys
 import time
+
+from uses import Uses
 
 from tiresias import job
 
@@ -67,44 +67,42 @@ class Peers:
 
 
 def main() -> None:
-    key = f"{os.environ['TIRESIAS_JOB_ID']}-{os.environ['TIRESIAS_RUN']}-{WORKER}"
-    with open(f"{USES}/{key}", "a") as uses:
-        about = {"slots": os.environ["TIRESIAS_SLOTS"].split(","), "workers": WORKERS, "pid": os.getpid()}
-        uses.write(json.dumps({"at": time.monotonic(), **about}) + "\n")
-        uses.flush()
-        path = job.checkpoint_dir / "state"
-        steps, value = 0, ""
-        if path.exists():
-            steps, value = pickle.loads(path.read_bytes())
-        peers = Peers() if WORKERS > 1 else None
+    uses = Uses(USES, WORKER, WORKERS, os.environ["TIRESIAS_SLOTS"].split(","))
+    path = job.checkpoint_dir / "state"
+    steps, value = 0, ""
+    if path.exists():
+        steps, value = pickle.loads(path.read_bytes())
+    first = steps
+    peers = Peers() if WORKERS > 1 else None
 
-        def save() -> None:
-            if WORKER == 0:
-                job.save(path, lambda file: file.write(pickle.dumps((steps, value))))
+    def save() -> None:
+        if WORKER == 0:
+            job.save(path, lambda file: file.write(pickle.dumps((steps, value))))
 
-        try:
-            while steps < STEPS:
-                stop = job.should_stop()
-                if peers is not None:
-                    stop = peers.any(stop)
-                if stop:
-                    save()
-                    if peers is not None:
-                        peers.any(True)  # nobody leaves before the state is saved
-                    job.preempted()
-                time.sleep(STEP_S)
-                steps += 1
-                value = hashlib.sha256(f"{value}{steps}".encode()).hexdigest()
-                job.report(step=steps, total_steps=STEPS)
-                if steps % 20 == 0:
-                    save()
+    while steps < STEPS:
+        stop = job.should_stop()
+        if peers is not None:
+            stop = peers.any(stop)
+        if stop:
             save()
             if peers is not None:
-                peers.any(True)
-            if WORKER == 0:
-                job.finished(step=steps, total_steps=STEPS)
-        finally:
-            uses.write(json.dumps({"until": time.monotonic()}) + "\n")
+                peers.any(True)  # nobody leaves before the state is saved
+            uses.ended()
+            job.preempted()
+        time.sleep(STEP_S)
+        steps += 1
+        value = hashlib.sha256(f"{value}{steps}".encode()).hexdigest()
+        job.report(step=steps, total_steps=STEPS)
+        if steps == first + 1:
+            uses.stepped()
+        if steps % 20 == 0:
+            save()
+    save()
+    if peers is not None:
+        peers.any(True)
+    uses.ended()
+    if WORKER == 0:
+        job.finished(step=steps, total_steps=STEPS)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ The order of `handle`, which gets the facts of one instant and makes one plan:
 
 What holds between two calls of `handle`:
 - `entries` has one entry per active job. An entry is ranked unless its job is pinned, on hold, deferred or
-  cancelled, or asks for no GPUs.
+  cancelled, asks for no GPUs, or waits for more nodes than are in service.
 - `target` is exact for the ranks of the last plan, and its `flips` are empty.
 - `_ready` has the jobs of the target that hold no GPUs, or whose runs are saving.
 - `_wakes` is a heap of (instant, job). An item counts only while it equals the entry's `wakes_at`.
@@ -48,7 +48,7 @@ from operator import attrgetter
 from typing import Any
 
 from tiresias.core import facts as f
-from tiresias.core import overflow, pieces
+from tiresias.core import overflow
 from tiresias.core.allotting import BLINK_S, Allotting, misfits
 from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
@@ -348,6 +348,13 @@ class Controller:
                 self._wake_at(entry, job.deferred_until)
             return
         if (
+            run is None
+            and job.job.demand.nodes is not None
+            and not self.state.ledger.can_serve(job.job.demand)
+        ):
+            self._unrank(entry)  # until nodes come, return or are restored, which ranks all jobs anew
+            return
+        if (
             run is not None
             and phase is not STOPPING
             and (self._may_pin or not job.preemptible or job.resumable is False)
@@ -637,15 +644,11 @@ class Controller:
                     self._keep(job, ledger.open_to(job.job.demand), at, kept)
                 continue
             holes = ledger.open_to(job.job.demand)
-            demand = job.job.demand
-            if demand.nodes is None:
-                allocation = place(job, holes, at, since.get(job.id, at) if since else at)
-            else:
-                allocation = pieces.in_pieces(demand, holes)
+            allocation = place(job, holes, at, since.get(job.id, at) if since else at)
             if allocation is None:
                 refused = waiting = True
                 again_at = self._refuse(job, holes, at)
-                may_migrate = migrations and self._may_migrate and demand.nodes is None
+                may_migrate = migrations and self._may_migrate
                 if entry is not last or may_migrate:
                     claim = self._keep(job, holes, at, None if entry is last else kept)
                     if claim and may_migrate:
@@ -653,6 +656,8 @@ class Controller:
                 if self.policy.strict:
                     break
                 continue
+            if holes.pieces:
+                holes.check_pieces(allocation)
             if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
                 self._hide(allocation, kept)
                 if job.phase is not STOPPING:
@@ -703,7 +708,7 @@ class Controller:
     def _keep(self, job: JobState, holes: Holes, at: float, kept: list[Allocation] | None) -> Allocation:
         """The slots that the job claims, which are `kept` from those behind it until this pass is over."""
         since = self.state.refused_since.get(job.id, at)
-        claim = pieces.claim(self.placer, job, holes, at, since)
+        claim = self.placer.claim(job, holes, at, since)
         if claim and kept is not None:
             self._hide(claim, kept)
         return claim

@@ -2,6 +2,10 @@
 
 Bit masks over node positions stand for sets of nodes, bit masks over slot indices for slots of a node. A
 Holes reads the Ledger's own lists, narrowed to some nodes, and is valid until the Ledger changes.
+
+Holes are those for one gang. Where the gang has stated on how many nodes it must be, they have its `pieces`:
+each must be on a node of its own. `hold`, `could_hold`, `fewest_nodes` and `emptiest` respect that, and so do
+the functions of placers/fits.py; a placer that decides by these alone need not know of pieces.
 """
 
 from __future__ import annotations
@@ -11,6 +15,12 @@ from typing import Any
 
 from tiresias.core.facts import Allocation
 from tiresias.core.model import Node
+
+EVERYWHERE = -1  # the bit mask of all nodes
+
+
+class PlacementError(ValueError):
+    """A placer answered with slots that are not what the gang has asked for."""
 
 
 class Holes:
@@ -30,12 +40,13 @@ class Holes:
         self.changes = 0  # grows whenever a slot is taken or given back
         self.free = 0
         self.gpus = 0
+        self.pieces: tuple[int, ...] = ()  # slots on each of so many nodes, most first; (): as it comes
 
     def among(self, nodes: int) -> Holes:
         """The same, of these nodes only."""
         part = Holes()
         part.nodes, part.sockets, part.changes = self.nodes, self.sockets, self.changes
-        part.kinds = self.kinds
+        part.kinds, part.pieces = self.kinds, self.pieces
         part.free_slots, part.free_counts, part.offered = self.free_slots, self.free_counts, self.offered
         part.buckets = [some & nodes for some in self.buckets]
         part.racks = {rack: some & nodes for rack, some in self.racks.items() if some & nodes}
@@ -55,6 +66,50 @@ class Holes:
     def free_by_rack(self) -> dict[str, int]:
         """How many slots are free in each rack."""
         return {rack: self.free_in(nodes) for rack, nodes in self.racks.items()}
+
+    def hold(self, gpus: int, among: int = EVERYWHERE) -> bool:
+        """Whether the gang, of so many GPUs, fits on these nodes now."""
+        if not self.pieces:
+            return gpus <= (self.free if among == EVERYWHERE else self.free_in(among))
+        return self._have_room([(free, nodes & among) for free, nodes in enumerate(self.buckets)])
+
+    def could_hold(self, gpus: int, among: int = EVERYWHERE) -> bool:
+        """Whether it would fit on these nodes if nothing were running."""
+        sizes = [(size, nodes & among) for size, nodes in self.sizes()]
+        if not self.pieces:
+            return gpus <= sum(size * nodes.bit_count() for size, nodes in sizes)
+        return self._have_room(sizes)
+
+    def _have_room(self, sizes: list[tuple[int, int]]) -> bool:
+        """Whether each piece can have a node of its own, of nodes by their slots.
+
+        No two pieces differ by more than one slot, so it is enough to count the nodes for the largest ones
+        and those for any.
+        """
+        largest, smallest = self.pieces[0], self.pieces[-1]
+        large = sum([nodes.bit_count() for size, nodes in sizes if size >= largest])
+        if large < self.pieces.count(largest):
+            return False
+        return sum([nodes.bit_count() for size, nodes in sizes if size >= smallest]) >= len(self.pieces)
+
+    def check_pieces(self, allocation: Allocation) -> None:
+        """Raise a PlacementError if the gang is not in the pieces that it has asked for."""
+        counts = tuple(sorted([slots.bit_count() for _, slots in allocation], reverse=True))
+        if counts != self.pieces:
+            raise PlacementError(f"{_each(counts)} slots on a node each, and not {_each(self.pieces)}")
+
+    def shortage(self, gpus: int) -> str:
+        """Why a gang that states on how many nodes it must be has no room, with the figures."""
+        largest, smallest, number = self.pieces[0], self.pieces[-1], len(self.pieces)
+        each = f"{largest}" if largest == smallest else f"{smallest} or {largest}"
+        where = f"1 node with {each}" if number == 1 else f"{number} nodes with {each} each"
+        there = sum(nodes.bit_count() for nodes in self.buckets[smallest:])
+        have = "1 node has" if there == 1 else f"{there} nodes have"
+        text = f"{self.free} free, needs {gpus} on {where}; {have} {smallest} free"
+        if there >= number:
+            there = sum(nodes.bit_count() for nodes in self.buckets[largest:])
+            text += f", {there} of them {largest}, and {self.pieces.count(largest)} must"
+        return text
 
     def best_hole(self) -> int:
         """The largest number of free slots on one node."""
@@ -78,6 +133,8 @@ class Holes:
 
     def fewest_nodes(self, gpus: int) -> int:
         """The fewest nodes that could hold so many GPUs if nothing were running; 0: there are too few."""
+        if self.pieces:
+            return len(self.pieces) if self.could_hold(gpus) else 0
         fewest, need = 0, gpus
         for size, nodes in self.sizes():
             count = nodes.bit_count()
@@ -106,6 +163,8 @@ class Holes:
 
         A gang that keeps these slots from others while it waits sees its hole only grow.
         """
+        if self.pieces:
+            return self._emptiest_in_pieces()
         sizes = self.sizes()
         if len(sizes) == 1:  # all nodes have the same size
             size, nodes = sizes[0]
@@ -140,6 +199,21 @@ class Holes:
                 count -= 1
         return tuple(parts)
 
+    def _emptiest_in_pieces(self) -> Allocation:
+        parts, used = [], 0
+        for piece in self.pieces:
+            large = 0  # the nodes that can have so much free at all
+            for size, nodes in self.sizes():
+                if size >= piece:
+                    large |= nodes
+            if not large & ~used:
+                return ()
+            node = self._emptiest_of(large & ~used)
+            used |= 1 << node
+            if self.free_counts[node]:
+                parts.append((node, self.pick(node, min(piece, self.free_counts[node]))))
+        return tuple(parts)
+
     def _emptiest_of(self, nodes: int) -> int:
         for some in reversed(self.buckets):
             if some & nodes:
@@ -161,6 +235,10 @@ def _fitting(sizes: list[tuple[int, int]], used: int, left: int, count: int) -> 
         if size >= left:
             found |= nodes
     return found & ~used
+
+
+def _each(counts: tuple[int, ...]) -> str:
+    return " + ".join(map(str, counts))
 
 
 def first(nodes: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tiresias.core import pieces
 from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.ledger import Ledger
@@ -34,6 +33,9 @@ def check(state: State) -> None:
         if run is not None:
             assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
             assert sum(slots.bit_count() for _, slots in run.allocation) == job.gpus, ("partial gang", id)
+            if job.job.demand.nodes is not None and run.pool is Pool.GPUS:
+                pieces = sorted([slots.bit_count() for _, slots in run.allocation], reverse=True)
+                assert tuple(pieces) == job.job.demand.pieces, ("not on the nodes asked for", id, pieces)
             assert run.granted_at <= state.at, (id, run.granted_at, state.at)
             assert run.pool is state.pool_of(run.allocation), ("slots of another pool", id, run.pool)
             assert run.pool is not Pool.GPUS or run.layer == state.ledger.layer_of(run.id), (id, run.layer)
@@ -96,7 +98,7 @@ def check_plan(controller: Controller) -> None:
     lost = protected - {entry.job.run.id for entry in pinned if entry.job.run is not None}
     assert not lost, ("protected, but not pinned", lost)
     assert target.capacity == state.ledger.capacity - sum(entry.gpus for entry in pinned)
-    expected = {id for id, entry in entries.items() if _is_ranked(entry)}
+    expected = {id for id, entry in entries.items() if _is_ranked(entry, state.ledger)}
     assert {entry.id for entry in ranked} == expected, "a job lost from the ranking"
     if isinstance(target, WishTarget):
         chosen = _wished(controller, ranked)
@@ -139,8 +141,12 @@ def _wished(controller: Controller, ranked: list[JobEntry]) -> set[JobId]:
     return chosen
 
 
-def _is_ranked(entry: JobEntry) -> bool:
-    return not entry.pinned and entry.job.gpus > 0 and is_schedulable(entry.job)
+def _is_ranked(entry: JobEntry, ledger: Ledger) -> bool:
+    job = entry.job
+    if entry.pinned or not job.gpus or not is_schedulable(job):
+        return False
+    nodes = job.job.demand.nodes
+    return nodes is None or job.run is not None or ledger.open_to(job.job.demand).could_hold(job.gpus)
 
 
 def _check_without_gpus(controller: Controller) -> None:
@@ -164,7 +170,7 @@ def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
         fits = job.gpus <= ledger.free
         since = state.refused_since.get(job.id, at)
         if fits:
-            allocation = pieces.place(placer, job, holes, at, since)
+            allocation = placer.place(job, holes, at, since)
             if allocation is not None and job.run is not None:
                 assert job.phase is Phase.STOPPING, ("its GPUs are free, and it is kept on CPUs", job.id)
                 ledger.take(RunId(-1 - number), allocation)
@@ -173,7 +179,7 @@ def _check_starts(controller: Controller, ready: list[JobEntry]) -> None:
             if controller.policy.strict:
                 break
         if fits or placer.waits or holes is not ledger:
-            claim = pieces.claim(placer, job, holes, at, since)
+            claim = placer.claim(job, holes, at, since)
             if claim:
                 ledger.take(RunId(-1 - number), claim)
     ledger.rollback(mark)

@@ -377,18 +377,25 @@ class Ledger(Holes):
             and demand.nodes is None
         ):
             return self
-        return self.among(self._suiting(demand))
+        holes = self.among(self._suiting(demand))
+        if demand.nodes is not None:
+            holes.pieces = demand.pieces
+        return holes
 
     def most(self, demand: Demand) -> int:
         """The GPUs in service that suit the demand, free or not."""
+        return self.open_to(demand).gpus
+
+    def can_serve(self, demand: Demand) -> bool:
+        """Whether what is in service could hold the gang if nothing were running."""
         if not demand.is_choosy:
-            return self.gpus
-        suiting = self.open_to(demand)
-        if demand.nodes is not None:
-            piece = demand.pieces[-1]
-            if sum(nodes.bit_count() for size, nodes in suiting.sizes() if size >= piece) < demand.nodes:
-                return 0  # too few nodes, however many GPUs they have
-        return suiting.gpus
+            return demand.gpus <= self.gpus
+        wish = demand.gpus, demand.nodes, demand.gpu_type, demand.cpus, demand.memory_bytes
+        key = "serves", *wish, demand.gpu_memory_bytes
+        known: bool | None = self.memo.get(key)
+        if known is None:
+            known = self.memo[key] = self.open_to(demand).could_hold(demand.gpus)
+        return known
 
     def _suiting(self, demand: Demand) -> int:
         each = (demand.cpus or 0) / demand.gpus, (demand.memory_bytes or 0) / demand.gpus

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tiresias.core import pieces
 from tiresias.core.entries import JobEntry
 from tiresias.core.facts import Allocation
 from tiresias.core.ledger import Ledger
@@ -39,28 +38,47 @@ def migrations_for(
     `waits_s` is how much longer the refused job would wait at least.
     """
     ledger = state.ledger
-    lacking, nodes, taken = job.gpus, set(), 0
-    for node, slots in claim:
-        lacking -= slots.bit_count()
-        taken += ledger.offered[node].bit_count() - ledger.free_counts[node]
-        nodes.add(node)
-    if taken < lacking:
-        return []  # a node that it needs has nothing free yet
     movers: list[JobEntry] = []
-    for other, slots in _in_the_way(nodes, entries, state, placer.migrations if taken == lacking else None):
-        if lacking <= 0:
-            break
-        lacking -= slots
-        if other.job.phase is not STOPPING:
-            movers.append(other)
-    if lacking > 0 or len(movers) > placer.migrations or not movers:
+    leaving: set[JobId] = set()
+    for part, lacking in _parts(job, claim):
+        lacking -= sum([slots.bit_count() for _, slots in part])
+        nodes = {node for node, _ in part}
+        taken = sum([ledger.offered[node].bit_count() - ledger.free_counts[node] for node in nodes])
+        if taken < lacking:
+            return []  # a node that it needs has nothing free yet
+        most = placer.migrations if taken == lacking else None
+        for other, slots in _in_the_way(nodes, entries, state, most) if lacking > 0 else ():
+            if lacking <= 0:
+                break
+            lacking -= slots
+            if other.job.phase is not STOPPING and other.id not in leaving:
+                leaving.add(other.id)
+                movers.append(other)
+        if lacking > 0:
+            return []
+    if len(movers) > placer.migrations or not movers:
         return []
+    nodes = {node for node, _ in claim}
     cost_gpu_s = sum([other.gpus * _cost_s(other.job) for other in movers])
     if cost_gpu_s >= job.gpus * min(waits_s, _left_s(movers, at)):
         return []
     if not _may_fit_elsewhere(movers, nodes, ledger):
         return []
     return movers if _fit_elsewhere(movers, nodes, ledger, placer, at) else []
+
+
+def _parts(job: JobState, claim: Allocation) -> list[tuple[Allocation, int]]:
+    """Of what is claimed, the slots that may stand for each other, and how many of them the job needs.
+
+    Each node has to hold a piece of its own if the gang has stated on how many nodes it must be. Its claim
+    has the pieces in order, but for nodes of which nothing is free yet.
+    """
+    demand = job.job.demand
+    if demand.nodes is None:
+        return [(claim, job.gpus)]
+    if len(claim) < demand.nodes:
+        return [((), job.gpus)]
+    return [((part,), piece) for part, piece in zip(claim, demand.pieces, strict=False)]
 
 
 def _in_the_way(
@@ -127,7 +145,7 @@ def _fit_elsewhere(
         for other in movers:
             job = other.job
             assert job.run is not None
-            slots = pieces.place(placer, job, ledger.open_to(job.job.demand), at, at)
+            slots = placer.place(job, ledger.open_to(job.job.demand), at, at)
             if slots is None or len(slots) > len(job.run.allocation):
                 return False
             ledger.hide(slots)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 
+from tiresias.core.holes import PlacementError
 from tiresias.core.plugins import OptionError, Placer, Policy
 
 PLUGINS = ("tiresias.policies", "tiresias.placers")  # those that come with this program
@@ -53,6 +54,8 @@ def blame(error: Exception, policy: Policy, placer: Placer | None = None) -> Plu
         kind, name = ("placer", placer.name) if placer is not None and is_placer else ("policy", policy.name)
         frame, line = theirs[-1]
         return PluginFailure(kind, name, _text(error), frame.f_code.co_filename, line, frame.f_code.co_name)
+    if placer is not None and isinstance(error, PlacementError):
+        return PluginFailure("placer", placer.name, _text(error))
     modules = [_module(frame) for frame, _ in frames]
     is_unusable = isinstance(error, UNUSABLE) and modules[-1] in USERS
     if BASES in modules or isinstance(error, OptionError) or is_unusable:

@@ -218,7 +218,12 @@ class Placer(ABC):
 
     @abstractmethod
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
-        """Slots for the whole gang, or None to refuse; takes nothing itself."""
+        """Slots for the whole gang, or None to refuse; takes nothing itself.
+
+        With `holes.pieces` the gang has stated on how many nodes it must be: these many slots on each. The
+        placer chooses which nodes these are, and refuses only while `holes.hold` says that there is no room,
+        or if it waits. The functions of `placers/fits.py` respect the pieces.
+        """
 
     def new_memory(self) -> dict[str, Any]:
         """With `learns`: a memory in which nothing has been learned. JSON can hold it at any time.
@@ -245,6 +250,8 @@ class Placer(ABC):
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         """Why a job is refused for which enough slots are free, with the figures."""
+        if holes.pieces:
+            return holes.shortage(job.gpus)
         return f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus}"
 
     def verdict(self, job: JobState) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiresias.core import overflow, pieces, without_gpus
+from tiresias.core import overflow, without_gpus
+from tiresias.core.demands import unmet
 from tiresias.core.entries import Entry, JobEntry
 from tiresias.core.model import Phase
 from tiresias.core.plugins import Placer
@@ -153,8 +154,9 @@ def code_of(entry: JobEntry, state: State, placer: Placer, head: Entry | None = 
         return ReasonCode.STOPPING
     if job.phase is Phase.PAUSED:
         return ReasonCode.PAUSED
-    if job.gpus > ledger.most(job.job.demand):
-        return ReasonCode.OUT_OF_SERVICE if job.gpus <= _installed(job, state) else ReasonCode.IMPOSSIBLE
+    if not ledger.can_serve(job.job.demand):
+        is_there = not unmet(job.job.demand, ledger.nodes)
+        return ReasonCode.OUT_OF_SERVICE if is_there else ReasonCode.IMPOSSIBLE
     if job.on_hold:
         return ReasonCode.HELD
     if job.deferred:
@@ -179,7 +181,7 @@ def _code_of_admitted(job: JobState, state: State, placer: Placer) -> str:
     if job.gpus > holes.free:
         return ReasonCode.ITS_KIND
     at = state.at
-    allocation = pieces.place(placer, job, holes, at, state.refused_since.get(job.id, at))
+    allocation = placer.place(job, holes, at, state.refused_since.get(job.id, at))
     return ReasonCode.FRAGMENTED if allocation is None else ReasonCode.KEPT
 
 
@@ -244,8 +246,6 @@ def _evidence(reason: Reason, entry: JobEntry, state: State, placer: Placer, hea
         return ""
     holes = ledger.open_to(job.job.demand)
     free, reason.free_gpus, reason.best_hole = holes.free, holes.free, holes.best_hole()
-    if code == ReasonCode.FRAGMENTED and job.job.demand.nodes is not None:
-        return pieces.refusal(job.job.demand, holes)
     if code == ReasonCode.FRAGMENTED:
         return placer.refusal(job, holes, state.at, state.refused_since.get(job.id, state.at))
     return f"{free} free, needs {job.gpus}"
@@ -269,11 +269,24 @@ def _those_ahead(reason: Reason, entry: JobEntry, state: State) -> str:
 
 def _too_large(job: JobState, state: State) -> str:
     ledger = state.ledger
+    if job.job.demand.nodes is not None:
+        return unmet(job.job.demand, ledger.nodes) or _out_of_service(job, state)
     in_service, installed = ledger.most(job.job.demand), _installed(job, state)
     kind = " of its kind" if job.job.demand.is_choosy else ""
     if job.gpus <= installed:
         return f"needs {gpus_of(job)}{kind}, {in_service} of {installed} are in service"
     return f"needs {gpus_of(job)}{kind}, the cluster has {installed}; ask for fewer"
+
+
+def _out_of_service(job: JobState, state: State) -> str:
+    """For how many of its nodes those that are in service are large enough."""
+    ledger, demand = state.ledger, job.job.demand
+    number, least = len(demand.pieces), demand.pieces[-1]
+    suiting = [node for node in ledger.nodes if node.suits(demand)]
+    offered = [ledger.offered[ledger.position(node.name)].bit_count() for node in suiting]
+    nodes = "1 node" if number == 1 else f"{number} nodes"
+    there = f"{sum(count >= least for count in offered)} of {len(suiting)}"
+    return f"needs {gpus_of(job)} on {nodes}, at least {least} on each; {there} such nodes are in service"
 
 
 def _placement(job: JobState, placer: Placer) -> str:

@@ -203,6 +203,11 @@ def _check_slots(
         if count != allotment.gpus:
             what = f"it names {count} slots, and the job needs {allotment.gpus}"
             raise WishError(f"it splits the gang of job {id}: {what}")
+        demand = entries[id].job.job.demand
+        counts = sorted([mask.bit_count() for _, mask in slots], reverse=True)
+        if demand.nodes is not None and tuple(counts) != demand.pieces:
+            here, wanted = (" + ".join(map(str, each)) for each in (counts, demand.pieces))
+            raise WishError(f"it gives job {id} {here} slots on a node each, and it has asked for {wanted}")
 
 
 def _check_memory(

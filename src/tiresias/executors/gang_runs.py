@@ -280,8 +280,7 @@ class GangRuns:
             record = found or record
         except OSError as error:
             log.error("cannot write how run %d ended in %s: %s", spec.run_id, spec.run_dir, error)
-        with suppress(Unreachable, TimeoutError):
-            await self._transport.release(spec.run_id)
+        self._loop.spawn(self._release(spec.run_id))  # nobody waits for it but those who want these GPUs
         self._updates.report(await asyncio.to_thread(run_gone, spec, record))
 
     # --- what the engine shows as taken ----------------------------------------------------------------
@@ -296,6 +295,10 @@ class GangRuns:
                 if heartbeat.now() - begun > SILENT_AFTER_S:
                     raise
             await asyncio.sleep(RETRY_S)
+
+    async def _release(self, run_id: RunId) -> None:
+        with suppress(Unreachable, TimeoutError):
+            await self._transport.release(run_id)
 
     async def _release_unneeded(self) -> None:
         """Reservations of runs that ended while nobody could release them."""

@@ -58,22 +58,23 @@ class SilentParts:
         record = await self._loop.in_folder(run_files.read, part.dir, run_files.EXIT)
         if record is not None:
             return run_gone(part.spec, record)
+        asked = heartbeat.now()  # the answer may be late, or this process paused: neither makes it older
+        beat = await self._loop.in_folder(heartbeat.read, part.dir)
+        if beat != part.beat:
+            part.beat, part.beat_at = beat, heartbeat.now()
         if not node.is_silent:
             return None
         if not await self._loop.in_folder(run_files.exists, part.dir, run_files.CLAIM):
             return await self._runs.void(part, f"node {node.name} did not answer", lost=True)
         if run.is_stopping:
             await self._loop.in_folder(_stop_in_folder, part, run.grace_s)
-        beat, now = await self._loop.in_folder(heartbeat.read, part.dir), heartbeat.now()
-        if beat != part.beat:
-            part.beat, part.beat_at = beat, now
-        if now - part.beat_at < self._lease_s + part.spec.grace_s + MARGIN_S:
+        if asked - part.beat_at < self._lease_s + part.spec.grace_s + MARGIN_S:
             return None
         await self._loop.in_folder(self._given_up.add, part.spec)
         await self._loop.in_folder(_stop_in_folder, part, 0.0)
         node.old_runs.add(run.spec.run_id)
         silent = f"node {node.name} was silent, and the heartbeat of the run there stood still"
-        error = f"{silent} for {now - part.beat_at:.0f} s"
+        error = f"{silent} for {asked - part.beat_at:.0f} s"
         return RunGone(run.spec.run_id, lost=True, error=error, unknown_on=(node.name,))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,6 @@ from zlib import crc32
 from tiresias.core.model import JobId, RunId
 from tiresias.executors import cgroup_parent, procfs, run_files
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate
-from tiresias.executors.causes import HOST_FAULTS
 from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.cgroups import CGROUP, Cgroup
 from tiresias.executors.directories import make, make_passage
@@ -30,17 +28,17 @@ from tiresias.executors.gpus import Driver, GpuProcesses
 from tiresias.executors.kernel import KERNEL
 from tiresias.executors.launchers import launchers
 from tiresias.executors.marks import Marks
+from tiresias.executors.preparation import make_run_dir, prepare
 from tiresias.executors.spawn_supervisor import command_line, spawn_supervisor
+from tiresias.executors.wake_pipe import WakePipe
 
 if TYPE_CHECKING:
-    from tiresias.executors.kernel import Kernel, Timer
+    from tiresias.executors.kernel import Kernel
 
 MASTER_ADDR = "127.0.0.1"
-WAKE_PIPE = "news"  # the name stays: supervisors that an earlier version started write to it
 LINGER_S = 2.0  # how long processes that outlive the workers may take to end by themselves
 DEFAULT_UMASK = 0o022  # of a submitter whose process is not known, such as one with a token
 GPU_RELEASE_S = 10.0  # how long to wait for the driver to release a GPU whose processes have ended
-LOOK_AGAIN_S = 0.1
 
 
 @dataclass(slots=True)
@@ -99,37 +97,22 @@ class LocalExecutor:
         self._unresolved: dict[RunId, _Run] = {}  # the machine kept us from what `poll` then tries again
         self._settling: dict[RunId, _Run] = {}  # ended, but the driver has not released a GPU
         self._updates: list[RunUpdate] = []
-        self._timer: Timer | None = None
         make_passage(root.parent, kernel)
         make(root, kernel=kernel)
         self._marks = Marks(root, kernel)
-        self._wake_path = str(root / WAKE_PIPE)
-        self._wake_fd = self._open_wake_pipe()
+        self._pipe = WakePipe(root, kernel)
         self._epoll = kernel.epoll()
-        self._epoll.register(self._wake_fd, select.EPOLLIN)
-
-    def _open_wake_pipe(self) -> int:
-        kernel, path = self._kernel, self._wake_path
-        try:
-            if not stat.S_ISFIFO(kernel.lstat(path).st_mode):
-                kernel.unlink(path)
-                kernel.mkfifo(path, 0o600)
-        except FileNotFoundError:
-            kernel.mkfifo(path, 0o600)
-        # Opened for writing as well, so that it does not reach its end when the last supervisor closes it.
-        return kernel.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._epoll.register(self._pipe.fd, select.EPOLLIN)
 
     def fileno(self) -> int:
         return self._epoll.fileno()
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
+        self._pipe.end_timer()
         for pidfd in self._by_pidfd:
             self._kernel.close(pidfd)
         self._epoll.close()
-        self._kernel.close(self._wake_fd)
+        self._pipe.close()
 
     # --- commands --------------------------------------------------------------------------------------
 
@@ -152,7 +135,7 @@ class LocalExecutor:
         run.is_stopping = True
         grace_s = run.spec.grace_s if grace_s is None else grace_s
         try:
-            self._make_run_dir(run.spec)
+            make_run_dir(run.spec, self._kernel)
             earlier = run_files.read(run.dir, run_files.STOP, self._kernel) or {}
             grace_s = min(grace_s, earlier.get("grace_s", grace_s))  # it may not have been read yet
             run_files.put(run.dir, run_files.STOP, {"grace_s": grace_s}, self._kernel)
@@ -168,7 +151,7 @@ class LocalExecutor:
         if run is None or run.gone is not None or (run.pidfd < 0 and self._is_of_another_run(run)):
             return
         wanted = {"turn": turn, "turns": turns, "slice_s": slice_s}
-        self._make_run_dir(run.spec)
+        make_run_dir(run.spec, self._kernel)
         known = run_files.read(run.dir, run_files.PACE, self._kernel)
         if known == wanted or (known is None and turns == 1):
             return
@@ -220,8 +203,8 @@ class LocalExecutor:
 
     def poll(self) -> list[RunUpdate]:
         for fd, _ in self._epoll.poll(0):
-            if fd == self._wake_fd:
-                self._drain()
+            if fd == self._pipe.fd:
+                self._pipe.drain()
             elif fd in self._by_pidfd:
                 self._supervisor_ended(self._by_pidfd[fd])
         for run in list(self._starting.values()):
@@ -328,7 +311,7 @@ class LocalExecutor:
         try:
             launcher = launchers.get(run.spec.launcher)()
             spec = run.spec = replace(run.spec, workers=launcher.workers(run.spec), sdk=self._sdk)
-            self._prepare(spec)
+            prepare(spec, self.limiting, self._kernel)
             run.port = spec.master_port or self.free_port(spec)
             address = spec.master_addr or MASTER_ADDR
             workers = [
@@ -348,39 +331,6 @@ class LocalExecutor:
         """A port of this machine at which the workers of the run can meet; OSError if none is free."""
         taken = {each.port for each in self._runs.values()}
         return self._kernel.free_port(taken, crc32(str(spec.part_dir).encode()))
-
-    def _prepare(self, spec: RunSpec) -> None:
-        if not spec.command:
-            raise ValueError("the command is empty; give a program after --")
-        if refusal := self.limiting.refusal(spec.cpus, spec.memory_bytes):
-            raise ValueError(f"cannot limit the run: {refusal}")
-        self._make_run_dir(spec)
-        make(spec.job_dir, 0o700, self._kernel)
-        identity = spec.identity
-        if identity is not None and os.geteuid() not in (0, identity.uid):
-            raise ValueError(
-                f"cannot run as {identity.user} (uid {identity.uid}):"
-                f" the manager is uid {os.geteuid()}, not root"
-            )
-        self._give(spec, spec.job_dir)
-        if spec.has_own_checkpoints:
-            self._make_checkpoint_dir(spec)
-
-    def _give(self, spec: RunSpec, path: Path) -> None:
-        """Make the directory that of the user of the job."""
-        if spec.identity is not None and os.geteuid() == 0:
-            self._kernel.chown(str(path), spec.identity.uid, spec.identity.gid)
-
-    def _make_checkpoint_dir(self, spec: RunSpec) -> None:
-        path = Path(spec.checkpoint_dir)
-        try:
-            make_passage(path.parent, self._kernel)
-            make(path, 0o700, self._kernel)
-            self._give(spec, path)
-        except OSError as error:
-            if error.errno in HOST_FAULTS:
-                raise  # the run waits; it would fail for what the machine lacks
-            # Of anything else the training says what is wrong when it wants to save.
 
     def _spawn(self, run: _Run, plan: dict[str, Any]) -> None:
         spec, account = run.spec, None
@@ -404,7 +354,7 @@ class LocalExecutor:
                 "grace_s": spec.grace_s,
                 "checkpoint_dir": spec.checkpoint_dir,
                 "linger_s": self._linger_s,
-                "news": self._wake_path,
+                "news": self._pipe.path,
                 "port": run.port,
                 "terminal": spec.terminal,
                 "idle_limit_s": spec.idle_limit_s,
@@ -434,7 +384,7 @@ class LocalExecutor:
         journal, run_id = run.spec.journal, int(run.spec.run_id)
         run.why = why
         try:
-            self._make_run_dir(run.spec)
+            make_run_dir(run.spec, self._kernel)
             boot, kernel = procfs.boot_id(self._kernel), self._kernel
             is_claimed = run_files.claim(
                 run.dir, journal=journal, run_id=run_id, boot=boot, pid=0, start=0, kernel=kernel
@@ -469,7 +419,7 @@ class LocalExecutor:
     def _try_again(self, run: _Run) -> None:
         """Let `poll` look after this run, because the machine does not allow it now."""
         self._unresolved[run.spec.run_id] = run
-        self._wake_later()
+        self._pipe.wake_later()
 
     def _resolve(self, run: _Run) -> None:
         """Find out again what has become of a run; one that has not begun must not begin any more."""
@@ -489,7 +439,7 @@ class LocalExecutor:
         self._epoll.register(pidfd, select.EPOLLIN)
         if not run.is_up:
             self._starting[run.spec.run_id] = run
-            self._wake()
+            self._pipe.wake()
         if run.is_stopping:
             self._signal(run)
 
@@ -546,31 +496,11 @@ class LocalExecutor:
         busy = self._gpus.in_use(uuids) if self._gpus is not None and uuids else ()
         if busy and self._kernel.monotonic() < run.release_by:
             self._settling[run.spec.run_id] = run
-            self._wake_later()
+            self._pipe.wake_later()
             return
         self._settling.pop(run.spec.run_id, None)
         self._updates.append(replace(run.gone, busy_gpus=busy))
-        self._wake()
-
-    def _wake_later(self) -> None:
-        """Make `fileno` readable soon; for what no descriptor announces when it changes."""
-        if self._timer is None or not self._timer.is_alive():
-            self._timer = self._kernel.call_later(LOOK_AGAIN_S, self._wake)
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):  # a full pipe is readable anyway
-            self._kernel.write(self._wake_fd, b"n")
-
-    def _drain(self) -> None:
-        with suppress(BlockingIOError):
-            while len(self._kernel.read(self._wake_fd, 65536)) == 65536:
-                pass
-
-    def _make_run_dir(self, spec: RunSpec) -> None:
-        """Make the directory of a run, with the file that says whose it is."""
-        make_passage(spec.part_dir, self._kernel)
-        run_id = int(spec.run_id)
-        run_files.own(str(spec.part_dir), journal=spec.journal, run_id=run_id, kernel=self._kernel)
+        self._pipe.wake()
 
 
 def _workers(spec: RunSpec) -> range:

@@ -13,7 +13,7 @@ import pickle
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -58,10 +58,10 @@ class RayOptions:
 
 
 class RayTransport:
-    """Implements `gang_transport.Transport`. `log_file` gets what Ray writes."""
+    """Implements `gang_transport.Transport`. `log_file` gets what Ray writes; `prefix` starts the carrier."""
 
-    def __init__(self, options: RayOptions, log_file: Path):
-        self._options, self._log_file = options, log_file
+    def __init__(self, options: RayOptions, log_file: Path, *, prefix: Sequence[str] = ()):
+        self._options, self._log_file, self._prefix = options, log_file, prefix
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None  # begun, and not yet used by the loop
         self._writer: asyncio.StreamWriter | None = None
@@ -85,7 +85,7 @@ class RayTransport:
         descriptor = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE],
+                [*self._prefix, sys.executable, "-m", MODULE],
                 stdin=theirs.fileno(),
                 stdout=descriptor,
                 stderr=descriptor,

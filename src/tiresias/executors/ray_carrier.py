@@ -20,6 +20,7 @@ import pickle
 import socket
 import struct
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -106,33 +107,14 @@ class Carrier:
             ) from None
         import ray
 
+        if not _answers(address):
+            raise Failed(
+                5, f"Ray at {address} has not answered in {REACH_S:g} s; look at it with `ray status` there"
+            )
         try:
             ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # noqa: BLE001  (Ray has no common class for what can be wrong)
-            raise self._failed(address, str(error)) from None
-
-    def _failed(self, address: str, said: str) -> Failed:
-        import ray
-
-        if "ersion mismatch" in said:
-            there = {word: _after(said, word) for word in ("Ray:", "Python:")}
-            here = {"Ray:": ray.__version__, "Python:": ".".join(map(str, sys.version_info[:3]))}
-            differs = "; ".join(
-                f"{word} {there[word]} there, {here[word]} here" for word in here if there[word] != here[word]
-            )
-            step = f"`pip install 'ray=={there['Ray:']}'`"
-            if there["Ray:"] == here["Ray:"]:
-                step = f"a Python {there['Python:']} on this machine"
-            return Failed(
-                2, f"Ray at {address} was started by other versions ({differs}); use {step}, then `tir up`"
-            )
-        if "raylet" in said or "node_ip_address" in said or "No such file" in said:
-            return Failed(
-                2,
-                f"no Ray node runs on this machine, and a manager needs one ({_first_line(said)}); run"
-                f" `ray start --address={address}` here, then `tir up`",
-            )
-        return Failed(5, f"Ray at {address} cannot be used: {_first_line(said)}")
+            raise refusal(address, str(error), ray.__version__) from None
 
     async def begin(self) -> dict[str, Any]:
         """Find out whether another manager has these nodes, and test the nodes if that is wished."""
@@ -376,7 +358,8 @@ class Carrier:
             await self.release(run_id)
             where = ", ".join(f"{count} on {name}" for name, count in gpus.items())
             raise Refused(
-                f"Ray has not given the GPUs within {RESERVE_S:g} s ({where}); others use them: `ray status`"
+                f"Ray has not given the GPUs within {RESERVE_S:g} s ({where}): others use them, or a node was"
+                " cut off a moment ago; `ray status` shows it"
             )
 
     def _reserved(self, name: str, bundles: list[dict[str, float]]) -> bool:
@@ -453,6 +436,43 @@ def _agent_problem(said: str) -> str:
             " Ray there again"
         )
     return f"its agent cannot be started: {_last_line(said)}"
+
+
+def refusal(address: str, said: str, here_ray: str) -> Failed:
+    """What the user is told when `ray.init` has said this; `here_ray` is the version of Ray here."""
+    if "ersion mismatch" in said:
+        there = {word: _after(said, word) for word in ("Ray:", "Python:")}
+        here = {"Ray:": here_ray, "Python:": ".".join(map(str, sys.version_info[:3]))}
+        differs = "; ".join(
+            f"{word} {there[word]} there, {here[word]} here" for word in here if there[word] != here[word]
+        )
+        step = f"`pip install 'ray=={there['Ray:']}'`"
+        if there["Ray:"] == here["Ray:"]:
+            step = f"a Python {there['Python:']} on this machine"
+        return Failed(
+            2, f"Ray at {address} was started by other versions ({differs}); use {step}, then `tir up`"
+        )
+    if "raylet" in said or "node_ip_address" in said or "No such file" in said:
+        return Failed(
+            2,
+            f"no Ray node runs on this machine, and a manager needs one ({_first_line(said)}); run"
+            f" `ray start --address={address}` here, then `tir up`",
+        )
+    return Failed(5, f"Ray at {address} cannot be used: {_first_line(said)}")
+
+
+def _answers(address: str) -> bool:
+    """Whether Ray answers there in time. `ray.init` would try for minutes."""
+    from ray._raylet import GcsClient  # what `ray health-check` uses
+
+    has_answered = threading.Event()
+
+    def ask() -> None:
+        GcsClient(address=address)
+        has_answered.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    return has_answered.wait(REACH_S)
 
 
 def _after(text: str, word: str) -> str:

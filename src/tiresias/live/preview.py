@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import chain, takewhile
 
-from tiresias.core import pieces
 from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.model import Job, Phase
@@ -31,7 +30,7 @@ def preview(controller: Controller, job: Job, at: float, placer: Placer | None =
     displaced = [other.job for other in out if other.job.gpu_run is not None]
     stopped = sorted(int(other.id) for other in displaced if other.phase is not Phase.STOPPING)
     if is_admitted and job.demand.gpus <= ledger.free:
-        allocation = pieces.place(placer, trial.job, ledger.open_to(job.demand), at, at)
+        allocation = placer.place(trial.job, ledger.open_to(job.demand), at, at)
         if allocation is not None:
             return DryRun(True, list(ledger.slot_names(allocation)), stopped, None)
     trial.admitted = is_admitted

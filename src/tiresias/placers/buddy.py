@@ -28,9 +28,9 @@ class Buddy(Placer):
             check_migrations(self.migrations)
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
-        if job.gpus > holes.free:
+        if not holes.hold(job.gpus):
             return None
-        found = _blocks(job.gpus, holes)
+        found = _blocks_of_pieces(holes) if holes.pieces else _blocks(job.gpus, holes)
         if found is None and (holes.free == holes.gpus or not _ever(job.gpus, holes)):
             return fewest_now(job.gpus, holes)  # no block could ever hold it, so the rule does not apply
         return found
@@ -38,7 +38,7 @@ class Buddy(Placer):
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         """For one block: what is free of the block with most free slots, on the emptiest node."""
         claim = holes.emptiest(job.gpus)
-        if len(claim) != 1:
+        if len(claim) != 1 or holes.pieces:
             return claim
         size, whole = _need(job.gpus, holes)
         if whole:
@@ -48,6 +48,11 @@ class Buddy(Placer):
         return ((node, max((holes.free_slots[node] & block for block in blocks), key=int.bit_count)),)
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
+        if holes.pieces and not holes.hold(job.gpus):
+            return holes.shortage(job.gpus)
+        if holes.pieces:
+            where = f"{len(holes.pieces)} nodes, in a free block of {_size(holes.pieces[0])} on each"
+            return f"{holes.free} free, needs {job.gpus} on {where}"
         size, whole = _need(job.gpus, holes)
         nodes = ["one whole node" if whole == 1 else f"{whole} whole nodes"] if whole else []
         wanted = " and ".join(nodes + ([f"a free block of {size}"] if size else []))
@@ -58,7 +63,7 @@ def _need(gpus: int, holes: Holes) -> tuple[int, int]:
     """(the block for what whole nodes leave over, 0 if nothing; how many whole nodes of the largest size)."""
     node = holes.sizes()[0][0]
     whole, rest = divmod(gpus, node)
-    return (1 << (rest - 1).bit_length() if rest else 0), whole
+    return (_size(rest) if rest else 0), whole
 
 
 def _blocks(gpus: int, holes: Holes) -> Allocation | None:
@@ -82,6 +87,24 @@ def _blocks(gpus: int, holes: Holes) -> Allocation | None:
             return None
         parts.append(block)
     return tuple(parts)
+
+
+def _blocks_of_pieces(holes: Holes) -> Allocation | None:
+    """The tightest free block for each piece."""
+    parts: list[tuple[int, int]] = []
+    used = 0
+    for piece in holes.pieces:
+        block = _tightest(_size(piece), piece, used, holes)
+        if block is None:
+            return None
+        used |= 1 << block[0]
+        parts.append(block)
+    return tuple(parts)
+
+
+def _size(gpus: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << (gpus - 1).bit_length()
 
 
 def _tightest(size: int, rest: int, used: int, holes: Holes) -> tuple[int, int] | None:
@@ -120,6 +143,8 @@ def _block(size: int, rest: int, free: int, gpus: int) -> tuple[int, int] | None
 
 def _ever(gpus: int, holes: Holes) -> bool:
     """Whether blocks could hold the gang, were nothing running."""
+    if holes.pieces:
+        return all(_number_of_blocks(piece, holes) > nth for nth, piece in enumerate(holes.pieces))
     size, whole = _need(gpus, holes)
     node_gpus, nodes = holes.sizes()[0]
     rest = gpus - whole * node_gpus
@@ -130,4 +155,13 @@ def _ever(gpus: int, holes: Holes) -> bool:
         slots.bit_count() <= most and _block(size, rest, slots, holes.nodes[first(some)].gpus) is not None
         for slots, some in holes.layouts.items()
         if some
+    )
+
+
+def _number_of_blocks(gpus: int, holes: Holes) -> int:
+    """On how many nodes a block could hold so many GPUs, were nothing running."""
+    return sum(
+        some.bit_count()
+        for slots, some in holes.layouts.items()
+        if some and _block(_size(gpus), gpus, slots, holes.nodes[first(some)].gpus) is not None
     )

@@ -27,7 +27,7 @@ class Consolidated(Placer):
             check_migrations(self.migrations)
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
-        return None if job.gpus > holes.free else fewest_ever(job.gpus, holes)
+        return fewest_ever(job.gpus, holes) if holes.hold(job.gpus) else None
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         return too_fragmented(job.gpus, holes)

@@ -6,6 +6,7 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, lowest
 from tiresias.core.plugins import Placer, placers
 from tiresias.core.state import JobState
+from tiresias.placers.fits import foremost, in_pieces
 
 
 @placers.register
@@ -16,8 +17,10 @@ class Count(Placer):
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         need = job.gpus
-        if need > holes.free:
+        if not holes.hold(need):
             return None
+        if holes.pieces:
+            return in_pieces(holes, foremost)
         nodes = 0
         for having in holes.buckets[1:]:
             nodes |= having

@@ -16,6 +16,6 @@ class Packed(Placer):
     name = "packed"
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
-        if job.gpus > holes.free:
+        if not holes.hold(job.gpus):
             return None
         return fewest_now(job.gpus, holes)

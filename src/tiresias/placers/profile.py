@@ -20,12 +20,11 @@ from functools import cached_property
 from typing import Any
 
 from tiresias.core.facts import Allocation, Fact
-from tiresias.core.holes import Holes
+from tiresias.core.holes import EVERYWHERE, Holes
 from tiresias.core.model import INFINITY
 from tiresias.core.plugins import Placer, option, placers
 from tiresias.core.state import JobState, State
 from tiresias.placers.fits import (
-    EVERYWHERE,
     emptiest_rack,
     fewest_now,
     fullest_rack,
@@ -174,10 +173,10 @@ class Profile(Placer):
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         gpus = job.gpus
-        if gpus > holes.free:
+        if not holes.hold(gpus):
             return None
         together = None
-        if gpus <= holes.best_hole():
+        if gpus <= holes.best_hole() and len(holes.pieces) < 2:
             together = on_one_node(gpus, holes)
             if not self._groups.matter:
                 return together
@@ -190,17 +189,28 @@ class Profile(Placer):
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         if self._groups.matter:
             profile = self._profile_of(job.job.model)
-            if profile is not None and (near := self._groups.claim(profile, job.gpus, holes)):
+            is_split = len(holes.pieces) > 1
+            if (
+                profile is not None
+                and not is_split
+                and (near := self._groups.claim(profile, job.gpus, holes))
+            ):
                 return near
-        if job.gpus == 1 or len(holes.nodes) == 1 or self._bears_it(self._profile(job)):
+        if not holes.pieces and (
+            job.gpus == 1 or len(holes.nodes) == 1 or self._bears_it(self._profile(job))
+        ):
             return ()
         rack = emptiest_rack(job.gpus, holes)
         return holes.among(rack).emptiest(job.gpus) if rack else holes.emptiest(job.gpus)
 
     def retry_at(self, job: JobState, holes: Holes, at: float, refused_since: float) -> float:
+        if not holes.hold(job.gpus):
+            return INFINITY
         return refused_since + self._patience_s(job, holes, at, refused_since)
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
+        if holes.pieces and not holes.hold(job.gpus):
+            return holes.shortage(job.gpus)
         waits_s = refused_since + self._exact_patience_s(job, holes, at) - at
         now = on_one_node(job.gpus, holes)
         profile = self._profile_of(job.job.model)
@@ -341,7 +351,7 @@ class Profile(Placer):
     def _mildest_in(self, profile: ModelProfile, gpus: int, hole: int, holes: Holes) -> float:
         if self._uses_skew(profile) or not 0 < hole < gpus <= MOST_SPLIT:
             return 0.0
-        if holes.fewest_nodes(gpus) > 1:
+        if holes.pieces or holes.fewest_nodes(gpus) > 1:
             return 0.0
         mildest = min(self._slowdown(profile, (split,), ((gpus,),)) for split in partitions(gpus, hole))
         return mildest if mildest > ACCEPTABLE else 1.0

@@ -36,14 +36,14 @@ class Relaxing(Placer):
                 raise ValueError("timeout_s and retries must be above 0, back_off_s 0 or more")
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
-        if job.gpus > holes.free:
+        if not holes.hold(job.gpus):
             return None
         level, _, backing_off = self._stand(at, refused_since)
         if backing_off:
             return None
         if level == 0 and holes.fewest_nodes(job.gpus):
             return fewest_ever(job.gpus, holes)
-        if level == 1 and any(holes.among(rack).gpus >= job.gpus for rack in holes.racks.values()):
+        if level == 1 and any(holes.could_hold(job.gpus, rack) for rack in holes.racks.values()):
             return one_rack_now(job.gpus, holes)
         return fewest_now(job.gpus, holes)
 
@@ -56,6 +56,8 @@ class Relaxing(Placer):
 
     def refusal(self, job: JobState, holes: Holes, at: float, refused_since: float) -> str:
         level, ends_at, backing_off = self._stand(at, refused_since)
+        if holes.pieces and not holes.hold(job.gpus):
+            return holes.shortage(job.gpus)
         need = f"{holes.free} free, best hole {holes.best_hole()}, needs {job.gpus} on {WANTED[level]}"
         return f"{need}; {'backs off' if backing_off else 'waits'} for another {ends_at - at:.0f} s"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiresias.core.holes import Holes
-from tiresias.placers.fits import EVERYWHERE, few_now
+from tiresias.core.holes import EVERYWHERE, Holes
+from tiresias.placers.fits import few_now
 from tiresias.profiles.links import Shape
 
 
@@ -24,7 +24,7 @@ def _by_rack(parts: list[tuple[int, int]], holes: Holes) -> Shape:
 
 def shape_now(need: int, holes: Holes, among: int) -> Shape:
     """The shape that `fewest_now` would have, without building it; `among` is everywhere or one rack."""
-    if len(holes.kinds) > 1 or (among == EVERYWHERE and len(holes.racks) > 1):
+    if holes.pieces or len(holes.kinds) > 1 or (among == EVERYWHERE and len(holes.racks) > 1):
         return _by_rack(few_now(need, holes, among), holes)
     counts: list[int] = []
     for having in range(len(holes.buckets) - 1, 0, -1):
@@ -43,7 +43,7 @@ def shape_now(need: int, holes: Holes, among: int) -> Shape:
 
 def ideal(gpus: int, holes: Holes) -> Shape:
     """The shape if nothing were running: on the fewest nodes of one rack, or of several if it must be."""
-    key = "ideal", gpus
+    key = "ideal", gpus, holes.pieces
     known: Shape | None = holes.memo.get(key)
     if known is None:
         known = holes.memo[key] = _ideal(gpus, holes)
@@ -53,6 +53,8 @@ def ideal(gpus: int, holes: Holes) -> Shape:
 def _ideal(gpus: int, holes: Holes) -> Shape:
     sizes = holes.sizes()
     racks = [[(size, (nodes & rack).bit_count()) for size, nodes in sizes] for rack in holes.racks.values()]
+    if holes.pieces:
+        return _ideal_of_pieces(holes, racks)
     if len(racks) > 1:
         holding = [some for some in racks if sum(size * count for size, count in some) >= gpus]
         if holding:
@@ -65,6 +67,22 @@ def _ideal(gpus: int, holes: Holes) -> Shape:
             parts.append(part)
         gpus -= sum(part)
     return tuple(sorted(parts, reverse=True))
+
+
+def _ideal_of_pieces(holes: Holes, racks: list[list[tuple[int, int]]]) -> Shape:
+    """All pieces in one rack, or as many as there are nodes for in the largest, and so on."""
+    least, left = holes.pieces[-1], list(holes.pieces)
+    sizes = [[size for size, count in some for _ in range(count) if size >= least] for some in racks]
+    shape = []
+    for nodes in sorted(sizes, key=len, reverse=True):
+        part = []
+        for size in nodes:
+            if piece := next((piece for piece in left if piece <= size), 0):
+                left.remove(piece)
+                part.append(piece)
+        if part:
+            shape.append(tuple(part))
+    return tuple(sorted(shape, reverse=True))
 
 
 def worst(gpus: int, holes: Holes) -> Shape:

@@ -6,6 +6,7 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, each
 from tiresias.core.plugins import Placer, placers
 from tiresias.core.state import JobState
+from tiresias.placers.fits import emptiest, in_pieces
 
 
 @placers.register
@@ -15,8 +16,10 @@ class Spread(Placer):
     name = "spread"
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
-        if job.gpus > holes.free:
+        if not holes.hold(job.gpus):
             return None
+        if holes.pieces:
+            return in_pieces(holes, emptiest)
         counts = self._shares(job.gpus, self._emptiest(job.gpus, holes))
         return tuple((node, holes.pick(node, count)) for node, count in counts.items())
 

@@ -28,7 +28,7 @@ from tiresias.core.state import JobState, State
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
 from tiresias.policies.options import count, one_of, positive_seconds, seconds
-from tiresias.policies.seats import Floor, Seat
+from tiresias.policies.seats import Floor, Seat, Suits
 
 GAIN = 1.02  # packing must do at least so much of what turns do
 Class = tuple[Any, ...]  # jobs that ask for the same, which the same seats suit
@@ -249,7 +249,7 @@ class Gandiva(Allocator):
         demand = job.job.demand
         kind = (
             *(job.gpus, job.preemptible, demand.gpu_type, demand.cpus, demand.memory_bytes),
-            demand.gpu_memory_bytes,
+            *(demand.gpu_memory_bytes, demand.nodes),
         )
         insort(self._waiting.setdefault(kind, []), (key, job), key=_by_key)
         self._waits[job.id] = kind, key
@@ -286,14 +286,12 @@ class Gandiva(Allocator):
         floor = self._floor
         assert floor is not None
         suits = floor.suits(job.job.demand)
-        slots = floor.free_slots_for(job.gpus, suits, without) if job.gpus <= floor.total else None
+        slots = self._free_slots(job, suits, without)
         seat = None
-        if slots is None and job.gpus > max(floor.sizes, default=0):
-            slots = floor.free_slots_of_many(job.gpus, suits)
         if slots is None and job.preemptible:
             seat = floor.seat_to_share(job, suits, self.layers)
             slots = None if seat is None else seat.slots
-        if slots is None:
+        if slots is None and job.job.demand.nodes is None:
             slots = floor.free_slots_of_many(job.gpus, suits)
         if slots is None:
             return False
@@ -304,6 +302,17 @@ class Gandiva(Allocator):
         self._close_or_open(seat, view)
         self._touch(seat)
         return True
+
+    def _free_slots(self, job: JobState, suits: Suits | None, without: int = -1) -> Allocation | None:
+        """On one node, or on several if it is larger than any; in its pieces if it has asked for nodes."""
+        floor, demand = self._floor, job.job.demand
+        assert floor is not None
+        if demand.nodes is not None:
+            return floor.free_slots_in_pieces(demand.pieces, suits)
+        slots = floor.free_slots_for(job.gpus, suits, without) if job.gpus <= floor.total else None
+        if slots is None and job.gpus > max(floor.sizes, default=0):
+            slots = floor.free_slots_of_many(job.gpus, suits)
+        return slots
 
     def _make_room(self, job: JobState, view: AllotView) -> bool:
         """Let smaller jobs leave the nodes with the fewest, until the gang fits; they sit or wait elsewhere.
@@ -321,10 +330,11 @@ class Gandiva(Allocator):
             if all(mate.gpus < job.gpus and not view.is_taken(mate) for mate in jobs):
                 nodes.append((sum(mate.gpus for mate in jobs), node))
         chosen, room = [], 0
+        pieces = () if job.job.demand.nodes is None else job.job.demand.pieces
         for _, node in sorted(nodes):
-            if room < job.gpus:
+            if room < job.gpus and (not pieces or floor.sizes[node] >= pieces[0]):
                 chosen.append(node)
-                room += floor.sizes[node]
+                room += pieces[len(chosen) - 1] if pieces else floor.sizes[node]
         if room < job.gpus:
             return False
         homeless: dict[JobId, JobState] = {}
@@ -333,7 +343,9 @@ class Gandiva(Allocator):
                 for mate in list(seat.members.values()):
                     self._leave(mate.id)
                     homeless[mate.id] = mate
-        slots = floor.free_slots_for(job.gpus, suits) or floor.free_slots_of_many(job.gpus, suits)
+        slots = self._free_slots(job, suits)
+        if slots is None and not pieces:
+            slots = floor.free_slots_of_many(job.gpus, suits)
         assert slots is not None, ("no room", job.id, chosen)
         self._stop_waiting(job.id)
         new = floor.sit(job, slots)
@@ -384,9 +396,7 @@ class Gandiva(Allocator):
                     again_at = min(again_at, may_at)
                     continue
                 suits = floor.suits(job.job.demand)
-                slots = floor.free_slots_for(gpus, suits) if gpus <= floor.total else None
-                if slots is None and gpus > max(floor.sizes, default=0):
-                    slots = floor.free_slots_of_many(gpus, suits)
+                slots = self._free_slots(job, suits)
                 if slots is None:
                     other = floor.seat_to_share(job, suits, depth - 1)
                     slots = None if other is None else other.slots

@@ -173,6 +173,19 @@ class Floor:
                     return tuple(sorted(found))
         return None
 
+    def free_slots_in_pieces(self, pieces: tuple[int, ...], suits: Suits | None) -> Allocation | None:
+        """Free slots on a node of its own for each piece, where it fits best; None: there are none."""
+        found: list[tuple[int, int]] = []
+        nodes = sorted(range(len(self.counts)), key=lambda node: (self.counts[node], node))
+        nodes = [node for node in nodes if suits is None or suits(node)]
+        for piece in pieces:  # the largest first
+            node = next((node for node in nodes if self.counts[node] >= piece), None)
+            if node is None:
+                return None
+            nodes.remove(node)
+            found.append((node, lowest(self.free[node], piece)))
+        return tuple(sorted(found))
+
     def room_at(self, gpus: int, depth: int, without: Seat) -> int:
         """How many jobs can join seats of this size, other than that one, which then have at most `depth`."""
         by_depth = self._by_depth[gpus]
@@ -196,6 +209,7 @@ class Floor:
                     seat.is_closed
                     or slots == without
                     or (suits is not None and not all(suits(node) for node, _ in slots))
+                    or not _is_as_asked(job.job.demand, slots)
                 ):
                     continue
                 if self._has_memory(job, seat):
@@ -227,3 +241,10 @@ class Floor:
                 if sum(most if need is None else need for need in needs) > most:
                     return False
         return True
+
+
+def _is_as_asked(demand: Demand, slots: Allocation) -> bool:
+    """Whether slots are on as many nodes as the demand states, if it states that."""
+    if demand.nodes is None:
+        return True
+    return tuple(sorted((mask.bit_count() for _, mask in slots), reverse=True)) == demand.pieces

@@ -41,6 +41,7 @@ def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
         | ~pl.col("priority").is_in(["high", "normal", "low"])
         | (pl.col("cpus") < 1).fill_null(False)
         | ~pl.col("cpu_speed").fill_null(0.0).is_between(0.0, 1.0)
+        | ~pl.col("nodes").fill_null(1).is_between(1, pl.max_horizontal("gpus", 1))
         | ~(pl.col("memory_gib").fill_null(1.0).is_between(0.0, INFINITY, closed="none"))
     )
     if wrong.height:

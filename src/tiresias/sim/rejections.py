@@ -11,7 +11,7 @@ from tiresias.core.model import Cluster, Demand
 from tiresias.sim.trace import Trace
 
 SHOWN = 3
-DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed")
+DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed", "nodes")
 """The columns of a trace, besides gpus, that make up the demand of a job."""
 
 
@@ -36,13 +36,19 @@ def demand_of(
     cpus: int | None = None,
     memory_gib: float | None = None,
     cpu_speed: float | None = None,
+    nodes: int | None = None,
 ) -> Demand:
     """The demand in a row of a trace. A job without GPUs has no slots to be particular about."""
     if not gpus:
         return Demand(0)
     memory = None if memory_gib is None else round(memory_gib * GIB)
     return Demand(
-        gpus, gpu_type=gpu_type or None, cpus=cpus, memory_bytes=memory, cpu_speed=cpu_speed or None
+        gpus,
+        gpu_type=gpu_type or None,
+        cpus=cpus,
+        memory_bytes=memory,
+        cpu_speed=cpu_speed or None,
+        nodes=nodes,
     )
 
 

@@ -24,10 +24,11 @@ SCHEMA: dict[str, pl.DataType] = {
     "cpus": pl.Int64(),  # cores for the whole gang; null: its share
     "memory_gib": pl.Float64(),  # for the whole gang; null: its share
     "cpu_speed": pl.Float64(),  # speed on CPUs / speed on GPUs; 0: cannot run there; null: --cpu-speed
+    "nodes": pl.Int64(),  # on how many nodes the GPUs must be, shared out evenly; null: as it comes
 }
 
 
-OPTIONAL = ("preemption_cost_s", "preemptible", "resumable", "cpus", "memory_gib", "cpu_speed")
+OPTIONAL = ("preemption_cost_s", "preemptible", "resumable", "cpus", "memory_gib", "cpu_speed", "nodes")
 """The columns that may contain nulls."""
 
 

@@ -306,11 +306,59 @@ class PlacerContract:
                 assert ledger.nodes[node].suits(job.job.demand), (ledger.nodes[node], job.job.demand)
             assert job.gpus <= holes.free or allocation is None
 
+    def gang_of_nodes(self, ledger: Ledger, rng: Random) -> JobState:
+        """A gang that has stated on how many nodes it must be."""
+        nodes = rng.randrange(1, 5)
+        return self.job(rng.randrange(nodes, 6 * nodes + 1), rng, nodes=nodes)
+
+    def test_a_gang_that_asks_for_nodes_gets_its_share_on_each_of_so_many(self) -> None:
+        rng = Random(7)
+        placed = refused = 0
+        for _ in range(400):
+            ledger = self.ledger(rng)
+            job, since = self.gang_of_nodes(ledger, rng), self.since(rng)
+            holes = ledger.open_to(job.job.demand)
+            allocation = self.make().place(job, holes, AT, since)
+            self._check(job, holes, since, allocation)
+            if allocation is None:
+                refused += not holes.hold(job.gpus)
+            else:
+                holes.check_pieces(allocation)
+                placed += 1
+        assert placed > 50 < refused, ("a test of nothing", placed, refused)
+
+    def test_a_gang_that_asks_for_nodes_claims_slots_on_nodes_that_can_hold_it(self) -> None:
+        rng = Random(8)
+        for _ in range(300):
+            ledger = self.ledger(rng)
+            job = self.gang_of_nodes(ledger, rng)
+            holes = ledger.open_to(job.job.demand)
+            claim = self.make().claim(job, holes, AT, self.since(rng))
+            counts = sorted([slots.bit_count() for _, slots in claim], reverse=True)
+            assert len({node for node, _ in claim}) == len(counts) <= len(holes.pieces), claim
+            assert all(have <= want for have, want in zip(counts, holes.pieces, strict=False)), claim
+            assert all(slots & holes.free_slots[node] == slots != 0 for node, slots in claim), claim
+
+    def test_no_gang_that_asks_for_nodes_is_refused_in_an_empty_cluster(self) -> None:
+        rng = Random(9)
+        for _ in range(300):
+            ledger = self.ledger(rng)
+            for run_id in list(ledger.allocations):
+                ledger.release(run_id)
+            job = self.gang_of_nodes(ledger, rng)
+            holes = ledger.open_to(job.job.demand)
+            fits = holes.could_hold(job.gpus)
+            assert fits == ledger.can_serve(job.job.demand), job.job.demand
+            assert (self.make().place(job, holes, AT, AT) is not None) == fits, (
+                job.job.demand,
+                holes.offered,
+            )
+
     def _check(self, job: JobState, holes: Holes, since: float, allocation: Allocation | None) -> None:
         placer = self.make()
         if allocation is None:
             if job.gpus <= holes.free:
-                assert placer.waits, ("refused what fits", job.gpus, holes.free)
+                assert placer.waits or not holes.hold(job.gpus), ("refused what fits", job.gpus, holes.free)
                 text = placer.refusal(job, holes, AT, since)
                 assert str(holes.free) in text, ("a refusal names its rule", text)
                 assert f"needs {job.gpus}" in text, text
@@ -378,7 +426,8 @@ class PlacerContract:
             sizes = (1, 1, 2, 3, 4, 8, 12)
             rows = random_trace(Random(seed), 60, sizes=sizes, longest_s=900, whole=seed % 2 == 0)
             models = [("vgg16", "resnet50", "")[nth % 3] for nth in range(60)]
-            story = story_of(a_trace(rows, model=models), "2*2x4", policy, placer=self.make())
+            nodes = [2 if nth % 5 == 0 and 2 <= gpus <= 8 else None for nth, (_, gpus, _) in enumerate(rows)]
+            story = story_of(a_trace(rows, model=models, nodes=nodes), "2*2x4", policy, placer=self.make())
             check_story(story, replans_without_events=self.make().migrations > 0)
 
     def test_the_plan_is_exact_whatever_happens(self) -> None:
@@ -387,7 +436,8 @@ class PlacerContract:
             options = {"queues": "40,300"} if policy == "tiresias-l" else {}
             state = State(Cluster.of(2, 4, racks=2))
             controller = Controller(state, policies.make(policy, options), self.make())
-            driven = RandomDriver(controller, Random(seed), sizes=(0, 1, 2, 3, 4, 8), kinds=EVERYTHING)
+            sizes = (0, 1, 2, 3, 4, 8)
+            driven = RandomDriver(controller, Random(seed), sizes=sizes, kinds=EVERYTHING, over_nodes=0.25)
             for _ in range(60):
                 driven.happen()
                 check_consistent(driven)

@@ -18,7 +18,7 @@ from tiresias.core import invariants
 from tiresias.core.commands import PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import ExitCause
-from tiresias.core.model import INFINITY, Job, JobId, Node, Phase, Priority, RunId
+from tiresias.core.model import INFINITY, Demand, Job, JobId, Node, Phase, Priority, RunId
 from tiresias.core.state import JobState
 from tiresias.testing.builders import a_job
 
@@ -51,7 +51,8 @@ Event = f.Fact | tuple[f.Fact, ...] | None  # facts of one event are handled tog
 class RandomDriver:
     """Gives facts to a Controller and keeps its commands; `kinds` are the events that may happen.
 
-    `sizes` are the demands of jobs, `most` is the largest number of active jobs.
+    `sizes` are the demands of jobs, `most` is the largest number of active jobs, `over_nodes` the share of
+    gangs that state on how many nodes they must be.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class RandomDriver:
         kinds: Collection[str] = EVERYTHING,
         sizes: tuple[int, ...] = (1, 1, 2, 4),
         most: int = 30,
+        over_nodes: float = 0.0,
     ):
         self.controller = controller
         self.state = controller.state
         self.rng = rng
         self.most = most
+        self.over_nodes = over_nodes
         self.sizes = sizes
         self.at = 0.0
         self.timer_at = INFINITY
@@ -136,10 +139,12 @@ class RandomDriver:
 
     def _job(self, number: int) -> Job:
         rng = self.rng
+        gpus = rng.choice(self.sizes)
         return a_job(
             number,
-            rng.choice(self.sizes),
+            gpus,
             self.at,
+            demand=self._demand(gpus),
             duration_s=float(rng.randrange(1, 2000)),
             priority=rng.choice(
                 (Priority.NORMAL, Priority.NORMAL, Priority.NORMAL, Priority.HIGH, Priority.LOW)
@@ -149,6 +154,11 @@ class RandomDriver:
             tenant=("a", "b", "b", "")[number % 4],
             group=("", "", "search", "", "sweep")[number % 5],
         )
+
+    def _demand(self, gpus: int) -> Demand:
+        if not gpus or not self.over_nodes or self.rng.random() >= self.over_nodes:
+            return Demand(gpus)
+        return Demand(gpus, nodes=self.rng.randrange(1, min(gpus, 4) + 1))
 
     def _exited(self, job: JobState | None, cause: ExitCause) -> f.Fact | None:
         run = None if job is None else job.run

@@ -18,6 +18,7 @@ import tiresias.placers
 import tiresias.policies  # noqa: F401  (both are imported because they register plug-ins)
 from tiresias.core.model import RunId
 from tiresias.executors.base import Adopted, RunGone, RunSpec, RunUp, RunUpdate, WorkerExit
+from tiresias.live.clock import Clock
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
 from tiresias.store import Chosen, Store
@@ -63,9 +64,12 @@ class NoProcesses:
 
 
 @contextmanager
-def still_manager(home: Path, gpus: int, policy: str = "tiresias-l") -> Iterator[tuple[Manager, NoProcesses]]:
+def still_manager(
+    home: Path, gpus: int, policy: str = "tiresias-l", clock: Clock | None = None
+) -> Iterator[tuple[Manager, NoProcesses]]:
     """The real manager with the real journal; only its runs have no processes."""
     executor = NoProcesses()
     with Store.open(home / "journal.db", home=home) as store:
-        yield Manager.open(home, store, executor, Machine.fake(gpus), Chosen(policy)), executor
+        machine, chosen = Machine.fake(gpus), Chosen(policy)
+        yield Manager.open(home, store, executor, machine, chosen, clock=clock), executor
     executor.close()

@@ -36,6 +36,7 @@ def read(source: Source) -> Draft:
         resumable=_yes_or_no(sheet, "resumable"),
         gpu_type=sheet.trimmed("gpu_type"),
         cpus=_cores(sheet),
+        nodes=_nodes(sheet),
         cpu_speed=sheet.number("cpu_speed", least=0.0, most=1.0, optional=True),
         memory_gib=sheet.number("memory_gib", above=0.0, most=MOST_GIB, optional=True),
         **{name: sheet.text(name) for name in TEXTS},
@@ -62,6 +63,15 @@ def _cost(sheet: Sheet) -> pl.Series:
 def _cores(sheet: Sheet) -> pl.Series:
     values = sheet.number("cpus", least=1.0, most=MOST_CORES, optional=True)
     sheet.refuse(values.is_not_null() & (values != values.floor()), "cpus", "is not a whole number")
+    return values.cast(pl.Int64)
+
+
+def _nodes(sheet: Sheet) -> pl.Series:
+    """On how many nodes, of which each has a GPU of the gang."""
+    values = sheet.number("nodes", least=1.0, optional=True)
+    sheet.refuse(values.is_not_null() & (values != values.floor()), "nodes", "is not a whole number")
+    gpus = sheet.trimmed("gpus").cast(pl.Float64, strict=False)
+    sheet.refuse((values > gpus.clip(1.0)).fill_null(False), "nodes", "is more than the job has GPUs")
     return values.cast(pl.Int64)
 
 

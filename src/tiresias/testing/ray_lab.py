@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import pickle
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ray_bed import Bed, Box
-
 from tiresias.executors import procfs
 from tiresias.testing.executors import until
+from tiresias.testing.ray_bed import Bed, Box
 
-TRAINING = Path(__file__).with_name("training.py")
 PATIENCE_S = 240.0
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
@@ -25,9 +21,8 @@ class RayLab:
 
     def __init__(self, bed: Bed, top: Path, *, box: Box | None = None):
         self.bed, self.top, self.box = bed, top, box or bed.boxes[0]
-        self.home, self.shared, self.uses = top / "home", top / "shared", top / "uses"
-        for each in (self.shared, self.uses):
-            each.mkdir(parents=True)
+        self.home, self.shared = top / "home", top / "shared"
+        self.shared.mkdir(parents=True)
         self.env = {"TIRESIAS_HOME": str(self.home)}
 
     def tir(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
@@ -62,10 +57,6 @@ class RayLab:
     def submit(self, *words: str) -> int:
         return int(self.tir("submit", *words).stdout.split()[0])
 
-    def train(self, steps: int, step_s: float, *options: str) -> int:
-        training = [sys.executable, str(TRAINING), str(steps), str(step_s), str(self.uses)]
-        return self.submit(*options, "--", *training)
-
     def job(self, id: int) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.tir("show", str(id), "-o", "json").stdout)
         return found
@@ -99,13 +90,6 @@ class RayLab:
 
     def logs(self, id: int, worker: int = 0, *more: str) -> str:
         return self.tir("logs", str(id), "--worker", str(worker), *more).stdout
-
-    def steps(self, id: int) -> tuple[int, str]:
-        """What the training has saved: the number of steps, and the digest over them."""
-        state: tuple[int, str] = pickle.loads(
-            (self.shared / "jobs" / str(id) / "checkpoint" / "state").read_bytes()
-        )
-        return state
 
     def why_not(self, node: str) -> str:
         """Why a node is not used; empty if it is, or is not known."""

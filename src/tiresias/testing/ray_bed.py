@@ -86,26 +86,38 @@ class Box:
             timeout=within_s,
         )
 
-    def spawn(self, *words: str, env: Mapping[str, str] | None = None, **more: object) -> subprocess.Popen:
-        return subprocess.Popen(self.command(words), env={**self.bed.env, **(env or {})}, **more)  # type: ignore[call-overload]
-
     def hide(self, directory: Path) -> None:
         """Let whatever is started here from now on see an empty directory in the place of this one."""
         self.hidden = directory  # `ip netns exec` gives each command mounts of its own
 
     # --- Ray -------------------------------------------------------------------------------------------
 
-    def start_node(self, *, gpus: int = GPUS, labels: str = "", name: str = "") -> None:
+    def start_node(
+        self,
+        *,
+        gpus: int = GPUS,
+        labels: str = "",
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
+    ) -> None:
         """Start a Ray node in this box that joins the head; what runs here already is left alone."""
-        self.start_ray(gpus=gpus, labels=labels, name=name, is_head=False)
+        self.start_ray(gpus=gpus, labels=labels, name=name, is_head=False, env=env, through=through)
 
     def start_ray(
-        self, *, gpus: int = GPUS, labels: str = "", name: str = "", is_head: bool | None = None
+        self,
+        *,
+        gpus: int = GPUS,
+        labels: str = "",
+        name: str = "",
+        is_head: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
     ) -> None:
-        """Start the Ray node of this box; the first box has the head."""
+        """Start the Ray node of this box, by the program `through`; the first box has the head."""
         is_head = self.number == 0 if is_head is None else is_head
         before = set(self.pids())
-        words = [self.bed.ray, "start", f"--node-ip-address={self.address}"]
+        words = [*through, self.bed.ray, "start", f"--node-ip-address={self.address}"]
         words += [f"--node-name={name or self.name}"]
         words += [f"--num-gpus={gpus}", "--num-cpus=1", "--object-store-memory=80000000"]
         words += ["--disable-usage-stats", *([f"--labels={labels}"] if labels else [])]
@@ -115,7 +127,7 @@ class Box:
             words += [f"--address={self.bed.address}"]
         said = ""
         for _ in range(TRIES):
-            made = self.run(*words)
+            made = self.run(*words, env=env)
             if made.returncode == 0:
                 return
             said = made.stdout + made.stderr
@@ -135,6 +147,15 @@ class Box:
         (pid,) = self.pids("/raylet/raylet")
         return pid
 
+    def end_ray(self) -> None:
+        """End everything that runs in this box."""
+        deadline = monotonic() + 60
+        while pids := [pid for pid in self.pids() if _is_alive(pid)]:
+            assert monotonic() < deadline, f"processes of {self.name} do not end: {pids}"
+            for pid in pids:
+                _kill(pid)
+            sleep(0.02)
+
     def kill_raylet(self) -> None:
         """End the raylet as a crash does; what the node ran goes on."""
         _kill(self.raylet())
@@ -147,6 +168,28 @@ class Box:
 
     def mend(self) -> None:
         _ip("-n", self.bed.switch, "link", "set", f"p{self.number}", "up")
+
+    def lose(self, directory: Path) -> None:
+        """Let what runs in this box see an empty directory in the place of this one."""
+        for pid in self._mounts():
+            self._mount(pid, "mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(directory))
+
+    def find(self, directory: Path) -> None:
+        """Let it see the directory again."""
+        for pid in self._mounts():
+            self._mount(pid, "umount", str(directory))
+
+    def _mounts(self) -> list[int]:
+        """A process for each set of mounts in this box: each command there has its own."""
+        found: dict[str, int] = {}
+        for pid in self.pids():
+            with suppress(OSError):
+                found.setdefault(os.readlink(f"/proc/{pid}/ns/mnt"), pid)
+        return list(found.values())
+
+    def _mount(self, pid: int, *words: str) -> None:
+        made = subprocess.run(["nsenter", "-m", "-t", str(pid), *words], capture_output=True, text=True)
+        assert made.returncode == 0, (words, made.stderr)
 
     def pause(self) -> list[int]:
         """Stop every process of this box; returns those that `resume` must continue."""
@@ -207,13 +250,8 @@ class Bed:
     def remove(self) -> None:
         """End every process of the boxes, and remove them."""
         for box in self.boxes:
-            deadline = monotonic() + 60
             with suppress(subprocess.CalledProcessError):  # it was never made
-                while pids := [pid for pid in box.pids() if _is_alive(pid)]:
-                    assert monotonic() < deadline, f"processes of {box.name} do not end: {pids}"
-                    for pid in pids:
-                        _kill(pid)
-                    sleep(0.02)
+                box.end_ray()
         for name in (*(box.namespace for box in self.boxes), self.switch):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
