@@ -13,7 +13,7 @@ CODE = "import os; from tiresias import job; print(os.environ['TIRESIAS_JOB_ID']
 
 
 def test_a_notebook_works_in_a_job_of_its_own(bench, training):
-    """It is started, a kernel computes with the SDK at hand, the URL is printed again, and it is cancelled."""
+    """A kernel computes with the SDK at hand; the URL is printed again; the server is cancelled."""
     mine = training("kernel.py")
     path = f"{Path(bench.python).parent}{os.pathsep}{os.environ['PATH']}"
     url, said, *_ = bench.tir("jupyter", "-g", "1", cwd=mine.directory, PATH=path).splitlines()
