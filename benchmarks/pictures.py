@@ -1,6 +1,7 @@
 """Makes the pictures of README and docs: a manager, real trainings of three users, the pages, a browser.
 
     make pictures
+    python -m benchmarks.pictures DIRECTORY    # all looks, to be looked at: light, dark, and on a telephone
 
 The trainings are those of `tiresias demo`, on sixteen fake GPUs. Needs Playwright and Chromium, as
 `make test-browser` does, and as root `unshare`, so that the users need no accounts on this machine.
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,11 @@ FLAGS = [
 ]  # fmt: skip
 OPTIONS = {"fake_gpus": 16, "listen": "127.0.0.1:0", "policy": "tiresias-l", "set": {"queues": "60,400"}}
 ENV = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-PATIENCE_S = 180.0
+PATIENCE_S = 900.0
+Look = tuple[str, int]  # colours, and the width of the window
+LOOKS: list[Look] = [("light", 1180)]
+ALL_LOOKS: list[Look] = [("light", 1180), ("dark", 1180), ("light", 360)]
+WHOLE = ("history", "what-if", "simulation")  # pages that are shown to their end
 LONG = (
     ("bob", "pretrain-large", "language", 8),
     ("cleo", "resnet50-aug", "vision", 4),
@@ -78,7 +83,10 @@ def training(name: str, tenant: str, gpus: int, steps: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
+    out, looks = (Path(words[0]), ALL_LOOKS) if words else (OUT, LOOKS)
+    out.mkdir(exist_ok=True)
+    simulations(out, looks)
     home = Path(tempfile.mkdtemp(prefix="tiresias-pictures-"))
     (home / "options.json").write_text(json.dumps(OPTIONS))
     alone = ["unshare", "--user", "--map-user=1000", "--map-group=1000"] if os.geteuid() == 0 else []
@@ -88,7 +96,7 @@ def main() -> None:
             with Client(home) as client:
                 try:
                     url = json.loads((home / "manager.json").read_text())["url"]
-                    take(client, url, play(client, url))
+                    take(client, url, play(client, url), out, looks)
                 finally:
                     client.shutdown(stop_jobs=True)
     finally:
@@ -114,35 +122,67 @@ def play(client: Client, url: str) -> str:
     return tokens["ada"]
 
 
-def take(client: Client, url: str, token: str) -> None:
+def take(client: Client, url: str, token: str, out: Path, looks: Sequence[Look]) -> None:
     """The pages as the user of this token sees them."""
+    [victim] = [job["id"] for job in client.jobs() if job["name"] == "tune-lr"]
+    views = {
+        "now": ("?who=all", "tune-lr"),
+        "queue": ("queue", "tune-lr"),
+        "job": (f"jobs/{victim}", "tune-lr"),
+        "history": ("history?since=1h", "By user"),
+        "what-if": (
+            "what-if?policies=fifo,fifo-skip,srsf&more=8&since=1h",
+            "What would have been different?",
+        ),
+    }
+    env = {"TIRESIAS_URL": url, "TIRESIAS_TOKEN": token}
+    shoot(["dashboard", "--no-open"], env, views, out, looks)
+
+
+def simulations(out: Path, looks: Sequence[Look]) -> None:
+    """The page of a comparison on the testbed trace of the paper."""
+    views = {"simulation": ("", "Jobs that had ended after so long")}
+    shoot(["compare", "builtin:testbed-480", "--cluster", "15x4", "--open"], {}, views, out, looks)
+
+
+def shoot(
+    words: Sequence[str],
+    more_env: Mapping[str, str],
+    views: Mapping[str, tuple[str, str]],
+    out: Path,
+    looks: Sequence[Look],
+) -> None:
+    """Pictures of views, each as soon as its text is there, of the pages that this command serves."""
     from playwright.sync_api import sync_playwright
 
-    OUT.mkdir(exist_ok=True)
-    [victim] = [job["id"] for job in client.jobs() if job["name"] == "tune-lr"]
-    views = {"now": "?who=all", "queue": "queue", "job": f"jobs/{victim}"}
     env = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    command = [sys.executable, "-m", "tiresias.cli.main", "dashboard", "--no-open"]
+    command = [sys.executable, "-m", "tiresias.cli.main", *words]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-    with (
-        running(command, env={**env, "TIRESIAS_URL": url, "TIRESIAS_TOKEN": token}, **pipes) as dashboard,
-        sync_playwright() as playwright,
-    ):
-        assert dashboard.stdout is not None
-        found = re.search(r"http://\S+", dashboard.stdout.readline())
-        assert found
+    with running(command, env={**env, **more_env}, **pipes) as served, sync_playwright() as playwright:
+        assert served.stdout is not None
+        found = next(match for line in served.stdout if (match := re.search(r"http://\S+", line)))
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1180, "height": 760})
-        page.goto(found[0])
-        page.locator(".slot").first.wait_for()
-        for name, view in views.items():
-            page.goto(f"{found[0].partition('#')[0]}#/{view}")
-            page.locator("main section").first.wait_for()
-            page.get_by_text("tune-lr").first.wait_for()
-            page.wait_for_timeout(1500)  # until charts and estimates are there too
-            page.screenshot(path=OUT / f"{name}-light.png")
+        session = ""
+        for scheme, width in looks:
+            size = {"width": width, "height": 760}
+            page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
+            if session:
+                page.add_init_script(f"sessionStorage.setItem('tiresias.session', '{session}')")
+            page.goto(found[0])
+            page.locator("main h1, main h2").first.wait_for()
+            session = session or page.evaluate("sessionStorage.getItem('tiresias.session')")
+            for name, (view, text) in views.items():
+                page.goto(f"{found[0].partition('#')[0]}#/{view}")
+                page.get_by_text(text).first.wait_for()
+                if name == "what-if":
+                    page.get_by_role("button", name="Compute").click()
+                    page.get_by_text("How far this can be trusted").wait_for(timeout=PATIENCE_S * 1e3)
+                page.wait_for_timeout(1500)  # until charts and estimates are there too
+                is_small = width < 500
+                ending = f"{scheme}-{width}" if is_small else scheme
+                page.screenshot(path=out / f"{name}-{ending}.png", full_page=is_small or name in WHOLE)
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -114,7 +114,7 @@ class Lab:
     def open(self, view: str = "", address: str | None = None, **context: Any) -> Any:
         """A page in a browser without any past, signed in and at this view."""
         made = self.browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
-        made.set_default_timeout(20_000)
+        made.set_default_timeout(60_000)  # the machine may be busy
         self._contexts.append(made)
         if address is None:
             self.dashboard.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,3 +43,11 @@ def lab(shared_lab: Lab) -> Iterator[Lab]:
     for job in shared_lab.client.jobs():
         shared_lab.client.cancel(job["id"])
     shared_lab.check()
+
+
+@pytest.fixture
+def axe() -> str:
+    path = Path(os.environ.get("TIRESIAS_AXE", "nowhere"))
+    if not path.is_file():
+        pytest.skip("axe-core is not installed: npm install axe-core")
+    return path.read_text(encoding="utf-8")

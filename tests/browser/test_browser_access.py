@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
-from api_server import eventually, phase, python
+from api_server import eventually, job, phase, python
 from browser_lab import Lab
 
 SERIOUS = ("serious", "critical")
 RUN = """async () => (await axe.run(document)).violations.map(
   (each) => [each.impact, each.id, each.nodes.map((node) => node.html)])"""
-
-
-@pytest.fixture
-def axe() -> str:
-    path = Path(os.environ.get("TIRESIAS_AXE", "nowhere"))
-    if not path.is_file():
-        pytest.skip("axe-core is not installed: npm install axe-core")
-    return path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -31,12 +20,17 @@ def test_axe_finds_no_serious_fault_on_any_page(lab: Lab, axe: str, scheme: str)
     lab.client.submit(python("pass", hold=True, name="held"))
     eventually(lambda: phase(lab.client, id) == "RUNNING")
     page = lab.open("?who=all", color_scheme=scheme)
-    for view in ("?who=all", "queue", f"jobs/{id}"):
+    ended = lab.client.submit(job("true"))[0]
+    lab.client.cancel(ended)
+    views = {"?who=all": "one", "queue": "one", f"jobs/{id}": "one", "history?since=1h": "By user",
+             "what-if": "What would have been different?"}  # fmt: skip
+    for view, text in views.items():
         page.goto(f"{lab.dashboard.url}#/{view}")
-        page.get_by_text("one").first.wait_for()
+        page.get_by_text(text).first.wait_for()
         page.evaluate(axe)
         found = [each for each in page.evaluate(RUN) if each[0] in SERIOUS]
         assert found == [], view
+    page.goto(f"{lab.dashboard.url}#/jobs/{id}")
     page.get_by_role("button", name="Priority…").click()
     page.get_by_role("dialog").wait_for()
     assert [each for each in page.evaluate(RUN) if each[0] in SERIOUS] == []

@@ -246,7 +246,9 @@ def test_a_page_catches_up_with_a_restarted_manager_and_nothing_is_lost_or_doubl
 def test_no_page_is_wider_than_a_small_telephone(lab: Lab, scheme: str) -> None:
     id = running(lab, gpus=4, name="a-rather-long-name-of-a-job-that-somebody-has-given-without-any-space")
     page = lab.open(viewport={"width": 360, "height": 740}, color_scheme=scheme)
-    for view in ("?who=all", "queue", f"jobs/{id}"):
+    views = {"?who=all": "GPUs", "queue": "Levels", f"jobs/{id}": "Runs", "history?since=1h": "By user",
+             "what-if": "What would have been different?"}  # fmt: skip
+    for view, heading in views.items():
         page.goto(f"{lab.dashboard.url}#/{view}")
-        page.locator("main h1, main h2").first.wait_for()
+        page.get_by_role("heading", name=heading, exact=True).wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, view

@@ -21,12 +21,14 @@ from tiresias.api import (
     nodes,
     notices,
     pages,
+    past,
     policy,
     storage,
     system,
     terminal,
     tokens,
     usage,
+    what_if,
 )
 from tiresias.api.answers import ErrorReport
 from tiresias.api.audit import Audited
@@ -37,7 +39,22 @@ from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
 
-MODULES = (metrics, jobs, logs, terminal, events, nodes, policy, usage, storage, notices, tokens, system)
+MODULES = (
+    metrics,
+    jobs,
+    logs,
+    terminal,
+    events,
+    nodes,
+    policy,
+    usage,
+    past,
+    what_if,
+    storage,
+    notices,
+    tokens,
+    system,
+)
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorReport, "description": text}
     for code, text in {

@@ -1,30 +1,19 @@
 """The process of `tir dashboard`: it serves the pages on loopback, and passes the API on with its own rights.
 
-Rules: nothing is answered but the pages until a one-time code has been exchanged for a session. A code is
-good once and for 60 seconds; a session lives as long as this process, is sent in `Authorization`, and is
-written nowhere. A request under another name (`Host`), or that another site or another port sends (`Origin`,
-`Sec-Fetch-Site`), is refused. Tokens of the manager cannot be had through it: they would outlive the session.
+Rules: those of local pages. Tokens of the manager cannot be had through it: they would outlive the session.
 """
 
 from __future__ import annotations
 
-import hmac
-import json
-import secrets
-import time
-from collections.abc import Callable
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
-
-from tiresias.api.pages import BY_CODE, HEADERS, files, page
+from tiresias.api.local_pages import API, LocalPages, Sessions, body_of, error
+from tiresias.api.pages import MANAGER
 from tiresias.api.passing import parts, pass_on
-from tiresias.api.transport import Address, ApiError
+from tiresias.api.transport import Address
 
-CODE_S = 60.0
 LARGEST_BODY_BYTES = 4 * 1024 * 1024  # as in the manager itself
-API, SESSION = "/api/v1/", "/session"
 PRIVATE = (f"{API}tokens",)
 METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE")
 SENT_ON = ("accept", "accept-encoding", "content-type", "last-event-id", "idempotency-key")
@@ -37,122 +26,27 @@ SENT_BACK = (
     "x-offset",
     "x-over",
 )
-OTHER_SITES = ("cross-site", "same-site")  # another port on this machine is the same site
 
 
-class Sessions:
-    """One-time codes and the sessions that they were exchanged for."""
-
-    def __init__(self, now: Callable[[], float] = time.monotonic):
-        self._now = now
-        self._codes: dict[str, float] = {}  # when each code ends
-        self._sessions: list[str] = []
-
-    def new_code(self) -> str:
-        """A code that is good once, from now on for 60 seconds."""
-        self._codes = {code: ends for code, ends in self._codes.items() if ends > self._now()}
-        code = secrets.token_urlsafe(32)
-        self._codes[code] = self._now() + CODE_S
-        return code
-
-    def exchange(self, given: str) -> str | None:
-        """A new session for a code that is still good; None for any other."""
-        for code, ends in list(self._codes.items()):
-            if hmac.compare_digest(code.encode(), given.encode()):
-                del self._codes[code]
-                if self._now() > ends:
-                    return None
-                self._sessions.append(secrets.token_urlsafe(32))
-                return self._sessions[-1]
-        return None
-
-    def knows(self, header: str | None) -> bool:
-        """Whether the header `Authorization` names a session of this process."""
-        kind, _, given = (header or "").partition(" ")
-        if kind.lower() != "bearer" or not given:
-            return False
-        found = [hmac.compare_digest(each.encode(), given.strip().encode()) for each in self._sessions]
-        return any(found)
-
-
-class Dashboard:
+class Dashboard(LocalPages):
     """The application; `address` is that of the manager."""
 
     def __init__(self, address: Address, sessions: Sessions | None = None):
-        self.sessions = sessions or Sessions()
-        self.port = 0  # set when it is known, before the first request
+        super().__init__(sessions, MANAGER, "tir dashboard")
         self._address = address
-        files()  # read now, so that no request waits for the disk
 
-    def url(self) -> str:
-        """An address with a new one-time code."""
-        return f"http://127.0.0.1:{self.port}/#code={self.sessions.new_code()}"
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http", scope["type"]
-        request = Request(scope, receive)
-        try:
-            answer = await self._answer(request)
-        except ApiError as problem:
-            answer = _error(502, problem.code, problem.message)
-        except ClientDisconnect:
-            return
-        for name, value in HEADERS.items():
-            answer.headers[name] = value
-        await answer(scope, receive, send)
-
-    async def _answer(self, request: Request) -> Response:
-        path, refusal = request.url.path, self._refusal(request)
-        if refusal is not None:
-            refusal.headers["Connection"] = "close"  # the rest of the request is not read
-            return refusal
-        if request.method in ("GET", "HEAD"):
-            found = page(path, dict(request.headers.items()), BY_CODE)
-            if found is not None:
-                return found
-        if path == SESSION and request.method == "POST":
-            return await self._exchange(request)
-        if not self.sessions.knows(request.headers.get("authorization")):
-            text = "this page has no session, or its dashboard has ended; run `tir dashboard` again"
-            return _error(401, "denied", text)
-        if not path.startswith(API) or request.method not in METHODS:
-            return _error(404, "not-found", f"there is no route {request.method} {path[:200]}")
+    async def answer(self, request: Request) -> Response:
+        path = request.url.path
+        if request.method not in METHODS:
+            return error(404, "not-found", f"there is no route {request.method} {path[:200]}")
         if path.startswith(PRIVATE):
-            return _error(403, "denied", "tokens are made by `tir token create`, not through the dashboard")
+            return error(403, "denied", "tokens are made by `tir token create`, not through the dashboard")
         return await self._passed(request)
 
-    def _refusal(self, request: Request) -> Response | None:
-        headers = request.headers
-        names = (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
-        host = headers.get("host", "").lower()
-        if host not in names:
-            return _error(421, "invalid", f"Host: {host[:200]!r} is not a name of this dashboard")
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() != f"http://{host}":
-            return _error(403, "denied", f"Origin: {origin[:200]!r} is another site and may ask nothing here")
-        is_page = request.url.path in files()  # a link may lead to a page from anywhere
-        if headers.get("sec-fetch-site") in OTHER_SITES and not (is_page and request.method == "GET"):
-            return _error(403, "denied", "another site may ask nothing here")
-        if "content-length" in headers and "transfer-encoding" in headers:
-            return _error(400, "invalid", "the request has both Content-Length and Transfer-Encoding")
-        return None
-
-    async def _exchange(self, request: Request) -> Response:
-        body = await _body(request, 4096)
-        try:
-            code = str(json.loads(body or b"{}")["code"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return _error(422, "invalid", 'send {"code": …} as JSON')
-        session = self.sessions.exchange(code)
-        if session is None:
-            text = "this address was used already, or is older than 60 seconds; run `tir dashboard` again"
-            return _error(403, "denied", text)
-        return JSONResponse({"session": session}, headers={"Cache-Control": "no-store"})
-
     async def _passed(self, request: Request) -> Response:
-        body = await _body(request, LARGEST_BODY_BYTES)
+        body = await body_of(request, LARGEST_BODY_BYTES)
         if body is None:
-            return _error(413, "invalid", f"a request has at most {LARGEST_BODY_BYTES:,} bytes")
+            return error(413, "invalid", f"a request has at most {LARGEST_BODY_BYTES:,} bytes")
         raw: bytes = request.scope["raw_path"]
         query: bytes = request.scope["query_string"]
         target = (raw + (b"?" + query if query else b"")).decode("latin-1")
@@ -160,18 +54,3 @@ class Dashboard:
         passed = await pass_on(self._address, request.method, target, sent, body)
         back = {name: passed.headers[name] for name in SENT_BACK if name in passed.headers}
         return StreamingResponse(parts(passed), passed.status, {**back, "Cache-Control": "no-store"})
-
-
-async def _body(request: Request, most_bytes: int) -> bytes | None:
-    """The body of a request; None if it has more bytes than it may have."""
-    found = bytearray()
-    async for part in request.stream():
-        found += part
-        if len(found) > most_bytes:
-            return None
-    return bytes(found)
-
-
-def _error(status: int, code: str, message: str) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return JSONResponse({"error": {"code": code, "message": message}}, status, headers)

@@ -7,12 +7,12 @@ import logging
 import signal
 from collections.abc import Callable
 
-from tiresias.api.dashboard import Dashboard
+from tiresias.api.local_pages import LocalPages
 from tiresias.api.server import ApiServer
 from tiresias.api.sockets import listen_tcp
 
 
-async def _serve(dashboard: Dashboard, port: int, on_ready: Callable[[], None]) -> None:
+async def _serve(dashboard: LocalPages, port: int, on_ready: Callable[[], None]) -> None:
     with listen_tcp(f"127.0.0.1:{port}", has_tokens=False) as listening:
         dashboard.port = listening.getsockname()[1]
         server = ApiServer(dashboard, on_ready)
@@ -27,6 +27,6 @@ async def _serve(dashboard: Dashboard, port: int, on_ready: Callable[[], None]) 
         await server.serve([listening])
 
 
-def serve_dashboard(dashboard: Dashboard, port: int, on_ready: Callable[[], None]) -> None:
+def serve_dashboard(dashboard: LocalPages, port: int, on_ready: Callable[[], None]) -> None:
     """Answer on this port of loopback, 0 for a free one; `on_ready` is called in the event loop."""
     asyncio.run(_serve(dashboard, port, on_ready))

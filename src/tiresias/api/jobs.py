@@ -167,6 +167,7 @@ async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     question = shared.manager.queries.outlooks.start(id)
     if question is not None:
         start = await to_thread(estimate, *question, id)
+        start = shared.manager.forecasts.record.corrected(start)
         found.starts_p50_s, found.starts_p90_s, found.starts = start.p50_s, start.p90_s, in_words(start)
     return answer(found)
 
@@ -180,8 +181,12 @@ async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
         return answer(Eta())
     queue, durations, runs = question
     found = await to_thread(estimate, queue, durations, id)
+    record = shared.manager.forecasts.record
+    if not runs:
+        found = record.corrected(found)
     starts = (None, None) if runs else (found.p50_s, found.p90_s)
-    return answer(Eta(*starts, found.ends_p50_s, found.ends_p90_s, found.history, found.unknown))
+    measured = "" if runs or found.unknown else record.in_words()
+    return answer(Eta(*starts, found.ends_p50_s, found.ends_p90_s, found.history, found.unknown, measured))
 
 
 @router.get("/jobs/{ref}/metrics", response_model=Curves)

@@ -8,8 +8,9 @@ manager that listens on TCP; they differ in how a person signs in.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
+import re
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 WEB = Path(__file__).parent / "web"
+VENDOR = WEB / "vendor"
+GZIP = 16 + zlib.MAX_WBITS  # the format, with the largest window
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:;"
@@ -34,7 +37,11 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 BY_TOKEN, BY_CODE = "token", "code"
+MANAGER, SIMULATION = "main", "simulation"  # which pages, by the script that shows them
 SIGN_IN = b'content="code"'  # in index.html: how a person signs in
+MAIN = b"/web/main.js"
+OWN = {MANAGER: {"main.js", "now.js", "queue.js", "job.js", "past.js"}, SIMULATION: {"simulation.js"}}
+"""The scripts that only some pages need; all others are shared."""
 ROOT = "/"
 
 
@@ -48,27 +55,57 @@ class File:
     tag: str
 
 
+def _without_comments(text: str) -> str:
+    """Our own scripts without indentation and without lines that are comments: people read the files, and
+    telephones need not load them."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+
+
+def _without_spaces(text: str) -> str:
+    """Our own style without comments and without spaces that mean nothing."""
+    bare = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
+    return re.sub(r";}", "}", re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r":\s+", ":", bare))).strip() + "\n"
+
+
+def _read(path: Path) -> bytes:
+    """A file of ours as it is served; libraries are served unchanged."""
+    if path.suffix not in SHORTENED or VENDOR in path.parents:
+        return path.read_bytes()
+    return SHORTENED[path.suffix](path.read_text("utf-8")).encode()
+
+
+SHORTENED = {".js": _without_comments, ".css": _without_spaces}
+
+
+def _compressed(body: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, GZIP, 9)
+    return packer.compress(body) + packer.flush()
+
+
 def _file(kind: str, body: bytes) -> File:
     digest = hashlib.sha256(body).hexdigest()[:24]
-    return File(kind, body, gzip.compress(body, 9, mtime=0), f'"{digest}"')
+    return File(kind, body, _compressed(body), f'"{digest}"')
 
 
 @cache
-def files(sign_in: str = BY_CODE) -> dict[str, File]:
+def files(sign_in: str = BY_CODE, shown: str = MANAGER) -> dict[str, File]:
     """The files of the pages by the paths at which they are served."""
+    others = {name for kind, names in OWN.items() if kind != shown for name in names}
     found = {
-        f"/web/{path.relative_to(WEB).as_posix()}": _file(KINDS[path.suffix], path.read_bytes())
+        f"/web/{path.relative_to(WEB).as_posix()}": _file(KINDS[path.suffix], _read(path))
         for path in sorted(WEB.rglob("*"))
-        if path.suffix in KINDS and path.name != "index.html"
+        if path.suffix in KINDS and path.name not in (*others, "index.html")
     }
     index = (WEB / "index.html").read_bytes()
     assert index.count(SIGN_IN) == 1, "index.html says once how a person signs in"
-    return {ROOT: _file("text/html", index.replace(SIGN_IN, b'content="%s"' % sign_in.encode())), **found}
+    index = index.replace(SIGN_IN, b'content="%s"' % sign_in.encode())
+    return {ROOT: _file("text/html", index.replace(MAIN, b"/web/%s.js" % shown.encode())), **found}
 
 
-def page(path: str, headers: dict[str, str], sign_in: str) -> Response | None:
+def page(path: str, headers: dict[str, str], sign_in: str, shown: str = MANAGER) -> Response | None:
     """The answer to a GET of this path; None if there is no such file. Headers are named in small letters."""
-    found = files(sign_in).get(path)
+    found = files(sign_in, shown).get(path)
     if found is None:
         return None
     sent = {**HEADERS, "ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from tiresias.api.app import create_app
 from tiresias.api.connections import Acceptor, Connection, Connections, Deadlines
 from tiresias.api.errors import was_inside
+from tiresias.api.foresee import foresee
 from tiresias.api.peers import PeerProtocol
 from tiresias.live.manager import Manager
 from tiresias.live.service import Service
@@ -43,9 +44,11 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
     answering = asyncio.create_task(server.serve(sockets))
+    foreseeing = asyncio.create_task(foresee(service))
     try:
         await asyncio.wait((answering, working), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        foreseeing.cancel()
         app.state.tiresias.closing.set()
         server.should_exit = True
         service.stop()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from tiresias.api.failures import FailedTokens
+from tiresias.api.kept import Kept
+from tiresias.api.what_ifs import WhatIfs
 
 if TYPE_CHECKING:
     from tiresias.api.callers import Accounts
@@ -29,6 +31,9 @@ class State:
     large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)  # they are parsed one at a time
     pruning: asyncio.Lock = field(default_factory=asyncio.Lock)
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
+    reading_past: asyncio.Lock = field(default_factory=asyncio.Lock)  # windows are read one at a time
+    past: Kept = field(default_factory=Kept)
+    what_ifs: WhatIfs = field(default_factory=WhatIfs)
 
     async def settled_seq(self) -> int:
         """The number of the last event, once everything that the State contains is in the journal.

@@ -68,6 +68,8 @@ def compare(
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
     workers: inputs.Workers = None,
+    is_opened: inputs.Open = False,
+    port: inputs.Port = 0,
 ) -> None:
     """Replay a trace under several policies or placers.
 
@@ -109,10 +111,26 @@ def compare(
     if out is not None and compared.results:
         report.write_comparison(compared.results, out)
         notify([f"wrote {count(len(compared.results), 'directory', 'directories')} and plots to {out}"])
+    if is_opened and compared.results:
+        _open(compared, cluster, jobs.name, len(where) > 1, port)
     if compared.unfinished:
         raise typer.Exit(130)
     if compared.failed:
         raise typer.Exit(1)
+
+
+def _open(compared: Comparison, cluster: str, trace: str, has_placers: bool, port: int) -> None:
+    """The results as a page, until Ctrl-C."""
+    from tiresias.api.simulation import SimulationPages
+    from tiresias.cli.live.dashboard import show_in_browser
+    from tiresias.sim import experiment, page
+
+    results = compared.results
+    labels = [experiment.label(each.policy, each.placer, has_placers) for each in results]
+    notes = [*results[0].rejections, *sorted({note for result in results for note in result.notes})]
+    notes += [f"{name}: {message}" for name, message in compared.failed.items()]
+    shown = page.comparison(results, labels, trace=trace, cluster=cluster, notes=notes)
+    show_in_browser(SimulationPages(shown, "tiresias compare --open"), port=port, what="comparison")
 
 
 def _policies(names: str | None, placers: str | None, every: bool) -> list[str]:

@@ -63,6 +63,13 @@ Shares = Annotated[
         help="Shares of tenants, for the figures of fairness; by default as the trace uses the GPUs.",
     ),
 ]
+Open = Annotated[
+    bool, typer.Option("--open", help="Then show the result in a browser on this machine, until Ctrl-C.")
+]
+Port = Annotated[
+    int,
+    typer.Option("--port", metavar="N", min=0, max=65535, help="With --open: the port; 0 is a free one."),
+]
 ModelsFrom = Annotated[
     str | None,
     typer.Option(

@@ -59,6 +59,8 @@ def sweep(
     columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     workers: inputs.Workers = None,
+    is_opened: inputs.Open = False,
+    port: inputs.Port = 0,
 ) -> None:
     """Find the best cluster size, policy and settings.
 
@@ -95,6 +97,24 @@ def sweep(
     with cell_bar(len(cells)) as advance:
         swept = experiment.sweep(cells, replayed, out, workers=workers, on_row=lambda _: advance())
     _print(swept, out)
+    if is_opened and swept.rows:
+        _open(swept, port)
+    if swept.failed and not swept.unfinished:
+        raise typer.Exit(1)
+    if swept.unfinished:
+        raise typer.Exit(130)
+
+
+def _open(swept: Sweep, port: int) -> None:
+    """The grid as a page, until Ctrl-C."""
+    from tiresias.api.simulation import SimulationPages
+    from tiresias.cli.live.dashboard import show_in_browser
+    from tiresias.sim import page, report
+
+    points = report.frontier(swept.rows)
+    notes = [*_caveats(points), *(f"{name}: {message}" for name, message in swept.failed.items())]
+    shown = page.sweep(points, notes=notes)
+    show_in_browser(SimulationPages(shown, "tiresias sweep --open"), port=port, what="sweep")
 
 
 def _print(swept: Sweep, out: Path) -> None:
@@ -107,11 +127,8 @@ def _print(swept: Sweep, out: Path) -> None:
     ran = len(swept.rows) - swept.reused
     notify([f"{count(ran, 'cell')} simulated, {swept.reused:,} taken from {out}", *_caveats(points)])
     notify([f"{name}: {message}" for name, message in swept.failed.items()])
-    if swept.failed and not swept.unfinished:
-        raise typer.Exit(1)
     if swept.unfinished:
         notify([f"interrupted: {count(swept.unfinished, 'cell')} left; repeat the command to continue"])
-        raise typer.Exit(130)
 
 
 def _caveats(points: list[Point]) -> list[str]:

@@ -36,6 +36,7 @@ from tiresias.live.clock_watch import ClockWatch
 from tiresias.live.dispatcher import Dispatcher
 from tiresias.live.drains import Drains
 from tiresias.live.fallback import FAILURE, LAST_GOOD
+from tiresias.live.forecasts import Forecasts
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
@@ -103,6 +104,7 @@ class Manager:
         self.unsaved = UnsavedWork(journal, latest)
         self.compaction = Compaction(journal, settings)
         self.tallies = Tallies(journal)
+        self.forecasts = Forecasts(journal)
         self.notices = Notices(journal, paths, settings, notify_allow)
         self.parts: tuple[Part, ...] = (
             self.admission,
@@ -118,6 +120,7 @@ class Manager:
             self.host_faults,
             self.notices,
             self.tallies,
+            self.forecasts,
             self.drains,
             *([] if machine.source is None else [self.bad_nodes]),
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from tiresias.core.controller import Controller
 from tiresias.core.entries import JobEntry
 from tiresias.core.model import JobId, Phase
 from tiresias.core.state import JobState
@@ -40,27 +41,7 @@ class Outlooks:
         return queue, self._durations(), True
 
     def _queue_ahead(self, job: JobState) -> Queue | None:
-        if job.run is not None or job.deferred or job.on_hold or job.cancelled or not job.gpus:
-            return None
-        now, controller = self._journal.now(), self._journal.controller
-        ahead = []
-        for entry in self._ranked_before(job):
-            ahead.append(Ahead(entry.job.gpus, entry.job.executed_at(now), self._left_s(entry.job)))
-            if len(ahead) > MOST_AHEAD:
-                break
-        strict = bool(getattr(controller.policy, "strict", False))
-        gpus = self._journal.state.ledger.gpus
-        return Queue(tuple(ahead), gpus, job.gpus, strict, job.executed_at(now))
-
-    def _ranked_before(self, job: JobState) -> Iterator[JobEntry]:
-        """The runs that may not be preempted, then all jobs with a better rank, running or not."""
-        controller = self._journal.controller
-        yield from controller.pinned()
-        for other in controller.target:
-            if other.id == job.id:
-                return
-            if not other.pinned:
-                yield other
+        return queue_ahead(self._journal.controller, job, self._journal.now(), self._left_s)
 
     def _durations(self) -> list[float]:
         """For how long the latest jobs ran that have ended."""
@@ -73,3 +54,28 @@ class Outlooks:
         folder = self._paths.reports(job.id, job.runs)
         progress = self._progress.latest(job.run.id, folder, self._journal.wall())
         return None if progress is None else progress.eta_s
+
+
+def queue_ahead(
+    controller: Controller, job: JobState, now: float, left_s: Callable[[JobState], float | None]
+) -> Queue | None:
+    """The queue before a job; None if it does not wait for its rank."""
+    if job.run is not None or job.deferred or job.on_hold or job.cancelled or not job.gpus:
+        return None
+    ahead = []
+    for entry in _ranked_before(controller, job):
+        ahead.append(Ahead(entry.job.gpus, entry.job.executed_at(now), left_s(entry.job)))
+        if len(ahead) > MOST_AHEAD:
+            break
+    strict = bool(getattr(controller.policy, "strict", False))
+    return Queue(tuple(ahead), controller.state.ledger.gpus, job.gpus, strict, job.executed_at(now))
+
+
+def _ranked_before(controller: Controller, job: JobState) -> Iterator[JobEntry]:
+    """The runs that may not be preempted, then all jobs with a better rank, running or not."""
+    yield from controller.pinned()
+    for other in controller.target:
+        if other.id == job.id:
+            return
+        if not other.pinned:
+            yield other

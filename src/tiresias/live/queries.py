@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from tiresias.live.answers import (
     SlowdownRow,
     UsageRow,
 )
+from tiresias.live.ended import loss_of, summary_of, trace_row
 from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
@@ -39,7 +40,6 @@ from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
 from tiresias.live.journal import Journal
 from tiresias.live.listing import EVERYTHING, IN_ORDER, Filter, ordered
-from tiresias.live.losses import losses
 from tiresias.live.machine import Machine
 from tiresias.live.nodes import Nodes
 from tiresias.live.outlooks import Outlooks
@@ -51,7 +51,6 @@ from tiresias.live.references import References
 from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
 from tiresias.live.why import why
-from tiresias.live.words import began_anew, work
 from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredFact, StoredJob, StoredRun
@@ -64,7 +63,6 @@ ACTIVE = (
     1 << 52
 )  # cursors from here on count active jobs; below it they are the numbers of facts that ended jobs
 HOST_FAULT = ReasonCode.HOST_FAULT.value
-HISTORY = tuple(each.name for each in fields(JobSummary) if each.name not in ("progress", "reason_text"))
 
 
 @dataclass(slots=True)
@@ -152,7 +150,7 @@ class Queries:
         )
         if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
             records = [*filter(_wanted_by(wanted), self._journal.uncommitted_endings()), *records]
-        found += [self._ended(record, caller) for record in records]
+        found += [summary_of(record, caller) for record in records]
         return found, following, total
 
     def _only(self, caller: Caller, ids: Collection[JobId], wanted: Filter) -> list[JobSummary]:
@@ -162,7 +160,7 @@ class Queries:
         found = [self._active(job, code, caller) for job, code in zip(active, codes, strict=True)]
         ended = [self._recorded(id) for id in ids if id not in self._state.jobs]
         ended.sort(key=lambda record: (record.ended_at or 0.0, record.id), reverse=True)
-        found += [self._ended(record, caller) for record in ended]
+        found += [summary_of(record, caller) for record in ended]
         return [
             each for each in found if wanted.matches(each.id, each.name, each.user, each.tenant, each.phase)
         ]
@@ -172,7 +170,7 @@ class Queries:
         if job is not None:
             [code] = self._codes([id])
             return self._active(job, code, caller)
-        return self._ended(self._recorded(id), caller)
+        return summary_of(self._recorded(id), caller)
 
     def _codes(self, ids: list[JobId]) -> list[str]:
         """The reasons of active jobs. The core knows only that nodes are drained, and not for which fault."""
@@ -221,7 +219,7 @@ class Queries:
             text_of(code),
             job.resumable,
             managed.lost_s * job.gpus,
-            _loss(managed.lost_s, job.gpus, job.resumable),
+            loss_of(managed.lost_s, job.gpus, job.resumable),
         )
 
     def _queue(self, job: JobState) -> int | None:
@@ -229,35 +227,6 @@ class Queries:
             return None
         queue = self._journal.controller.policy.queue(job, self._state.memory, self._journal.now())
         return None if queue is None else queue + 1
-
-    def _ended(self, record: StoredJob, caller: Caller) -> JobSummary:
-        kept = record.ending or {}
-        progress = None if kept.get("progress") is None else ProgressInfo(**kept["progress"])
-        if progress is not None and not caller.may_touch(record.job.user):
-            progress.metrics = {}
-        return JobSummary(
-            record.id,
-            record.job.name,
-            record.job.user,
-            record.phase.value,
-            kept.get("reason", ""),
-            record.job.demand.gpus,
-            record.runs,
-            record.preemptions,
-            record.service_gpu_s,
-            record.job.submitted_at,
-            record.first_started_at,
-            record.ended_at,
-            kept.get("exit_code"),
-            progress,
-            record.job.tenant,
-            record.job.priority.value,
-            since_at=record.ended_at,
-            reason_text="; ".join(filter(None, (text_of(kept.get("reason", "")), kept.get("how", "")))),
-            resumable=kept.get("resumable"),
-            lost_gpu_s=kept.get("lost_gpu_s", 0.0),
-            loss=_loss(kept.get("lost_s", 0.0), record.job.demand.gpus, kept.get("resumable")),
-        )
 
     def _recorded(self, id: JobId) -> StoredJob:
         record = self._journal.job_record(id)
@@ -596,32 +565,10 @@ class Queries:
     def history(
         self, caller: Caller, cursor: int | None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """Ended jobs, the latest first, with the columns of a trace.
-
-        `duration_s` is for how long it would have run without interruptions (losses.py).
-        """
+        """Ended jobs, the latest first, with the columns of a trace (ended.py)."""
         records, following = self._journal.store.history.page(limit, cursor)
         runs = self._journal.store.spans(record.id for record in records)
-        rows = []
-        for record in records:
-            ended = self._ended(record, caller)
-            row = {name: getattr(ended, name) for name in HISTORY}
-            lost = losses(runs.get(record.id, []))
-            lost_s = max(lost.lost_s, (record.ending or {}).get("lost_s") or 0.0)
-            row |= {
-                "model": record.job.model,
-                "group": record.job.group,
-                "preemptible": record.job.preemptible,
-                "ready_at": (record.ending or {}).get("ready_at") or record.job.submitted_at,
-                "executed_s": record.executed_s,
-                "duration_s": max(0.0, record.executed_s - lost_s),
-                "interruptions": lost.interruptions,
-                "preemption_cost_s": lost.lost_s / lost.interruptions if lost.interruptions else None,
-                "startup_s": lost.startup_s,
-            }
-            if not caller.may_touch(record.job.user):
-                row["name"] = ""
-            rows.append(row)
+        rows = [trace_row(record, runs.get(record.id, []), caller) for record in records]
         return rows, following
 
 
@@ -631,13 +578,6 @@ def _wanted_by(wanted: Filter) -> Callable[[StoredJob], bool]:
         return wanted.matches(record.id, job.name, job.user, job.tenant, record.phase.value)
 
     return is_wanted
-
-
-def _loss(lost_s: float, gpus: int, resumable: bool | None) -> str:
-    """What a job has lost, as a phrase; empty if that is next to nothing."""
-    if lost_s < 1.0:
-        return ""
-    return f"{work(lost_s, gpus)} lost" if resumable else began_anew(lost_s, gpus)
 
 
 def _since(job: JobState) -> float | None:

@@ -17,6 +17,7 @@ import polars as pl
 from tiresias.core.model import Cluster
 from tiresias.core.plugins import Placer
 from tiresias.sim.frames import from_frame
+from tiresias.sim.result import Result
 from tiresias.sim.simulate import simulate
 from tiresias.sim.trace import Trace
 
@@ -45,7 +46,7 @@ class Past:
     """Jobs that have ended, as a trace, and what was measured of them."""
 
     trace: Trace
-    measured: pl.DataFrame  # id, submitted_at, finished_at, jct_s, preemptions
+    measured: pl.DataFrame  # id, user, submitted_at, first_started_at, finished_at, jct_s, preemptions
     cost: Cost
     never_ran: int  # jobs left out because they never held a GPU
     earlier: int  # jobs left out because they were submitted before `since_at`
@@ -130,7 +131,10 @@ def past_of(
         "resumable": [False if row.get("resumable") is False else None for row in used],
     }
     trace = from_frame(pl.DataFrame(jobs, strict=False), "history")
-    ends = pl.DataFrame({name: [row[name] for row in used] for name in ("finished_at", "preemptions")})
+    ends = pl.DataFrame(
+        {name: [row[name] for row in used] for name in ("user", "finished_at", "preemptions")}
+        | {"first_started_at": [row.get("first_started_at") or row["ready_at"] for row in used]}
+    )
     measured = trace.jobs.select("id", "submitted_at").hstack(ends)
     measured = measured.with_columns(jct_s=pl.col("finished_at") - pl.col("submitted_at"))
     cost = _cost(used) if preemption_cost_s is None else Cost(preemption_cost_s, GIVEN)
@@ -157,27 +161,46 @@ def replay(
     progress: Progress | None = None,
 ) -> Replay:
     """Replay under the policy in use first, then under the others; KeyboardInterrupt if it is interrupted."""
-    results = []
-    for number, choice in enumerate((in_use, *others)):
-        result = simulate(
-            past.trace,
+    results = [
+        replayed(
+            past,
             cluster,
-            choice.policy,
-            options=choice.options,
+            choice,
             placer=placer,
-            preemption_cost_s=past.cost.seconds,
             progress=None if progress is None else _numbered(progress, number),
         )
-        if result.interrupted:
-            raise KeyboardInterrupt
-        results.append(result)
-    replayed = [
+        for number, choice in enumerate((in_use, *others))
+    ]
+    found = [
         Replayed(result.policy, dict(choice.options), number == 0, figures(result.jobs))
         for number, (choice, result) in enumerate(zip((in_use, *others), results, strict=True))
     ]
     in_use_jcts = results[0].jobs.select("id", replayed_s="jct_s")
     both = past.measured.join(in_use_jcts, on="id", maintain_order="left")
-    return Replay(figures(both), replayed, _fidelity(both), results[0].rejected_jobs)
+    return Replay(figures(both), found, fidelity(both), results[0].rejected_jobs)
+
+
+def replayed(
+    past: Past,
+    cluster: Cluster,
+    choice: Choice,
+    *,
+    placer: Placer,
+    progress: Callable[[int, int, float], None] | None = None,
+) -> Result:
+    """The past under one policy; KeyboardInterrupt if it is interrupted."""
+    result = simulate(
+        past.trace,
+        cluster,
+        choice.policy,
+        options=choice.options,
+        placer=placer,
+        preemption_cost_s=past.cost.seconds,
+        progress=progress,
+    )
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
 
 
 def _numbered(progress: Progress, number: int) -> Callable[[int, int, float], None]:
@@ -193,8 +216,9 @@ def figures(jobs: pl.DataFrame) -> Figures:
     return Figures(mean, median, p95, makespan_s, int(jobs["preemptions"].sum()))
 
 
-def _fidelity(both: pl.DataFrame) -> Fidelity:
-    measured, replayed = both["jct_s"], both["replayed_s"]
-    errors = (replayed - measured).abs() / measured
+def fidelity(both: pl.DataFrame) -> Fidelity:
+    """From a table of jobs with `jct_s`, as measured, and `replayed_s`."""
+    measured, again = both["jct_s"], both["replayed_s"]
+    errors = (again - measured).abs() / measured
     p50, p95, most = (float(errors.quantile(share, "linear") or 0.0) for share in (0.5, 0.95, 1.0))
-    return Fidelity(float(replayed.sum()) / float(measured.sum()), p50, p95, most)
+    return Fidelity(float(again.sum()) / float(measured.sum()), p50, p95, most)

@@ -25,19 +25,21 @@ from tiresias.store.errors import StoreError, explaining
 from tiresias.store.history import History
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
 from tiresias.store.stored import RunSpan, StoredExit, StoredFact, StoredJob, StoredRun, StoredToken
+from tiresias.store.window import Window
 
 T = TypeVar("T")
 SMALL_BYTES = 16 * 2**20  # of a file whose structure is checked at each start
 
 
 class Reader:
-    """See the module. `history` reads the jobs that have ended."""
+    """See the module. `history` reads the jobs that have ended, `window` what happened since an instant."""
 
     def __init__(self, path: Path):
         self.path = path
         self._reading = RLock()
         self._read: sqlite3.Connection = connect_reader(path)
         self.history = History(self._all)
+        self.window = Window(self._all)
 
     def close(self) -> None:
         with self._reading:

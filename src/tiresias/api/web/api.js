@@ -98,6 +98,7 @@ export async function signIn() {
 
 export const api = (path, parameters = {}) => {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const query = new URLSearchParams(given).toString();
+  const each = given.flatMap(([name, value]) => (Array.isArray(value) ? value.map((one) => [name, one]) : [[name, value]]));
+  const query = new URLSearchParams(each).toString();
   return `/api/v1${path}${query ? `?${query}` : ""}`;
 };

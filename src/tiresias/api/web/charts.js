@@ -7,7 +7,7 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 export const colours = ["--s0", "--s1", "--s2", "--s3", "--s4", "--s5", "--s6", "--s7"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [], [6, 3], [2, 3], [8, 3, 2, 3]];
 
-export function Chart({ title, x, series, height = 220, unit = "", isTime = true, log = false, xLabel = "", format = number }) {
+export function Chart({ title, x, series, height = 220, unit = "", isTime = true, log = false, xLabel = "", format = number, xFormat = number }) {
   const box = useRef(null);
   useEffect(() => {
     if (!window.uPlot || !box.current) return undefined;
@@ -18,8 +18,8 @@ export function Chart({ title, x, series, height = 220, unit = "", isTime = true
       return new uPlot({
         width: box.current.clientWidth || 300, height, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
         scales: { x: { time: isTime, distr: log ? 3 : 1 } },
-        axes: [{ ...axis, ...(isTime ? {} : { values: (_, values) => values.map((each) => (each === null ? "" : format(each))) }) },
-          { ...axis, size: 56, space: 28, values: (_, values) => values.map((each) => `${number(each)}${unit}`) }],
+        axes: [{ ...axis, size: 32, ...(isTime ? {} : { values: (_, values) => values.map((each) => (each === null ? "" : xFormat(each))) }) },
+          { ...axis, size: 56, space: 28, values: (_, values) => values.map((each) => `${format(each)}${unit}`) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: css(colours[each.colour % 8]), width: 2, dash: DASHES[each.colour % 8],
           fill: each.fill ? `${css(colours[each.colour % 8])}33` : undefined, spanGaps: true, points: { show: false },

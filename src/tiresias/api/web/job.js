@@ -1,13 +1,12 @@
 // Job: its runs and why each ended, how far it is, its output, and what its owner may do with it.
 
-import { html, useMemo, useRef, useState } from "./vendor/preact-htm.js";
-import { api, change } from "./api.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
+import { api, bytes, change, follow } from "./api.js";
+import { Chart } from "./charts.js";
 import { useData, useNow } from "./live.js";
-import { inWords } from "./jobs.js";
-import { Log } from "./log.js";
-import { Metrics } from "./metrics.js";
-import { Confirm, ENDED, Failure, JobLink, Loading, Phase } from "./parts.js";
-import { clock, counted, duration, number, percent, plain, sentence, service } from "./text.js";
+import { inWords } from "./now.js";
+import { Confirm, ENDED, Failure, JobLink, Key, Loading, Phase } from "./parts.js";
+import { clock, counted, duration, logLine, number, percent, plain, sentence, service } from "./text.js";
 
 export function Job({ id, me }) {
   const concerns = (event) => String(event.job_id) === id;
@@ -86,7 +85,7 @@ function Why({ job, why, id }) {
     ${found && waits && found.starts_p50_s !== null ? html`<p>It ${inWords(found)}.</p>` : null}
     ${found && found.ends_p50_s !== null && !job.progress?.eta_s ? html`<p>It ends in about ${duration(found.ends_p50_s)}, within ${duration(found.ends_p90_s)} in 9 of 10 cases.</p>` : null}
     ${found?.unknown ? html`<p class="quiet">When it ${waits ? "starts" : "ends"} cannot be known: ${plain(found.unknown)}.</p>` : null}
-    ${found?.measured ? html`<p class="quiet">${plain(found.measured, 400)}</p>` : null}
+    ${found?.measured ? html`<p class="quiet">${sentence(found.measured, 400)}</p>` : null}
     ${why.next_step ? html`<p class="quiet">Next: ${plain(why.next_step)}</p>` : null}</section>`;
 }
 
@@ -99,9 +98,7 @@ function Runs({ runs, job }) {
   const begin = Math.min(job.submitted_at, shown[0].granted_at), end = job.finished_at ?? now, span = Math.max(1, end - begin);
   const x = (at) => 100 * (at - begin) / span;
   return html`<section class="card" aria-labelledby="runs-title"><div class="head"><h2 id="runs-title">Runs</h2>
-      <ul class="legend"><li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="load" width="10" height="10" /></svg>loads</li>
-        <li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="run" width="10" height="10" /></svg>runs</li>
-        <li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="save" width="10" height="10" /></svg>saves</li></ul></div>
+      <ul class="legend"><${Key} of="load">loads<//><${Key} of="run">runs<//><${Key} of="save">saves<//></ul></div>
     ${runs.length > shown.length ? html`<p class="quiet">The last ${shown.length} of ${number(runs.length)} runs.</p>` : null}
     <ol class="runs">${shown.map((run) => {
       const started = run.started_at ?? run.exited_at ?? now, stopped = run.revoked_at ?? run.exited_at ?? now, over = run.exited_at ?? now;
@@ -143,3 +140,83 @@ function Facts({ detail }) {
     <dl class="facts wide">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 
+const CURVES = 6; // curves
+
+// The metrics that a training reports, as curves over its steps.
+function Metrics({ id, isOver }) {
+  const { data } = useData(api(`/jobs/${id}/metrics`), { concerns: () => false, every_ms: isOver ? 0 : 10000 });
+  const names = data ? Object.keys(data.metrics).slice(0, CURVES) : [];
+  if (!names.length || data.steps.length < 2) return null;
+  return html`<section class="card" aria-labelledby="metrics-title"><h2 id="metrics-title">Metrics</h2>
+    <div class="charts">${names.map((name) => html`<${Chart} key=${name} title=${plain(name, 60)} x=${data.steps} isTime=${false}
+      series=${[{ label: plain(name, 60), values: data.metrics[name], colour: 0 }]} height=${150} unit="" xLabel="step" />`)}</div>
+    ${Object.keys(data.metrics).length > CURVES ? html`<p class="quiet">The first ${CURVES} of ${Object.keys(data.metrics).length} metrics.</p>` : null}</section>`;
+}
+
+// --- its output over all its runs, as it is written; only the end is kept in the page --------------------------
+
+const TAIL_BYTES = 65536;
+const LINES = 1000, LONGEST = 20000; // characters of a line that has not ended
+
+function Log({ id, runs, isOver }) {
+  const [open, setOpen] = useState(true);
+  const [lines, setLines] = useState([]);
+  const [state, setState] = useState({ problem: null, text: "" });
+  const [chosen, setChosen] = useState("");
+  const box = useRef(null), stays = useRef(true);
+  const has = runs.length > 0;
+  useEffect(() => {
+    if (!has || !open) return undefined;
+    const stop = new AbortController();
+    const kept = { lines: [], rest: "", left: 0, run: null };
+    let drawing = false;
+    const draw = () => { drawing = false; if (!stop.signal.aborted) setLines([...kept.lines, ...(kept.rest ? [logLine(kept.rest, kept.left)] : [])]); };
+    const add = (text, run) => {
+      if (kept.run !== null && run !== kept.run) { if (kept.rest) kept.lines.push(logLine(kept.rest, kept.left)); kept.rest = ""; kept.left = 0; kept.lines.push(`── run ${run} ──`); }
+      kept.run = run;
+      const parts = (kept.rest + text).split("\n");
+      kept.rest = parts.pop();
+      for (const each of parts) { kept.lines.push(logLine(each, kept.left)); kept.left = 0; }
+      if (kept.rest.length > LONGEST) { kept.left += kept.rest.length - LONGEST; kept.rest = kept.rest.slice(0, LONGEST); }
+      if (kept.lines.length > LINES) kept.lines.splice(0, kept.lines.length - LINES);
+      if (!drawing) { drawing = true; requestAnimationFrame(draw); }
+    };
+    (async () => {
+      let position = null;
+      for (let wait_ms = 300; !stop.signal.aborted; wait_ms = Math.min(3000, wait_ms * 1.6)) {
+        try {
+          if (position === null) {
+            const tail = await bytes(api(`/jobs/${id}/logs`, { offset: -TAIL_BYTES, run: chosen }));
+            const run = Number(tail.headers.get("X-Run")), end = Number(tail.headers.get("X-Offset"));
+            position = `${run}:${end}`;
+            kept.run = run;
+            add(end > TAIL_BYTES ? tail.text.slice(tail.text.indexOf("\n") + 1) : tail.text, run);
+            setState({ problem: null, text: end > TAIL_BYTES ? `The last ${number(TAIL_BYTES / 1024)} KiB; all of it: tir logs ${id}` : "" });
+            if (chosen && tail.headers.get("X-Over") === "true") return;
+          }
+          let ended = false;
+          await follow(api(`/jobs/${id}/logs`, { follow: true }), position, (name, value, at) => {
+            if (at) position = at;
+            if (name === "log") add(value.text, value.run);
+            if (name === "end") ended = true;
+          }, stop.signal);
+          if (ended) return;
+        } catch (error) {
+          if (stop.signal.aborted) return;
+          if (error.status >= 400 && error.status < 500) { setState({ problem: error, text: "" }); return; }
+        }
+        await new Promise((then) => setTimeout(then, wait_ms));
+      }
+    })();
+    return () => stop.abort();
+  }, [id, has, open, chosen]);
+  useEffect(() => { if (stays.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines]);
+  const onScroll = () => { const it = box.current; if (it) stays.current = it.scrollHeight - it.scrollTop - it.clientHeight < 30; };
+  return html`<section class="card" aria-labelledby="log-title"><div class="head"><h2 id="log-title">Output</h2><div class="tools">
+      ${runs.length > 1 ? html`<label>Run <select value=${chosen} onChange=${(event) => { setLines([]); setChosen(event.target.value); }}>
+        <option value="">latest</option>${runs.slice(-50).map((run) => html`<option value=${run.number}>${run.number}</option>`)}</select></label>` : null}
+      <button type="button" class="plain" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Hide" : "Show"}</button></div></div>
+    <${Failure} error=${state.problem} />
+    ${!has ? html`<p class="quiet">It has not run yet, so there is no output.</p>` : !open ? null
+      : html`<p class="quiet">${state.text}</p><pre class="log" ref=${box} tabindex="0" role="log" aria-label="Output of the job" onScroll=${onScroll}>${lines.join("\n")}${lines.length === 0 && isOver ? "(no output)" : ""}</pre>`}</section>`;
+}

@@ -5,11 +5,12 @@ import { api, get, session, signIn, signInBy, whenSignedOut } from "./api.js";
 import { Job } from "./job.js";
 import { connect, useLive } from "./live.js";
 import { Now } from "./now.js";
+import { History, WhatIf } from "./past.js";
 import { Failure, Loading } from "./parts.js";
 import { Queue } from "./queue.js";
 import { plain } from "./text.js";
 
-const VIEWS = [["", "Now", Now], ["queue", "Queue", Queue]];
+const VIEWS = [["", "Now", Now], ["queue", "Queue", Queue], ["history", "History", History], ["what-if", "What if", WhatIf]];
 const view = () => location.hash.replace(/^#\/?/, "").split("?")[0].split("&")[0];
 
 function App({ problem }) {

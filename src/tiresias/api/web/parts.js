@@ -40,6 +40,19 @@ export function Sorted({ by, sort, onSort, children, num = false, first = "" }) 
       <span aria-hidden="true">${is ? (falls ? " ▾" : " ▴") : ""}</span></button></th>`;
 }
 
+// A table that scrolls by itself. A heading that begins with # is one of numbers.
+export function Table({ label, head, children }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${`Table of ${label}`}><table><thead><tr>${head.filter(Boolean).map((text) =>
+    html`<th scope="col" class=${text[0] === "#" ? "num" : ""}>${text.replace(/^#(?=.)/, "")}</th>`)}</tr></thead><tbody>${children}</tbody></table></div>`;
+}
+
+export function Meter({ share, tone = "run", children }) {
+  return html`<span class="way"><svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="base" width="100" height="8" />
+    <rect class=${tone} width=${100 * Math.min(1, Math.max(0, share))} height="8" /></svg><span>${children}</span></span>`;
+}
+
+export const Key = ({ of, children }) => html`<li><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class=${of} width="10" height="10" /></svg>${children}</li>`;
+
 export function Pages({ offset, size, total, onOffset }) {
   if (total <= size && offset === 0) return null;
   const last = Math.min(total, offset + size);

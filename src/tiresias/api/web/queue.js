@@ -3,7 +3,7 @@
 import { html } from "./vendor/preact-htm.js";
 import { api } from "./api.js";
 import { useData, useNow } from "./live.js";
-import { Failure, JobLink, Loading, Pages, Phase, useParameter } from "./parts.js";
+import { Failure, JobLink, Loading, Meter, Pages, Phase, Table, useParameter } from "./parts.js";
 import { counted, duration, number, plain, service } from "./text.js";
 
 const SIZE = 50; // jobs
@@ -61,14 +61,11 @@ function Displaced({ info }) {
 
 function Order({ jobs, levels, begin }) {
   const now = useNow();
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table of jobs in order"><table>
-    <thead><tr><th scope="col" class="num">#</th><th scope="col">Job</th><th scope="col">User</th><th scope="col">Phase</th><th scope="col" class="num">GPUs</th>
-      <th scope="col" class="num">Received</th>${levels ? html`<th scope="col">Way to the next level</th>` : html`<th scope="col" class="num">In phase for</th>`}</tr></thead>
-    <tbody>${jobs.map((job, number) => html`<tr key=${job.id} data-job=${job.id}><td class="num quiet">${begin + number + 1}</td>
+  return html`<${Table} label="jobs in order" head=${["#", "Job", "User", "Phase", "#GPUs", "#Received", levels ? "Way to the next level" : "#In phase for"]}>
+    ${jobs.map((job, number) => html`<tr key=${job.id} data-job=${job.id}><td class="num quiet">${begin + number + 1}</td>
       <td class="fit"><${JobLink} id=${job.id} name=${job.name} /></td><td class="fit who">${plain(job.user, 60)}</td><td><${Phase} phase=${job.phase} /></td>
       <td class="num" data-label="GPUs">${job.gpus}</td><td class="num">${service(job.service_gpu_s)}</td>
-      ${levels ? html`<td><${Way} job=${job} levels=${levels} /></td>` : html`<td class="num">${job.since_at === null ? "–" : duration(now - job.since_at)}</td>`}</tr>`)}</tbody>
-  </table></div>`;
+      ${levels ? html`<td><${Way} job=${job} levels=${levels} /></td>` : html`<td class="num">${job.since_at === null ? "–" : duration(now - job.since_at)}</td>`}</tr>`)}<//>`;
 }
 
 function Way({ job, levels }) {
@@ -76,8 +73,7 @@ function Way({ job, levels }) {
   const level = levels[job.queue - 1];
   if (!level || level.to_gpu_s === null) return html`<span>Q${job.queue}, the last</span>`;
   const left = Math.max(0, level.to_gpu_s - job.service_gpu_s);
-  const share = Math.min(1, Math.max(0, (job.service_gpu_s - level.from_gpu_s) / (level.to_gpu_s - level.from_gpu_s)));
+  const share = (job.service_gpu_s - level.from_gpu_s) / (level.to_gpu_s - level.from_gpu_s);
   const text = job.phase === "RUNNING" ? `Q${job.queue + 1} in ${duration(left / job.gpus)}` : `${service(left)} left in Q${job.queue}`;
-  return html`<span class="way"><svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
-    <rect class="base" width="100" height="8" rx="2" /><rect class="run" width=${100 * share} height="8" rx="2" /></svg><span>${text}</span></span>`;
+  return html`<${Meter} share=${share}>${text}<//>`;
 }

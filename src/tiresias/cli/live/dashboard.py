@@ -17,7 +17,7 @@ from tiresias.cli.errors import Stop
 from tiresias.cli.live.connection import connected, manager_address
 
 if TYPE_CHECKING:
-    from tiresias.api.dashboard import Dashboard
+    from tiresias.api.local_pages import LocalPages
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 REDIRECT = '<!doctype html><meta http-equiv="refresh" content="0; url={url}"><a href="{url}">Tiresias</a>\n'
@@ -41,7 +41,9 @@ def dashboard(
     show_in_browser(Dashboard(manager_address()), port=port, is_opened=not no_open)
 
 
-def show_in_browser(served: Dashboard, *, port: int = 0, is_opened: bool = True) -> None:
+def show_in_browser(
+    served: LocalPages, *, port: int = 0, is_opened: bool = True, what: str = "dashboard"
+) -> None:
     """Serve until Ctrl-C; with `is_opened` in a browser, if there is a screen."""
     from tiresias.api.dashboard_server import serve_dashboard
     from tiresias.live.errors import Refused
@@ -50,8 +52,8 @@ def show_in_browser(served: Dashboard, *, port: int = 0, is_opened: bool = True)
 
         def announce() -> None:
             url = served.url()
-            echo(f"the dashboard is at {url}")
-            echo("this address is good once, within 60 seconds; Ctrl-C ends the dashboard")
+            echo(f"the {what} is at {url}")
+            echo(f"this address is good once, within 60 seconds; Ctrl-C ends the {what}")
             sys.stdout.flush()
             browse(url)
 
