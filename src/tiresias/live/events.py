@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tiresias.core import facts as f
+from tiresias.core.model import Demand
 from tiresias.core.reasons import text_of
 from tiresias.live.answers import EventInfo
 from tiresias.live.stops import BY_USERS
@@ -41,8 +42,10 @@ def _ending(fact: f.RunExited, exit: StoredExit | None, stopped_by: str) -> str:
 def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.JobSubmitted):
         name = f" {fact.job.name!r}" if fact.job.name else ""
-        return f"submitted{name} by {fact.job.user or 'nobody'} {_demand(fact.job.demand.gpus)}"
+        return f"submitted{name} by {fact.job.user or 'nobody'} {_demand(fact.job.demand)}"
     if isinstance(fact, f.RunRevoked):
+        if fact.why is not None and fact.why.rule is f.Rule.RESIZE:
+            return f"run {run} resized {revoked(fact.why)}"
         return f"run {run} preempted" + ("" if fact.why is None else f" {revoked(fact.why)}")
     if isinstance(fact, f.WorkLost):
         return began_anew(fact.lost_s, fact.gpus)
@@ -63,7 +66,10 @@ def _text(fact: f.Fact, run: int | None) -> str:
     return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
 
 
-def _demand(gpus: int) -> str:
+def _demand(demand: Demand) -> str:
+    if demand.is_elastic:
+        return f"for {demand.least} to {demand.most} GPUs"
+    gpus = demand.gpus
     return "without GPUs" if not gpus else "for 1 GPU" if gpus == 1 else f"for {gpus} GPUs"
 
 
