@@ -127,8 +127,8 @@ export function WhatIf() {
       await follow(api("/what-if", { policy: chosen, more_gpus: words(more), since_s: seconds(since) }), null, (name, value) => {
         if (name === "begun") tell({ scenarios: value.scenarios });
         else if (name === "progress") tell({ progress: value });
-        else if (name === "result") tell({ result: value });
-        else if (name === "failed") tell({ error: new Error(value.message) });
+        else if (name === "result") tell({ result: value, busy: false });
+        else if (name === "failed") tell({ error: new Error(value.message), busy: false });
       }, ours.signal);
       tell({ busy: false });
       set((before) => (before.result || before.error ? before : { error: new Error("The manager ended while it was computed; try again.") }));
@@ -162,7 +162,7 @@ function sentenceOf(each, now, isMine) {
   const it = (isMine ? each.mine : each.all).avg_wait_s, ours = (isMine ? now.mine : now.all).avg_wait_s;
   const who = isMine ? "you" : "a job";
   const than = Math.abs(it - ours) < Math.max(0.5, 0.005 * ours) ? "no difference" : ours < 0.5 ? `${duration(ours)} before` : it > ours ? `${number(Number((it / ours).toPrecision(2)))} times as long` : `${percent(1 - it / ours)} less`;
-  return html`<strong>With ${label(each)}</strong> ${who} would have waited ${duration(it)} on average: ${than}.${each.policy === "srsf" && !each.more_gpus ? html` <span class="quiet">It knows every duration in advance: no policy that can be had does much better.</span>` : null}`;
+  return html`<strong>With ${label(each)}</strong> ${who} would have waited ${duration(it)} on average: ${than}.${each.policy === "srsf" && !each.more_gpus ? html` <span class="quiet">It knows every duration in advance.</span>` : null}`;
 }
 
 function Result({ found }) {
