@@ -124,3 +124,15 @@ def test_a_killed_supervisor_leaves_nobody_stopped_even_if_there_is_no_manager(b
     until(lambda: len(instants(steps)) == STEPS, "and does all its steps")
     another_manager(bench)
     assert bench.gone(1).lost
+
+
+def test_a_run_that_has_taken_turns_is_killed_when_it_does_not_stop_in_time(bench: Bench) -> None:
+    """Its keeper, which is a child of the supervisor as well, must not keep it from ending."""
+    stubborn = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
+    bench.start(*PYTHON, stubborn, run=1)
+    bench.executor.pace(RunId(1), 0, 0, SLICE_S)
+    bench.up(1)
+    until(lambda: states(bench) == {"T"}, "the training is stopped")
+    bench.executor.stop(RunId(1), grace_s=0.0)
+    assert bench.gone(1).stopped
+    assert not processes_of(bench.top)

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from tiresias.core import facts as f
-from tiresias.core.commands import StartRun, StopRun
-from tiresias.core.model import INFINITY
+from tiresias.core.commands import Command, PaceRun, StartRun, StopRun
+from tiresias.core.facts import Allocation
+from tiresias.core.model import INFINITY, RunId
 from tiresias.core.reasons import ReasonCode
+from tiresias.core.state import State
 from tiresias.executors import procfs, run_files
 from tiresias.executors.base import RunGone, RunSpec
 from tiresias.executors.exits import run_gone
@@ -23,14 +25,16 @@ from tiresias.live.clock import Clock
 from tiresias.live.journal import Input
 from tiresias.live.manager import Manager
 from tiresias.live.service import Service
-from tiresias.store import Batch, Loaded, StoreError, SubmissionKey
+from tiresias.store import Batch, Loaded, StoreError, SubmissionKey, loading, memories, rows
 from tiresias.testing.faults.campaign import Failure, campaign
 from tiresias.testing.faults.effects import MortalStore
 from tiresias.testing.faults.kernel import SimulatedKernel
 from tiresias.testing.faults.simulation import Parts
+from tiresias.testing.faults.world import Gang, World
 
 WITHIN_SEEDS = 300
-TELLING = (0, 1, 4, 11, 16, 18, 71)  # seeds that have found one of these: tried first, for they are quick
+# Seeds that have found one of these: tried first, for they are quick.
+TELLING = (0, 1, 2, 4, 8, 9, 11, 12, 15, 16, 20, 33, 71, 72, 86, 105)
 
 
 class ActsBeforeItCommits(Manager):
@@ -189,6 +193,37 @@ class DoesNotWaitForRuns(LocalExecutor):
         self._finish(run, run_gone(run.spec, {"run_id": run.spec.run_id, "lost": True}, self._kernel))
 
 
+class PacesOnlyWhatHasBegun(LocalExecutor):
+    """A run that has not begun when it is given turns never gets to know them."""
+
+    def pace(self, run_id: RunId, turn: int, turns: int, slice_s: float) -> None:
+        if run_id in self._runs and self._runs[run_id].pidfd >= 0:
+            super().pace(run_id, turn, turns, slice_s)
+
+
+def leaves_it_stopped(self: World, gang: Gang) -> None:
+    """A run has no keeper: whoever was stopped when its supervisor was killed stays so."""
+
+
+def forgets_turns_that_were_taken_away(state: State) -> list[Command]:
+    return [
+        each
+        for each in PENDING_COMMANDS(state)
+        if not isinstance(each, PaceRun) or state.runs[each.run_id].turns != 1
+    ]
+
+
+PENDING_COMMANDS = loading.pending_commands
+
+
+def stores_no_layers(text: str) -> tuple[Allocation, int]:
+    """After a restart all runs are on the first layer of their slots."""
+    return SLOTS_IN(text)[0], 0
+
+
+SLOTS_IN = rows.slots_in
+
+
 def takes_a_failed_look_for_an_end(pid: int, start: int, kernel: Any) -> int | None:
     """`open_pidfd` as it was: no descriptor is left, so the process has ended."""
     try:
@@ -230,11 +265,20 @@ BUGS = {
     "an end that cannot be looked at is forgotten": Parts(executor=LosesWhatItCannotLookAt),
     "a lack of descriptors is blamed on the job": Parts(executor=BlamesJobsForDescriptors),
     "a run without a supervisor is not ended": Parts(executor=DoesNotWaitForRuns),
+    "a run that has not begun gets no turns": Parts(executor=PacesOnlyWhatHasBegun),
 }
 BROKEN_CALLS: dict[str, tuple[Any, str, Any]] = {
     "the exit record is not synced": (SimulatedKernel, "fsync", does_not_sync),
     "a short write is taken for a whole one": (run_files, "write_all", writes_once),
     "no descriptor left is taken for an end": (procfs, "open_pidfd", takes_a_failed_look_for_an_end),
+    "a killed supervisor leaves its run stopped": (World, "keep", leaves_it_stopped),
+    "turns that were taken away are forgotten": (
+        loading,
+        "pending_commands",
+        forgets_turns_that_were_taken_away,
+    ),
+    "turns are stored with the wish alone": (memories, "_other_turns", lambda state: []),
+    "the layers of slots are lost in a restart": (rows, "slots_in", stores_no_layers),
 }
 
 

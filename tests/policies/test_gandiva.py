@@ -100,7 +100,7 @@ def test_beyond_its_layers_a_job_waits_and_says_why() -> None:
     assert lab.nodes(3) == []
     reason = lab.controller.why(JobId(3))
     assert reason is not None
-    assert "no seat of 1 GPUs has fewer than 2 jobs" in reason.text
+    assert "no seat of 1 GPUs has fewer than 2 jobs and enough memory" in reason.text
     lab.finish(1)
     assert lab.nodes(3) == [0]
 

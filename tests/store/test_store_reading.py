@@ -11,7 +11,7 @@ import pytest
 from store_worlds import a_controller, a_store, assert_same, commit, hand
 
 from tiresias.core import facts as f
-from tiresias.core.commands import StartRun, StopRun
+from tiresias.core.commands import PaceRun, StartRun, StopRun
 from tiresias.core.controller import Controller
 from tiresias.core.facts import ExitCause, Fact
 from tiresias.core.model import Demand, Job, JobId, Phase, RunId
@@ -163,7 +163,12 @@ def test_commands_that_may_not_have_been_carried_out_are_loaded(tmp_path: Path) 
     scene.store.close()
     with Store.open(path) as store:
         loaded = store.load()
-        assert loaded.commands == [StopRun(RunId(2)), StartRun(RunId(3), JobId(3), ((0, 4),), False)]
+        assert loaded.commands == [
+            PaceRun(RunId(1), 0, 1),  # it may have had turns once
+            StopRun(RunId(2)),
+            StartRun(RunId(3), JobId(3), ((0, 4),), False),
+            PaceRun(RunId(3), 0, 1),
+        ]
         assert [(run.id, run.revoked_at) for run in loaded.open_runs] == [(1, None), (2, 2.0), (3, None)]
         assert loaded.submissions[JobId(1)]["env"] == {"A": "ä"}
         assert set(loaded.submissions) == {1, 2, 3}

@@ -20,7 +20,12 @@ def unmet(demand: Demand, nodes: Sequence[Node]) -> str:
         return f"asks for {demand.gpus} GPUs, and there are {there} in all; ask for fewer"
     asked, demand = demand, replace(demand, nodes=None)
     for part, wish, what_is_there in (
-        (Demand(demand.gpus, gpu_type=demand.gpu_type), _type_wish, _types),
+        (_bare(demand), _type_wish, _types),
+        (
+            replace(_bare(demand), gpu_memory_bytes=demand.gpu_memory_bytes),
+            _gpu_memory_wish,
+            _most_gpu_memory,
+        ),
         (replace(demand, memory_bytes=None), _cores_wish, _most_cores),
         (demand, _memory_wish, _most_memory),
     ):
@@ -50,6 +55,11 @@ def _too_few_nodes(demand: Demand, number: int, nodes: Sequence[Node]) -> str:
     return ""
 
 
+def _bare(demand: Demand) -> Demand:
+    """What it asks for of GPUs alone."""
+    return Demand(demand.gpus, gpu_type=demand.gpu_type)
+
+
 def _gpus(nodes: Sequence[Node]) -> int:
     return sum(node.gpus for node in nodes)
 
@@ -67,6 +77,15 @@ def _types(nodes: Sequence[Node]) -> str:
     if not counts:
         return "no node states a type"
     return f"there are {', '.join(f'{count} {name}' for name, count in counts.items())}"
+
+
+def _gpu_memory_wish(demand: Demand) -> str:
+    return f"GPUs with {(demand.gpu_memory_bytes or 0) / GIB:g} GiB of memory of their own"
+
+
+def _most_gpu_memory(nodes: Sequence[Node]) -> str:
+    most = max((node.gpu_memory_bytes for node in nodes if node.gpus), default=0)
+    return f"no GPU has more than {most / GIB:g} GiB"
 
 
 def _cores_wish(demand: Demand) -> str:

@@ -37,14 +37,17 @@ class GangExecutor:
         *,
         lease_s: float = heartbeat.DEFAULT_LEASE_S,
         on_close: Callable[[], None] = lambda: None,
+        loop: Callable[[Callable[[BaseException], None]], GangLoop] = GangLoop,
+        parts: tuple[type[GangNodes], type[GangRuns], type[SilentParts]] = (GangNodes, GangRuns, SilentParts),
     ):
         self._on_close = on_close
+        nodes, runs, silent = parts
         self._updates = Updates()
-        self._loop = GangLoop(self._updates.fail)
+        self._loop = loop(self._updates.fail)
         given_up = GivenUp(folder / "given-up")
-        self._nodes = GangNodes(transport, self._loop, self._updates, given_up)
-        self._runs = GangRuns(transport, self._loop, self._updates, self._nodes)
-        self._silent = SilentParts(self._loop, self._runs, given_up, lease_s)
+        self._nodes = nodes(transport, self._loop, self._updates, given_up)
+        self._runs = runs(transport, self._loop, self._updates, self._nodes)
+        self._silent = silent(self._loop, self._runs, given_up, lease_s)
         self._loop.begin(transport.close)
         self._loop.call(self._nodes.begin, self._runs, self._silent.watch)
         self._loop.call(self._runs.begin)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from tiresias.executors import heartbeat
 from tiresias.executors.gang_transport import RETRY_S
 
 READERS = 16  # threads that read the folder for silent nodes; any of them may hang there
@@ -43,6 +44,14 @@ class GangLoop:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+
+    def now(self) -> float:
+        """Seconds that elapse while the machine is suspended, too."""
+        return heartbeat.now()
+
+    async def in_thread(self, do: Callable[..., T], *arguments: Any) -> T:
+        """Call in a thread: the folder may be slow."""
+        return await asyncio.to_thread(do, *arguments)
 
     async def in_folder(self, do: Callable[..., T], *arguments: Any) -> T:
         """Call in one of a few threads, which are not those that begin and end runs elsewhere."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tiresias.core.model import RunId
-from tiresias.executors import heartbeat
 from tiresias.executors.agent import Adopt, Forget, Order, Stop
 from tiresias.executors.base import (
     SILENT_AFTER_S,
@@ -84,7 +83,7 @@ class GangNodes:
         """The node of this name; from now on it is listened to."""
         node = self._nodes.get(name)
         if node is None:
-            node = self._nodes[name] = GangNode(name, heard_at=heartbeat.now())
+            node = self._nodes[name] = GangNode(name, heard_at=self._loop.now())
             self._loop.spawn(self._listen(node))
             self._loop.spawn(self._watch_silence(node))
             self._loop.spawn(self._send(node))
@@ -139,7 +138,7 @@ class GangNodes:
             except (Unreachable, TimeoutError):
                 await asyncio.sleep(RETRY_S)
                 continue
-            node.heard_at = heartbeat.now()
+            node.heard_at = self._loop.now()
             if answer.life != node.life:
                 try:
                     await self._introduce(node)
@@ -155,7 +154,7 @@ class GangNodes:
 
     async def _introduce(self, node: GangNode) -> None:
         """Name all runs of the node to an agent that was started again, or that is new to this executor."""
-        old = await asyncio.to_thread(self._given_up.of, node.name)
+        old = await self._loop.in_thread(self._given_up.of, node.name)
         node.old_runs = {spec.run_id for spec in old}
         node.orders.clear()
         for spec in old:
@@ -180,7 +179,7 @@ class GangNodes:
 
     async def _watch_silence(self, node: GangNode) -> None:
         while True:
-            if heartbeat.now() - node.heard_at > SILENT_AFTER_S and not node.is_silent:
+            if self._loop.now() - node.heard_at > SILENT_AFTER_S and not node.is_silent:
                 node.is_silent = True
                 self._updates.report_node(NodeSilent(node.name))
             await asyncio.sleep(RETRY_S)
@@ -189,7 +188,7 @@ class GangNodes:
         """The agent has seen the end of a run that was given up on its node."""
         while True:
             try:
-                await asyncio.to_thread(self._given_up.remove, node.name, run_id)
+                await self._loop.in_thread(self._given_up.remove, node.name, run_id)
                 break
             except OSError as error:
                 log.warning("cannot remove run %d from the list of node %s: %s", run_id, node.name, error)
@@ -199,7 +198,7 @@ class GangNodes:
         self._tell(node)
 
     def _on_update(self, node: GangNode, update: RunUpdate) -> None:
-        if update.run_id not in node.old_runs:
-            self._runs.on_update(node.name, update)
-        elif isinstance(update, RunGone):
+        # Of an old run, too: the manager that gave it up may have been killed before it stored that.
+        self._runs.on_update(node.name, update)
+        if update.run_id in node.old_runs and isinstance(update, RunGone):
             self._loop.spawn(self._cleared(node, update.run_id))

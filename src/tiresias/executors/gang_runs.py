@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiresias.core.model import RunId
-from tiresias.executors import heartbeat, procfs, run_files
+from tiresias.executors import procfs, run_files
 from tiresias.executors.agent import Adopt, Forget, Order, Start, Stop
 from tiresias.executors.base import SILENT_AFTER_S, RunGone, RunSpec, RunUp, RunUpdate
 from tiresias.executors.directories import make_passage
@@ -151,7 +151,7 @@ class GangRuns:
         spec = run.spec
         try:
             spec = run.spec = _whole(spec)
-            if await asyncio.to_thread(self._ended_before, run):
+            if await self._loop.in_thread(self._ended_before, run):
                 return
             if not spec.parts:
                 await self._begin_without_slots(run)
@@ -201,7 +201,7 @@ class GangRuns:
     async def _begin_without_slots(self, run: GangRun) -> None:
         """A run that holds no slots is one part, on the node with the fewest of such runs."""
         directory = str(run.spec.run_dir)
-        found = await asyncio.to_thread(run_files.read, directory, CHOSEN)
+        found = await self._loop.in_thread(run_files.read, directory, CHOSEN)
         while not found:
             counts = dict.fromkeys(self._nodes.in_use(), 0)
             for each in self._runs.values():
@@ -211,8 +211,8 @@ class GangRuns:
                 await asyncio.sleep(RETRY_S)  # no node answers yet
                 continue
             chosen = {"node": min(counts, key=lambda name: (counts[name], name))}
-            await asyncio.to_thread(run_files.put_once, directory, CHOSEN, chosen)
-            found = await asyncio.to_thread(run_files.read, directory, CHOSEN)
+            await self._loop.in_thread(run_files.put_once, directory, CHOSEN, chosen)
+            found = await self._loop.in_thread(run_files.read, directory, CHOSEN)
         name = str(found["node"])
         run.parts = {name: GangPart(replace(run.spec, node=name))}
         self._order(run)
@@ -233,25 +233,33 @@ class GangRuns:
     async def _meeting(self, spec: RunSpec) -> tuple[str, int]:
         """The address and port at which the workers meet, the same whoever asks."""
         directory = str(spec.run_dir)
-        found = await asyncio.to_thread(run_files.read, directory, MEETING)
+        found = await self._loop.in_thread(run_files.read, directory, MEETING)
         if not found:
             first = spec.parts[0].node
             port = await self._persistently(first, lambda: self._transport.free_port(first, spec))
-            node = self._nodes.get(first)
-            meeting = {"address": node.found.address if node.found else "", "port": port}
-            await asyncio.to_thread(run_files.put_once, directory, MEETING, meeting)
-            found = await asyncio.to_thread(run_files.read, directory, MEETING)
+            meeting = {"address": await self._address(first), "port": port}
+            await self._loop.in_thread(run_files.put_once, directory, MEETING, meeting)
+            found = await self._loop.in_thread(run_files.read, directory, MEETING)
         assert found, ("no meeting place", directory)
         return str(found["address"]), int(found["port"])
 
+    async def _address(self, name: str) -> str:
+        """That of a node, which a manager that was just started may not know yet."""
+        begun = self._loop.now()
+        while (found := self._nodes.get(name).found) is None:
+            if self._loop.now() - begun > SILENT_AFTER_S:
+                raise Unreachable(f"the engine does not list node {name}")
+            await asyncio.sleep(RETRY_S)
+        return found.address
+
     async def _persistently(self, name: str, call: Callable[[], Coroutine[Any, Any, int]]) -> int:
         """Call again until the node answers; Unreachable when it is silent."""
-        begun = heartbeat.now()
+        begun = self._loop.now()
         while True:
             try:
                 return await asyncio.wait_for(call(), PATIENCE_S)
             except (Unreachable, TimeoutError):
-                if heartbeat.now() - begun > SILENT_AFTER_S:
+                if self._loop.now() - begun > SILENT_AFTER_S:
                     raise Unreachable(f"node {name} does not answer") from None
             await asyncio.sleep(RETRY_S)
 
@@ -275,24 +283,24 @@ class GangRuns:
             return
         record = merged(spec, gones)
         try:
-            await asyncio.to_thread(run_files.write_exit, str(spec.run_dir), record)
-            found = await asyncio.to_thread(run_files.read, str(spec.run_dir), run_files.EXIT)
+            await self._loop.in_thread(run_files.write_exit, str(spec.run_dir), record)
+            found = await self._loop.in_thread(run_files.read, str(spec.run_dir), run_files.EXIT)
             record = found or record
         except OSError as error:
             log.error("cannot write how run %d ended in %s: %s", spec.run_id, spec.run_dir, error)
         self._loop.spawn(self._release(spec.run_id))  # nobody waits for it but those who want these GPUs
-        self._updates.report(await asyncio.to_thread(run_gone, spec, record))
+        self._updates.report(await self._loop.in_thread(run_gone, spec, record))
 
     # --- what the engine shows as taken ----------------------------------------------------------------
 
     async def _reserve(self, spec: RunSpec) -> None:
         gpus = {part.node: len(part.slots) for part in spec.parts}
-        begun = heartbeat.now()
+        begun = self._loop.now()
         while True:
             try:
                 return await self._transport.reserve(spec.run_id, gpus)
             except Unreachable:
-                if heartbeat.now() - begun > SILENT_AFTER_S:
+                if self._loop.now() - begun > SILENT_AFTER_S:
                     raise
             await asyncio.sleep(RETRY_S)
 

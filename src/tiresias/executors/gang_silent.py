@@ -38,7 +38,7 @@ class SilentParts:
     async def _watch(self, node: GangNode) -> None:
         """Apart from all else: a read that hangs delays what is found out about this node only."""
         while True:
-            if heartbeat.now() - node.heard_at > SUSPECT_S:
+            if self._loop.now() - node.heard_at > SUSPECT_S:
                 await self._read(node)
             await asyncio.sleep(RETRY_S)
 
@@ -58,10 +58,10 @@ class SilentParts:
         record = await self._loop.in_folder(run_files.read, part.dir, run_files.EXIT)
         if record is not None:
             return run_gone(part.spec, record)
-        asked = heartbeat.now()  # the answer may be late, or this process paused: neither makes it older
+        asked = self._loop.now()  # the answer may be late, or this process paused: neither makes it older
         beat = await self._loop.in_folder(heartbeat.read, part.dir)
         if beat != part.beat:
-            part.beat, part.beat_at = beat, heartbeat.now()
+            part.beat, part.beat_at = beat, self._loop.now()
         if not node.is_silent:
             return None
         if not await self._loop.in_folder(run_files.exists, part.dir, run_files.CLAIM):
@@ -72,6 +72,9 @@ class SilentParts:
             return None
         await self._loop.in_folder(self._given_up.add, part.spec)
         await self._loop.in_folder(_stop_in_folder, part, 0.0)
+        if part.gone is not None:  # the node has answered meanwhile: its agent does not tell the end again
+            await self._loop.in_folder(self._given_up.remove, node.name, run.spec.run_id)
+            return None
         node.old_runs.add(run.spec.run_id)
         silent = f"node {node.name} was silent, and the heartbeat of the run there stood still"
         error = f"{silent} for {asked - part.beat_at:.0f} s"

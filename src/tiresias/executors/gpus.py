@@ -186,14 +186,19 @@ def find(driver: Driver, only: Iterable[int] | None = None) -> Survey:
     return Survey(tuple(known[index] for index in wanted), topology=near)
 
 
-def fake(count: int, groups: int = 1) -> Survey:
+def fake(count: int, groups: int = 1, memory_bytes: int = 0) -> Survey:
     """A survey of slots without GPUs, for tests, laptops and training on CPUs, in `groups` groups."""
-    gpus = tuple(Gpu(index, "", FAKE_NAME, 0) for index in range(count))
+    gpus = tuple(Gpu(index, "", FAKE_NAME, memory_bytes) for index in range(count))
     if groups == 1:
         return Survey(gpus)
     edges = [count * nth // groups for nth in range(groups + 1)]
     parts = tuple(tuple(range(low, high)) for low, high in pairwise(edges))
     return Survey(gpus, topology=Topology(parts, "wish"))
+
+
+def least_memory(gpus: Iterable[Gpu]) -> int:
+    """The memory that each of these GPUs has at least, of those that tell; 0: none does."""
+    return min((gpu.memory_bytes for gpu in gpus if gpu.memory_bytes), default=0)
 
 
 def parse_selection(text: str) -> tuple[int, ...]:

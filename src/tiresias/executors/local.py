@@ -151,10 +151,10 @@ class LocalExecutor:
         if run is None or run.gone is not None or (run.pidfd < 0 and self._is_of_another_run(run)):
             return
         wanted = {"turn": turn, "turns": turns, "slice_s": slice_s}
-        make_run_dir(run.spec, self._kernel)
         known = run_files.read(run.dir, run_files.PACE, self._kernel)
         if known == wanted or (known is None and turns == 1):
             return
+        make_run_dir(run.spec, self._kernel)
         run_files.put(run.dir, run_files.PACE, wanted, self._kernel)
         if run.pidfd >= 0:
             with suppress(ProcessLookupError):  # it has just ended

@@ -367,7 +367,7 @@ class Supervisor:
         frozen: set[int] = set()
         for _ in range(CHILDREN_ROUNDS):
             self._reap()
-            now = set(procfs.children())
+            now = set(procfs.children()) - {self.turns.keeper}  # a stopped keeper would never end
             if now <= frozen:
                 return
             for pid in now - frozen:  # a child that was not waited for keeps its pid

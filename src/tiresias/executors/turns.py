@@ -12,11 +12,14 @@ import os
 import time
 
 from tiresias.executors import procfs, run_files
+from tiresias.executors.kernel import KERNEL
 
 TYPE_CHECKING = False  # as in supervisor.py
 if TYPE_CHECKING:
     import signal
     from collections.abc import Iterable
+
+    from tiresias.executors.kernel import Kernel
 else:
     import _signal as signal
 
@@ -26,8 +29,8 @@ SLICE_S = 60.0
 class Turns:
     """The turns of one run, as `pace.json` says. Without that file it always works."""
 
-    def __init__(self, run_dir: str):
-        self._run_dir = run_dir
+    def __init__(self, run_dir: str, kernel: Kernel = KERNEL):
+        self._run_dir, self._kernel = run_dir, kernel
         self.turn, self.turns, self.slice_s = 0, 1, SLICE_S
         self.are_stopped = False  # the processes of the run are stopped because it does not have the turn
         self.keeper = 0  # its pid
@@ -38,7 +41,7 @@ class Turns:
     def read(self) -> None:
         """Read the file again; one that cannot be read, or is damaged, changes nothing."""
         try:
-            found = run_files.read(self._run_dir, run_files.PACE)
+            found = run_files.read(self._run_dir, run_files.PACE, self._kernel)
         except OSError:
             return
         if found:

@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
@@ -125,6 +126,7 @@ class GpuHealth:
         facts: list[f.Fact] = [f.NodeAdded(at, node) for name, node in found.items() if name not in known]
         for node in (known | found).values():
             facts += self.slot_changes(node, at)
+        facts += self._sized(at, known)  # with the groups and cores that are known, which the others change
         return [*facts, *self._regrouped(at, known), *self._cores_counted(at, known)]
 
     def slot_changes(self, node: Node, at: float) -> list[f.Fact]:
@@ -177,6 +179,15 @@ class GpuHealth:
             for node in self._machine.nodes
             if node.cpus and node.name in known and known[node.name].cpus != node.cpus
         ]
+
+    def _sized(self, at: float, known: Mapping[str, Node]) -> list[f.Fact]:
+        """Nodes whose GPUs tell of another memory than the journal knows, as after an upgrade."""
+        changed: list[f.Fact] = []
+        for node in self._machine.nodes:
+            before = known.get(node.name)
+            if before is not None and node.gpu_memory_bytes not in (0, before.gpu_memory_bytes):
+                changed.append(f.NodeChanged(at, replace(before, gpu_memory_bytes=node.gpu_memory_bytes)))
+        return changed
 
 
 def split_slot(slot: str) -> tuple[str, int]:

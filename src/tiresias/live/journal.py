@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tiresias.core import facts as f
-from tiresias.core.commands import Command, SetTimer, StartRun, StopRun
+from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.plugin_failures import PluginRaised
@@ -282,6 +282,9 @@ class Journal:
                 self.controller = Controller(self.state, before.policy, before.placer)
             raise
         self.chosen = chosen
+        # The slices of the new policy may be of another length.
+        runs = state.runs
+        self.commands += [PaceRun(id, runs[id].turn, runs[id].turns) for id in state.paced]
 
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
         """After a restart: carry out what was decided and not done, and stop runs that have not begun.

@@ -24,7 +24,7 @@ from tiresias.executors.base import (
     NodeUnusable,
     NodeUpdate,
 )
-from tiresias.executors.gpus import Gpu
+from tiresias.executors.gpus import Gpu, least_memory
 from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.journal import Input, Journal, Taken
 from tiresias.live.machine import GPUS, Machine
@@ -202,5 +202,6 @@ def _as_found(known: Node, found: FoundNode) -> Node:
         gpu_type=found.gpu_type if has_gpus else "",
         cpus=found.cpus if has_gpus else known.cpus,
         memory_bytes=found.memory_bytes,
+        gpu_memory_bytes=least_memory(found.gpus) or known.gpu_memory_bytes,
         sockets=sockets if has_gpus else (),
     )

@@ -22,6 +22,7 @@ class Settings:
     most_grace_s: float = 3600.0  # of any job: how long a run that must stop may take to save
     auto: bool = False  # every job has --auto; an option of `tir up` and not one of `settings`
     gpu_check_s: float = 10.0
+    fake_gpu_memory_bytes: float = 0.0  # the memory that each fake GPU is said to have; 0: not known
     measure_s: float = 30.0  # a speed is measured over at least this time
     correct_every_s: float = 600.0  # the least time between two corrections of the placer
     preflight_check_s: float = 0.5

@@ -29,6 +29,7 @@ from tiresias.executors.gpus import (
     Survey,
     fake,
     find,
+    least_memory,
     parse_selection,
 )
 from tiresias.executors.local import LocalExecutor
@@ -198,7 +199,8 @@ def _survey(options: Options, driver: Driver) -> Survey:
         if not 1 <= options.fake_groups <= options.fake_gpus:
             most = options.fake_gpus
             raise Invalid(f"--fake-groups {options.fake_groups}: give a number from 1 to {most}, the GPUs")
-        return fake(options.fake_gpus, options.fake_groups)
+        memory_bytes = int(options.settings.get("fake_gpu_memory_bytes", 0))
+        return fake(options.fake_gpus, options.fake_groups, memory_bytes)
     try:
         only = None if options.gpus is None else parse_selection(options.gpus)
     except ValueError as error:
@@ -249,7 +251,13 @@ def _machine(survey: Survey, store: Store) -> Machine:
     counts = {name: sum(slot.rpartition(":")[0] == name for slot in everything) for name in sorted(nodes)}
     cores = {node: len(os.sched_getaffinity(0))}  # of the machine, so of its first node alone
     made = [
-        Node(name, count, sockets=_near(name, gpus, survey), cpus=cores.get(name, 0))
+        Node(
+            name,
+            count,
+            sockets=_near(name, gpus, survey),
+            cpus=cores.get(name, 0),
+            gpu_memory_bytes=least_memory(gpus[slot] for slot in gpus if slot.rpartition(":")[0] == name),
+        )
         for name, count in counts.items()
     ]
     return Machine(made, gpus, topology=survey.topology)

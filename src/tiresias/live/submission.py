@@ -60,6 +60,7 @@ class Submission(JobSpec):
             cpus=self.cpus if self.narrows and self.gpus else None,
             memory_bytes=self.memory_bytes if self.narrows and self.gpus else None,
             cpu_speed=self.cpu_speed,
+            gpu_memory_bytes=self.gpu_memory_bytes if self.gpus else None,
             nodes=self.node_count if self.gpus else None,
         )
 

@@ -147,7 +147,12 @@ class Gandiva(Allocator):
         return WishChange(given, withdrawn, again_at)
 
     def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
-        return f"no free slots, and no seat of {job.gpus} GPUs has fewer than {self.layers} jobs"
+        if job.job.demand.gpu_memory_bytes is None and any(
+            node.gpu_memory_bytes for node in view.ledger.nodes
+        ):
+            return "no free slots, and it shares none: it does not state how much memory of a GPU it needs"
+        seat = f"seat of {job.gpus} GPUs"
+        return f"no free slots, and no {seat} has fewer than {self.layers} jobs and enough memory for it"
 
     def _rebuild(self, view: AllotView) -> None:
         """Find the seats of all jobs from the wish that stands."""

@@ -151,6 +151,22 @@ class JobSpec:
             in_detail=True,
         ),
     )
+    gpu_memory_bytes: int | None = field(
+        default=None,
+        metadata=about(
+            Bytes(),
+            "Memory of each GPU that the job needs. With it the job may share GPUs.",
+            flag="--gpu-memory",
+            metavar="16G",
+            default="it may need all of it, and shares none",
+            in_group="resources.gpu_memory",
+            more="Jobs share GPUs under policies that let them, such as"
+            " [`gandiva`](../explanation/gandiva.md), as far as the memory of the GPU is enough for all of"
+            " them. Nothing enforces it: a job that takes more can make the others fail.",
+            api_help="The memory that it needs of each GPU, in bytes; null: it may need all of it.",
+            in_detail=True,
+        ),
+    )
     cpu_speed: float | None = field(
         default=None,
         metadata=about(

@@ -83,7 +83,11 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
 
 
 def pending_commands(state: State) -> list[Command]:
-    """The commands of decisions that are not known to have taken effect, in the order of the grants."""
+    """The commands of decisions that are not known to have taken effect, in the order of the grants.
+
+    Of turns only the last are known. So a run that works all the time is told so: it may have had turns
+    before, and the manager may have been killed before it took them away.
+    """
     commands: list[Command] = []
     for run in state.runs.values():
         job = state.jobs[run.job_id]
@@ -91,6 +95,6 @@ def pending_commands(state: State) -> list[Command]:
             commands.append(StopRun(run.id))
         elif job.phase is Phase.STARTING:
             commands.append(StartRun(run.id, job.id, run.allocation, job.runs > 1))
-        if run.id in state.paced:
+        if job.phase is not Phase.STOPPING:
             commands.append(PaceRun(run.id, run.turn, run.turns))
     return commands

@@ -49,6 +49,7 @@ class Store(Reader):
         self._writing = RLock()
         self._write = connection
         self._memory = ""  # of the policy and the placer, as stored; not known before `begin` or `load`
+        self._has_turns = False  # whether turns of runs are stored with it
         self._seen = 0  # what the placer had seen when its memory was stored
         self._is_new = True
         self._known = Known()
@@ -126,7 +127,7 @@ class Store(Reader):
             tables.write_policy(self._write, chosen, memory)
             tables.write_meta(self._write, state, self._known.counters)
             self._write_base({})
-        self._memory = memory
+        self._keep_memory(memory)
         self._is_new = False
         self._known.counters.commits = 1
         self._write_mark()
@@ -160,7 +161,7 @@ class Store(Reader):
             for job in batch.ended.values():
                 self._ended_counts[job.phase.value] = self._ended_counts.get(job.phase.value, 0) + 1
             if memory is not None:
-                self._memory = memory
+                self._keep_memory(memory)
             return self._known.counters.last_seq
 
     @contextmanager
@@ -187,11 +188,16 @@ class Store(Reader):
         seen = 0 if placing is None else placing["seen"]
         is_known = not changes.kinds & policy.learns and seen == self._seen
         is_known = is_known and not changes.kinds & PLANNED and controller.state.wish is None
+        is_known = is_known and not (self._has_turns or controller.state.paced)
         if batch.chosen is None and is_known:
             return None
         self._seen = seen
         memory = memories.dump(policy, controller.state)
         return None if memory == self._memory else memory
+
+    def _keep_memory(self, memory: str) -> None:
+        self._memory = memory
+        self._has_turns = f'"{memories.OF_TURNS}"' in memory
 
     def _write_base(self, refused: Mapping[int, float]) -> None:
         """Store the whole present State, from which a replay can start, in the transaction of the caller."""
@@ -212,7 +218,7 @@ class Store(Reader):
                 row = (self._known.counters.last_seq, instant(found.state.at))
                 self._write.execute(tables.INSERT_RESTART, row)
             if found.failure is None:
-                self._memory = memories.dump(found.policy, found.state)
+                self._keep_memory(memories.dump(found.policy, found.state))
             return found
 
     def _read_counters(self) -> None:

@@ -40,6 +40,7 @@ class StoredRun:
     progress_s: float
     cause: ExitCause | None
     exit: Any
+    layer: int = 0  # of its slots
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,11 +131,12 @@ def run_of(row: Row) -> StoredRun:
     id, job_id, number, allocation, granted_at, started_at, revoked_at, exited_at, progress_s, cause, exit = (
         row
     )
+    slots, layer = slots_in(allocation)
     return StoredRun(
         RunId(id),
         JobId(job_id),
         number,
-        slots_in(allocation)[0],
+        slots,
         granted_at,
         started_at,
         revoked_at,
@@ -142,6 +144,7 @@ def run_of(row: Row) -> StoredRun:
         progress_s,
         None if cause is None else ExitCause(cause),
         None if exit is None else json.loads(exit),
+        layer,
     )
 
 

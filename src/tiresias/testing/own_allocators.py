@@ -86,16 +86,18 @@ class Stacked(Allocator):
     def allot(self, view: AllotView, memory: Any, at: float) -> Wish:
         wish = Wish()
         free = [list(view.ledger.offered) for _ in range(self.layers)]
-        taken = list(view.taken())
-        for job in taken:
-            run = job.gpu_run
+        chosen: dict[JobId, tuple[JobState, f.Allocation, int]] = {}
+        for job in view.taken():
+            run, known = job.gpu_run, view.wish.get(job.id)
             for node, mask in run.allocation if run is not None else ():
                 assert run is not None
-                free[run.layer][node] &= ~mask
-        chosen: dict[JobId, tuple[JobState, f.Allocation, int]] = {}
+                for floor in free if run.layer >= self.layers else [free[run.layer]]:  # of another policy
+                    floor[node] &= ~mask
+            if run is not None and known is not None and known.slots is not None:
+                chosen[job.id] = job, known.slots, known.layer  # only its turns may change
         for job in sorted(view.jobs(), key=lambda job: (job.gpu_run is None, view.key(job))):
             run = job.gpu_run
-            where = None if run is None else (run.allocation, run.layer)
+            where = None if run is None or run.layer >= self.layers else (run.allocation, run.layer)
             if where is None or not _fits(free[where[1]], where[0]):
                 where = next(
                     (

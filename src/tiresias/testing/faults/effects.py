@@ -87,7 +87,8 @@ class MortalExecutor:
 
     def start(self, spec: RunSpec) -> None:
         self._effects.point(f"before the start of run {spec.run_id}")
-        self._witness.starts(spec)
+        stored = self._store.run(spec.run_id)
+        self._witness.starts(spec, 0 if stored is None else stored.layer)
         self._executor.start(spec)
         self._effects.point(f"after the start of run {spec.run_id}")
 

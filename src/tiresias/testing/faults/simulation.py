@@ -22,6 +22,7 @@ from tiresias.executors.cgroup_parent import CgroupParent
 from tiresias.executors.gpus import Gpu
 from tiresias.executors.local import LocalExecutor
 from tiresias.live.clock import Clock
+from tiresias.live.dispatcher import SLICE_S
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import Machine
 from tiresias.live.manager import Manager
@@ -250,6 +251,9 @@ class Simulation:
             return
         life.commits_checked = life.store.commits
         invariants.check_plan(manager.controller)
+        if not manager.journal.commands and not manager.dispatcher.problem:
+            slice_s = getattr(manager.controller.policy, "slice_s", SLICE_S)
+            self.witness.check_turns(manager.state, slice_s)
         for job in self.promises.jobs.values():
             if job.id is not None and job.id not in manager.state.jobs:
                 self.witness.ends(job.id)

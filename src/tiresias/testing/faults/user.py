@@ -14,6 +14,7 @@ from tiresias.live.errors import Refused, Unavailable
 from tiresias.live.manager import Manager
 from tiresias.live.service import Service
 from tiresias.live.submission import Caller, Submission
+from tiresias.testing import own_allocators  # noqa: F401  (registers them)
 from tiresias.testing.faults.promises import Promises, Request, RequestedJob
 from tiresias.testing.faults.trainings import Training
 
@@ -25,6 +26,10 @@ POLICIES: tuple[tuple[str, dict[str, str]], ...] = (
     ("las", {"min_run_s": "5"}),
     ("tiresias-l", {"queues": "60"}),
     ("tiresias-l", {"queues": "30,200", "min_run_s": "10"}),
+    ("gandiva", {"layers": "3", "slice_s": "20", "settle_s": "60", "patience_s": "100"}),
+    ("gandiva", {"packing": "off", "slice_s": "7"}),
+    ("stacked", {}),
+    ("two-level", {}),
 )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from tiresias.core.model import JobId, Phase, RunId
 from tiresias.core.reasons import ReasonCode
+from tiresias.core.state import State
+from tiresias.executors import run_files
 from tiresias.executors.base import RunSpec
 from tiresias.live.journal import LATE_S
 from tiresias.live.settings import Settings
@@ -54,6 +56,7 @@ class Witness:
         self._promises = promises
         self._slots = slots
         self._specs: dict[RunId, RunSpec] = {}  # as first commanded
+        self._layers: dict[RunId, int] = {}  # on which each run was granted its slots
         self._forgotten: set[RunId] = set()
         self._names: dict[JobId, str] = {}  # the training of each job id
         # In true time, which is the World's: the manager has no clock that shows it.
@@ -67,8 +70,10 @@ class Witness:
 
     # --- commands --------------------------------------------------------------------------------------
 
-    def starts(self, spec: RunSpec) -> None:
-        """The manager commands a start, for the first time or again."""
+    def starts(self, spec: RunSpec, layer: int = 0) -> None:
+        """The manager commands a start, for the first time or again, on this layer of the slots."""
+        known_layer = self._layers.setdefault(spec.run_id, layer)
+        _must(known_layer == layer, "a run changes its layer", spec.run_id, known_layer, layer)
         job = self._promises.jobs[spec.command[-1]]
         known = self._specs.get(spec.run_id)
         if known is not None:
@@ -198,15 +203,18 @@ class Witness:
         _must(not swept, "a run with a living supervisor was taken for lost", swept)
         for name in self._promises.jobs:
             self._known_since.setdefault(name, self._world.at)
-        holders: dict[str, RunId] = {}
+        holders: dict[tuple[str, int], RunId] = {}
         jobs: dict[JobId, RunId] = {}
         arrays: dict[str, int] = {}
         for gang in self._world.live:
             spec = gang.spec
             _must(spec.run_id not in self._forgotten, "a run lives that was reported to be over", spec.run_id)
             for slot in spec.slots:
-                other = holders.setdefault(str(slot), spec.run_id)
+                layer = self._layers[spec.run_id]
+                other = holders.setdefault((str(slot), layer), spec.run_id)
                 _must(other == spec.run_id, "a slot held by two live runs", str(slot), other, spec.run_id)
+            is_kept = gang.is_supervised or not gang.is_stopped
+            _must(is_kept, "a run is left stopped, and nobody will continue it", spec.run_id)
             other = jobs.setdefault(spec.job_id, spec.run_id)
             _must(other == spec.run_id, "a job with two live runs", spec.job_id, other, spec.run_id)
             asked = self._promises.jobs[spec.command[-1]].submission
@@ -214,6 +222,22 @@ class Witness:
                 arrays[asked.array] = arrays.get(asked.array, 0) + 1
                 within = arrays[asked.array] <= asked.array_limit
                 _must(within, "too many of an array at once", asked.array, asked.array_limit)
+
+    def check_turns(self, state: State, slice_s: float) -> None:
+        """Everything that was decided has been carried out: each run has the turns that it was given."""
+        for gang in self._world.live:
+            run = state.runs.get(gang.spec.run_id)
+            if run is None or not gang.is_supervised or gang.is_ending:
+                continue
+            if state.jobs[run.job_id].phase is Phase.STOPPING:
+                continue  # it works until it has saved
+            kernel = self._world.kernel_of(gang.supervisor)
+            found = run_files.read(str(gang.spec.run_dir), run_files.PACE, kernel)
+            found = found or {"turn": 0, "turns": 1, "slice_s": slice_s}
+            has = found["turn"], found["turns"], found["slice_s"] if run.turns > 1 else slice_s
+            wanted = run.turn, run.turns, slice_s
+            _must(has == wanted, "a run has other turns than were decided", run.id, has, wanted)
+            _must(run.layer == self._layers[run.id], "a run is on another layer", run.id, run.layer)
 
     def check_durable(self) -> None:
         """After a loss of power: every exit record that was written is there, as it was."""

@@ -20,6 +20,7 @@ from tiresias.core.model import JobId, RunId
 from tiresias.executors import run_files
 from tiresias.executors.base import RunSpec, Slot
 from tiresias.executors.kernel import write_all
+from tiresias.executors.turns import Turns
 from tiresias.testing.faults.clock import Clocks
 from tiresias.testing.faults.disk import Disk
 from tiresias.testing.faults.kernel import Process, SimulatedKernel
@@ -29,6 +30,7 @@ SIGHUP, SIGINT, SIGKILL, SIGTERM = 1, 2, 9, 15
 WRITES_AGAIN_S = 1.0  # a supervisor that cannot write the exit record
 FIRST_PID = 100
 SLOW = 100.0
+LATE_S = 0.001  # a supervisor wakes a little after the beginning of a slice
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Gang:
     spec: RunSpec
     program: Program
     supervisor: Process
+    turns: Turns
     is_alive: bool = True
     is_up: bool = False
     is_loaded: bool = False
@@ -66,6 +69,10 @@ class Gang:
     began_at: float = 0.0  # in true time
     over_at: float | None = None
     epoch: int = 0  # scheduled events of an earlier epoch are cancelled
+    due: tuple[float, Callable[[Gang], None]] | None = None  # what its workers do next, and when
+    is_stopped: bool = False  # its processes have received SIGSTOP, and no SIGCONT since
+    left: tuple[float, Callable[[Gang], None]] | None = None  # of a stopped run: the same, after how long
+    wakes: int = 0  # only the last wish of its supervisor to be woken counts
 
     @property
     def is_supervised(self) -> bool:
@@ -131,17 +138,56 @@ class Workers:
         self._later(gang, self._world.rng.random() * self._world.weather.spawn_s, self._up)
 
     def _later(self, gang: Gang, delay_s: float, what: Callable[[Gang], None]) -> None:
+        gang.due = self._world.at + delay_s, what
         self._world.after(delay_s, self._if_same, gang, gang.epoch, what)
 
     def _if_same(self, gang: Gang, epoch: int, what: Callable[[Gang], None]) -> None:
         if gang.epoch == epoch and gang.is_alive:
+            gang.due = None
             what(gang)
+
+    # --- turns -----------------------------------------------------------------------------------------
+
+    def take_turns(self, gang: Gang) -> None:
+        """Stop or continue the processes of the run, as its supervisor does at each slice and each SIGHUP."""
+        if not (gang.is_alive and gang.is_supervised and gang.is_up):
+            return
+        now, must_end = self._world.clocks.wall(), gang.stop_grace_s is not None or gang.is_ending
+        if gang.turns.may_work(now) or must_end:
+            self.let_continue(gang)
+        elif not gang.is_stopped:
+            self._freeze(gang)
+        wait_s = gang.turns.wait_s(now)
+        if wait_s is not None and not must_end:
+            gang.wakes += 1
+            self._world.after(wait_s + LATE_S, self._wake, gang, gang.wakes)
+
+    def _wake(self, gang: Gang, number: int) -> None:
+        if gang.wakes == number:
+            self.take_turns(gang)
+
+    def _freeze(self, gang: Gang) -> None:
+        gang.is_stopped = True
+        gang.epoch += 1
+        if gang.due is not None:
+            at, what = gang.due
+            gang.left, gang.due = (at - self._world.at, what), None
+
+    def let_continue(self, gang: Gang) -> None:
+        if gang.is_stopped:
+            gang.is_stopped = False
+            left, gang.left = gang.left, None
+            if left is not None:
+                self._later(gang, *left)
+
+    # --- from the start to the end ---------------------------------------------------------------------
 
     def _up(self, gang: Gang) -> None:
         gang.is_up = True
         if gang.is_supervised and self._world.rng.random() >= self._world.weather.lose_up:
             self._announce(gang)
         self._later(gang, gang.program.training.load_s, self._loaded)
+        self.take_turns(gang)
         if gang.supervisor.is_stopped:
             self.stop(gang)
 
@@ -215,6 +261,7 @@ class Workers:
         if gang.was_signalled:
             return
         gang.was_signalled = True
+        self.let_continue(gang)  # so that its workers get the signal
         if gang.program.training.on_stop is not OnStop.IGNORE:
             gang.epoch += 1  # its next step does not happen
             self._later(gang, gang.program.training.save_s, self._answer)
@@ -358,18 +405,22 @@ class World:
     def signal(self, process: Process, number: int) -> None:
         """SIGTERM to a supervisor: it is to read the stop request. SIGINT: it is to kill its gang at once.
 
-        SIGHUP says that the run takes turns, which makes it slower and changes nothing else.
+        SIGHUP: it is to read the turns of the run.
         """
-        if number == SIGHUP:
-            return
         self.after(self.rng.random() * self.weather.signal_s, self._signalled, process, number)
 
     def _signalled(self, process: Process, number: int) -> None:
-        process.is_stopped = True
-        process.is_killing = process.is_killing or number == SIGINT
         assert process.plan is not None
         gang = self._by_dir.get(process.plan["run_dir"])
-        if gang is not None and gang.supervisor is process:
+        is_its = gang is not None and gang.supervisor is process
+        if number == SIGHUP:
+            if gang is not None and is_its:
+                gang.turns.read()
+                self.workers.take_turns(gang)
+            return
+        process.is_stopped = True
+        process.is_killing = process.is_killing or number == SIGINT
+        if gang is not None and is_its:
             self.workers.stop(gang)
 
     def _exits(self, process: Process, status: int = 0) -> None:
@@ -422,7 +473,8 @@ class World:
             return
         spec = spec_of(plan)
         program = self.program_of(spec)
-        gang = Gang(spec, program, process, began_at=self.at, step=program.saved)
+        turns = Turns(plan["run_dir"], kernel)
+        gang = Gang(spec, program, process, turns, began_at=self.at, step=program.saved)
         self._by_dir[plan["run_dir"]] = gang
         self.gangs.append(gang)
         self.log("begins", spec.run_id, [str(slot) for slot in spec.slots])
@@ -501,8 +553,16 @@ class World:
         self.disk.lose_power(self.rng)
 
     def kill(self, process: Process) -> None:
-        """Kill a supervisor; its workers go on until they are swept."""
+        """Kill a supervisor; its workers go on until they are swept, if they were stopped, too."""
         self._exits(process, SIGKILL)
+        assert process.plan is not None
+        gang = self._by_dir.get(process.plan["run_dir"])
+        if gang is not None and gang.supervisor is process:
+            self.keep(gang)
+
+    def keep(self, gang: Gang) -> None:
+        """What the keeper of a run does when its supervisor was killed."""
+        self.workers.let_continue(gang)
 
     def _vanish(self, gang: Gang) -> None:
         gang.is_alive = False

@@ -2,11 +2,12 @@
 
     python training.py STEPS STEP_S HOW
 
-A line is appended with one write, so that it is in the file as a whole or not at all, even if the process is
-killed; on a full disk it is tried again until there is room. The next run counts the lines and continues. A
-file lock, which ends with its process, shows whether two runs worked at the same time. HOW is `good`,
-`stubborn` (does not stop on request), `flaky` (fails in its first run with an error that a retry can cure) or
-`asking` (asks once to be run again).
+A line (step, run, instant) is appended with one write, so that it is in the file as a whole or not at all,
+even if the process is killed; on a full disk it is tried again until there is room. The next run counts the
+lines and continues. A file lock, which ends with its process, shows whether two runs worked at the same time.
+HOW is `good`, `stubborn` (does not stop on request), `flaky` (fails in its first run with an error that a
+retry can cure), `asking` (asks once to be run again) or `patient` (does not do its last step before there is
+a file `go` beside its steps).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 
 from tiresias import job
 
-STEPS, TWICE = "steps", "twice"
+STEPS, TWICE, GO = "steps", "twice", "go"
 FULL_S = 0.02  # between two tries on a full disk
 
 
@@ -78,8 +79,10 @@ def main(steps: int, step_s: float, how: str) -> int:
         if how != "stubborn" and job.should_stop():
             job.preempted()
         time.sleep(step_s)
+        if how == "patient" and done == steps - 1 and not os.path.exists(os.path.join(folder, GO)):
+            continue
         done += 1
-        append(path, f"{done} {os.environ['TIRESIAS_RUN_ID']}\n")
+        append(path, f"{done} {os.environ['TIRESIAS_RUN_ID']} {time.time():.3f}\n")
     job.finished()
     return 0
 
