@@ -46,11 +46,12 @@ test-torch: install
 # the others do not bring another one. KNOWN are the versions that `--auto` patches: it leaves others alone.
 FRAMEWORKS := .venv-frameworks
 KNOWN := 'transformers==5.23.*' 'lightning==2.6.*' 'mlflow-skinny==3.17.*'
+TOOLS := accelerate torchdata tensorboard wandb jupyterlab
 
 $(FRAMEWORKS)/installed: Makefile
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/pip install -q '$(TORCH)'
-	$(FRAMEWORKS)/bin/pip install -q $(KNOWN) accelerate torchdata tensorboard
+	$(FRAMEWORKS)/bin/pip install -q $(KNOWN) $(TOOLS)
 	touch $@
 
 test-frameworks: install $(FRAMEWORKS)/installed
