@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LEAST_POINTS = 5  # with fewer, the curve could be almost any
 WINDOW = 5  # neighbours on each side that bound a loss
-STEPS, ROUNDS = 12, 4  # values of b2 that are tried at once, and how often the grid is made finer
+STEPS, ROUNDS = 8, 4  # values of b2 that are tried at once, and how often the grid is made finer
 TINY = 1e-12
 
 Point = tuple[float, float]

@@ -109,7 +109,10 @@ class Losses:
 
     def _factor(self, job: Job, nth: int) -> float:
         """The noise of a report: that with the same number always has the same."""
-        random, factors = self._noise.setdefault(job.id, (Random(f"{self.seed}/{job.id}/noise"), []))
+        known = self._noise.get(job.id)
+        if known is None:
+            known = self._noise[job.id] = Random(f"{self.seed}/{job.id}/noise"), []
+        random, factors = known
         while len(factors) <= nth:
             is_outlier = random.random() < OUTLIERS
             factors.append(math.exp(random.gauss(0.0, NOISE)) * (1.0 + OUTLIER * is_outlier))
