@@ -139,7 +139,7 @@ class Recorder(Controller):
 def promotions(kinds: Collection[str]) -> list[tuple[float, float]]:
     """(seconds waited, seconds executed) of every promotion while these things happen."""
     found: list[tuple[float, float]] = []
-    for seed in range(25):
+    for seed in range(60):
         policy = policies.make("tiresias-l", PROMOTING)
         recorder = Recorder(State(Cluster.of(3, 4)), policy, placers.make("packed" if seed % 2 else "count"))
         drive(RandomDriver(recorder, Random(seed), kinds=kinds), 150, anew=0.1)

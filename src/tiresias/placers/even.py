@@ -6,7 +6,7 @@ from tiresias.core.facts import Allocation
 from tiresias.core.holes import Holes, each
 from tiresias.core.plugins import Placer, placers
 from tiresias.core.state import JobState
-from tiresias.placers.fits import fewest_now
+from tiresias.placers.fits import emptiest, fewest_now, in_pieces
 
 
 @placers.register
@@ -17,8 +17,10 @@ class Even(Placer):
 
     def place(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation | None:
         need = job.gpus
-        if need > holes.free:
+        if not holes.hold(need):
             return None
+        if holes.pieces:  # the gang asks for so many nodes
+            return in_pieces(holes, emptiest)
         for nodes in range(1, need + 1):
             share, rest = divmod(need, nodes)
             if rest == 0 and share < len(holes.buckets) and (found := _with(share, nodes, holes)):
