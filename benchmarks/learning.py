@@ -13,6 +13,7 @@ from statistics import fmean
 import polars as pl
 
 from benchmarks.common import data
+from tiresias.policies import priors
 from tiresias.sim import simulate, traces
 from tiresias.sim.trace import Trace
 
@@ -25,6 +26,9 @@ def learning() -> None:
         rows = [ratios(testbed(seed), "15x4", cost_s) for seed in range(1, 6)]
         show_mean(f"testbed-480, 15x4, {cost_s:.0f} s, seeds 1 to 5", rows)
     show_mean("testbed-480, 12x4, seeds 1 to 5", [ratios(testbed(seed), "12x4") for seed in range(1, 6)])
+    for load in (0.8, 0.95):
+        show(f"philly-like, load {load}, 32x8", ratios(philly_like(20_000, load, 256, 3), "32x8"))
+    names()
     jobs_60, path = data("tiresias-60-jobs.csv"), data("philly.csv.gz")
     if jobs_60 is None or path is None:
         print("the rest is left out: TIRESIAS_DATA names no folder with the real traces")
@@ -34,10 +38,45 @@ def learning() -> None:
     show("Philly, 64x8", ratios(philly, "64x8"))
     show("Philly, 56x8", ratios(philly, "56x8"))
     show("Philly, 64x8, no tenants", ratios(without_tenants(philly), "64x8"))
+    gain("the first half for the other one", prior_of(first_half(philly)), other_half(philly), "32x8")
     show("other half of Philly, 32x8", ratios(other_half(philly), "32x8"))
     show("other half of Philly, 32x8, no tenants", ratios(without_tenants(other_half(philly)), "32x8"))
     rows = [ratios(moved(philly, seed), "64x8", policies=POLICIES[:2]) for seed in range(1, 6)]
     show_mean("Philly, 64x8, submissions moved, seeds 1 to 5", rows)
+
+
+def names() -> None:
+    """What users and names that come again are worth, by their share; and what a prior from elsewhere is."""
+    for share in (None, 0.0, 0.3, 0.6, 0.9):
+        rows = [
+            ratios(philly_like(10_000, 1.1, 128, seed, share), "16x8", policies=POLICIES[:1])
+            for seed in range(1, 4)
+        ]
+        show_mean(f"philly-like, load 1.1, recurring {share}, seeds 1 to 3", rows)
+    elsewhere = prior_of(testbed(11))
+    for seed in range(1, 4):
+        gain(f"testbed seed 11 for seed {seed}", elsewhere, testbed(seed), "15x4")
+    gain("testbed seed 11 for philly-like", elsewhere, philly_like(10_000, 1.1, 128, 1), "16x8")
+
+
+def philly_like(jobs: int, load: float, gpus: int, seed: int, recurring: float | None = None) -> Trace:
+    more = {} if recurring is None else {"recurring": recurring}
+    return traces.generate("builtin:philly-like", jobs=jobs, load=load, cluster_gpus=gpus, seed=seed, **more)
+
+
+def prior_of(trace: Trace) -> str:
+    """What was learned of these jobs, in the order in which they would have ended without waiting."""
+    ended = trace.jobs.sort(pl.col("submitted_at") + pl.col("duration_s"))
+    return priors.made(ended.select("tenant", "user", "name", "gpus", "duration_s").iter_rows())
+
+
+def gain(name: str, prior: str, trace: Trace, cluster: str) -> None:
+    """The average JCT with a prior, divided by that without."""
+    with_s, without_s = (
+        simulate(trace, cluster, "tiresias", options=options, placer="packed").summary()["avg_jct_s"]
+        for options in ({"prior": prior}, {})
+    )
+    print(f"a prior from {name:35} {with_s / without_s:.3f} times the average JCT without", flush=True)
 
 
 def testbed(seed: int) -> Trace:
@@ -48,10 +87,17 @@ def without_tenants(trace: Trace) -> Trace:
     return replace(trace, jobs=trace.jobs.with_columns(tenant=pl.lit("")))
 
 
+def first_half(trace: Trace) -> Trace:
+    return replace(trace, jobs=trace.jobs.filter(~_in_other_half(trace)))
+
+
 def other_half(trace: Trace) -> Trace:
+    return replace(trace, jobs=trace.jobs.filter(_in_other_half(trace)))
+
+
+def _in_other_half(trace: Trace) -> pl.Series:
     random = Random(7)
-    chosen = [random.random() >= 0.5 for _ in range(len(trace))]
-    return replace(trace, jobs=trace.jobs.filter(pl.Series(chosen)))
+    return pl.Series([random.random() >= 0.5 for _ in range(len(trace))])
 
 
 def moved(trace: Trace, seed: int) -> Trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import json
+import logging
 import os
 import socket
 import stat
@@ -236,3 +237,12 @@ def test_every_file_of_a_rotated_log_is_private(tmp_path, monkeypatch):
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert modes == dict.fromkeys(["manager.log", *(f"manager.log.{n}" for n in (1, 2, 3))], 0o600)
+
+
+def test_a_log_on_a_full_disk_is_no_error_while_it_is_written_nor_when_it_is_closed(tmp_path, capsys):
+    with serve.logging_to(tmp_path / "manager.log"):
+        [log] = [each for each in logging.getLogger().handlers if isinstance(each, serve.PrivateLog)]
+        before = log.setStream(os.fdopen(os.open("/dev/full", os.O_WRONLY), "w"))
+        serve.log.error("cannot commit, trying again")
+    before.close()
+    assert "Traceback" not in capsys.readouterr().err

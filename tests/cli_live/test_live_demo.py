@@ -15,9 +15,12 @@ import pytest
 from live_cli import DEADLINE_S, PROGRAM, environment, eventually
 
 from tiresias.cli.errors import Stop
-from tiresias.cli.live.demo import GPUS, JOBS, POLICY, Arrivals, Training, checked
+from tiresias.cli.live.demo import GPUS, JOBS, WARM_UP, Arrivals, Training, checked
 from tiresias.cli.live.demo_training import alone
 from tiresias.cli.live.demo_view import view
+from tiresias.core.defaults import DEFAULT_POLICY
+from tiresias.sim import simulate
+from tiresias.testing.builders import a_trace
 
 SMALL = ("demo", "--jobs", "4", "--scale", "0.2")
 
@@ -54,21 +57,25 @@ def processes() -> list[str]:
     return found
 
 
-def test_trainings_are_preempted_and_resumed_and_end_with_exactly_their_steps(started):
+def test_trainings_may_be_preempted_and_end_with_exactly_their_steps(started):
     demo = started(*SMALL)
     out, err = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 0, err
     assert out.isascii()
-    assert "24 short trainings first" in out
+    assert "6 short trainings first" in out
     assert "4 trainings, " in out
     story = re.findall(r"^ +\d+\.\d s  (\S+) +(.+)$", out, re.MULTILINE)
     of_each = [[what for who, what in story if who == name] for name in {who for who, _ in story}]
     assert len(of_each) == 4
     assert all(each[0] == "runs" and each[-1] == "run ended: finished" for each in of_each), out
-    there_and_back = ["runs", "must save and stop", "run ended: preempted", "runs"]
-    assert there_and_back in [each[:4] for each in of_each], out  # which one depends on who is up first
-    assert re.search(r"4 trainings made exactly their \d+ steps, with [1-9]", out)
-    assert f"{POLICY}, measured" in out
+    between = [
+        "must save and stop",
+        "run ended: preempted",
+        "runs",
+    ]  # whether that pays depends on the machine
+    assert all(each[1:-1] == between * (len(each) // 3) for each in of_each), out
+    assert re.search(r"4 trainings made exactly their \d+ steps, with \d", out)
+    assert f"{DEFAULT_POLICY}, measured" in out
     assert re.search(r"^fifo-skip +\S*\d", out, re.MULTILINE)
     assert "Fidelity of the replay" in out
     assert out.endswith("the manager is down; no run is left\n")
@@ -128,6 +135,20 @@ def test_the_long_trainings_take_all_gpus_before_the_short_ones_come():
     short = [seconds for _, seconds, comes_at in JOBS if comes_at > 0]
     assert sum(gpus for gpus, _ in long) == GPUS
     assert max(short) * 4 < min(seconds for _, seconds in long)
+
+
+@pytest.mark.parametrize("cost_s", [0.2, 0.5, 1.0])
+def test_the_default_policy_preempts_them_and_is_far_ahead_of_fifo_skip(cost_s: float):
+    """The demo's trainings as a trace, with what a preemption costs on a machine that is quiet or busy."""
+    long_s = min(seconds for _, seconds, comes_at in JOBS if comes_at == 0)
+    later = [(4.0 + comes_at * long_s, gpus, seconds) for gpus, seconds, comes_at in JOBS]
+    trace = a_trace([*((0.0, gpus, seconds) for gpus, seconds in WARM_UP), *sorted(later)])
+    ours, other = (
+        simulate(trace, f"1x{GPUS}", policy, preemption_cost_s=cost_s).summary()
+        for policy in (DEFAULT_POLICY, "fifo-skip")
+    )
+    assert ours["preemptions"] >= 1
+    assert ours["avg_jct_s"] < 0.7 * other["avg_jct_s"]
 
 
 def test_short_trainings_are_submitted_as_the_long_ones_get_on():

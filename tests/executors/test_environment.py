@@ -57,6 +57,7 @@ def test_all_names_and_values():
         "TIRESIAS_NODE_RANK": "0",
         "TIRESIAS_NODE_LIST": "a",
         "TIRESIAS_GPUS_PER_NODE": "4",
+        "TIRESIAS_GPUS": "4",
         "TIRESIAS_WORKER": "0",
         "TIRESIAS_WORKERS": "1",
         "MASTER_ADDR": "127.0.0.1",

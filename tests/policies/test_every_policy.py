@@ -52,3 +52,7 @@ class TestEveryAllocator(AllocatorContract):
 
 def test_the_baselines_and_tiresias_are_there() -> None:
     assert {"fifo", "fifo-skip", "sjf", "srtf", "srsf", "las", "tiresias-l", "tiresias-g"} <= set(OURS)
+
+
+def test_every_rival_is_held_to_the_contract_of_allocators() -> None:
+    assert {"two-level", "philly", "gandiva", "themis", "ftf"} <= set(ALLOCATORS)

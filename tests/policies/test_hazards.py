@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tiresias.policies.hazards import (
     ALPHA,
     EDGES,
+    FINEST,
     FIRST_S,
     PRIOR,
     STEPS,
@@ -19,6 +20,9 @@ from tiresias.policies.hazards import (
     WIDTHS,
     Counts,
     end_step_of,
+    fineness,
+    grid,
+    grid_of,
     shrunk,
     step_of,
     survival,
@@ -139,3 +143,65 @@ def test_a_quantum_that_ends_inside_of_a_step_offers_no_more(
     until = part * EDGES[1]
     chance = 1 - survival(some, 0, until)
     assert chance / (cost_s + chance / some[0]) <= index * (1 + 1e-9)
+
+
+@given(st.integers(0, FINEST))
+def test_halving_the_first_step_cuts_it_and_leaves_the_others(finer: int) -> None:
+    steps = grid(finer)
+    assert steps.edges[finer + 1 :] == EDGES[1:]
+    assert steps.edges[1] == FIRST_S / 2**finer
+    assert steps.prior[finer + 1 :] == PRIOR[1:]
+    assert grid_of(steps.prior) is steps
+
+
+counted = st.lists(st.tuples(works, works, st.booleans()), max_size=20)
+
+
+@given(counted, st.integers(0, FINEST), st.integers(0, FINEST))
+def test_nothing_that_was_counted_is_lost_when_the_first_step_changes(
+    jobs: list[tuple[float, float, bool]], before: int, after: int
+) -> None:
+    counts, expected = Counts(before), Counts(after)
+    for a, b, has_ended in jobs:
+        for each, finer in ((counts, before), (expected, after)):
+            edges = grid(finer).edges
+            each.add_work(work_in_steps(min(a, b), max(a, b), edges))
+            if has_ended:
+                each.add_end(end_step_of(max(a, b), edges))
+    counts.regrid(after)
+    assert sum(counts.ends) == pytest.approx(sum(expected.ends))
+    assert sum(counts.seconds) == pytest.approx(sum(expected.seconds))
+    cut = max(after - before, 0) + 1  # the steps that one became
+    assert counts.ends[cut:] == pytest.approx(expected.ends[cut:])
+    assert counts.seconds[cut:] == pytest.approx(expected.seconds[cut:], abs=5e-3)
+
+
+def test_steps_that_are_cut_have_the_hazards_of_the_prior() -> None:
+    """What is not known about the inside of a step is as under the prior, as far as its size goes."""
+    counts = Counts()
+    counts.ends[0], counts.seconds[0] = 12.0, 600.0
+    counts.regrid(3)
+    rates = [ends / seconds for ends, seconds in zip(counts.ends[:4], counts.seconds[:4], strict=True)]
+    assert [rate / rates[3] for rate in rates] == pytest.approx(
+        [each / grid(3).prior[3] for each in grid(3).prior[:4]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("finer", "least_s", "wanted"),
+    [
+        (0, 300.0, 0),  # never longer than 60 s
+        (0, 60.0, 0),
+        (0, 15.0, 0),  # four times as long as it should be: kept
+        (0, 14.0, 2),
+        (0, 0.3, 7),
+        (7, 0.6, 7),  # a bit shorter than it should be: kept
+        (7, 1.0, 5),
+        (0, 0.0, FINEST),
+        (FINEST, 60.0, 0),
+    ],
+)
+def test_the_first_step_follows_what_it_should_be_and_not_every_small_change(
+    finer: int, least_s: float, wanted: int
+) -> None:
+    assert fineness(finer, least_s) == wanted

@@ -16,6 +16,11 @@ class TestLeased(AllocatorContract):
     keeps_shares = False
 
 
+class TestSized(AllocatorContract):
+    policy = "sized"
+    keeps_shares = False
+
+
 class TestStacked(AllocatorContract):
     policy = "stacked"
     keeps_shares = False

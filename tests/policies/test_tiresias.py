@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tiresias.core import facts as f
@@ -38,13 +39,23 @@ def a_mix(seed: int, jobs: int = 120) -> Trace:
 class Driven(Engine):
     """An Engine that keeps all facts. It may hide durations, and restart the Controller now and then."""
 
-    def __init__(self, trace: Trace, *, hides: bool = False, restarts_every: int = 0, **options: Any):
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        hides: bool = False,
+        restarts_every: int = 0,
+        cost_s: float = 60.0,
+        **options: Any,
+    ):
         self.hides, self.restarts_every, self.handled = hides, restarts_every, 0
         policy = policies.make("tiresias", options)
         controller = Controller(State(Cluster.of(2, 4)), policy, placers.make("packed"))
-        policy.expect(controller.state.memory, 60.0)
+        policy.expect(controller.state.memory, cost_s)
         self.facts: list[f.Fact] = []
-        super().__init__(controller, World(60.0), jobs_of(trace), lambda job: None, journal=self.facts.append)
+        super().__init__(
+            controller, World(cost_s), jobs_of(trace), lambda job: None, journal=self.facts.append
+        )
         self.run()
 
     def _arrivals(self, at: float, facts: list[f.Fact]) -> None:
@@ -270,6 +281,57 @@ def test_where_preemption_brings_little_it_is_not_behind_fifo_skip(cost_s: float
         for policy in ("tiresias", "fifo-skip")
     }
     assert found["tiresias"].summary()["avg_jct_s"] < found["fifo-skip"].summary()["avg_jct_s"]
+
+
+def faster(trace: Trace, times: float) -> Trace:
+    """The same jobs in a world in which everything takes so many times less long."""
+    return replace(
+        trace,
+        jobs=trace.jobs.with_columns(
+            submitted_at=pl.col("submitted_at") / times, duration_s=pl.col("duration_s") / times
+        ),
+    )
+
+
+def test_jobs_of_seconds_are_scheduled_as_well_as_jobs_of_hours() -> None:
+    """With trainings of seconds and preemptions of milliseconds it preempts, and gains as much by it."""
+    trace = traces.generate("builtin:testbed-480", seed=1)
+    slow, fast = (
+        simulate(faster(trace, times), "15x4", "tiresias", placer="packed", preemption_cost_s=60.0 / times)
+        for times in (1.0, 1000.0)
+    )
+    assert fast.summary()["avg_jct_s"] * 1000 == pytest.approx(slow.summary()["avg_jct_s"], rel=0.1)
+    assert fast.summary()["preemptions"] == pytest.approx(slow.summary()["preemptions"], rel=0.3)
+
+
+def test_after_a_restart_in_the_middle_it_decides_the_same_in_a_world_of_seconds() -> None:
+    trace = faster(a_mix(8), 1000.0)
+    whole, parts = (Driven(trace, cost_s=0.06, restarts_every=every) for every in (0, 3))
+    assert whole.controller.state.memory.classes.finer > 0
+    assert parts.decisions == whole.decisions
+    assert any(isinstance(fact, f.RunRevoked) for fact in whole.decisions)
+
+
+def test_typical_jobs_keep_the_first_step_long_though_preemptions_cost_nothing() -> None:
+    """What a run wastes before it reports is not measured: jobs of hours are not ranked by their seconds."""
+    seen = classes.Classes()
+    for _ in range(30):
+        seen.add(classes.chain("", "", "", 0), 0.0, 3600.0, has_ended=True)
+    seen.fit_steps(0.01)
+    assert seen.finer == 0
+    for _ in range(1000):
+        seen.add(classes.chain("", "", "", 0), 0.0, 2.0, has_ended=True)
+    seen.fit_steps(0.01)
+    assert seen.edges[1] < 1.0
+
+
+def test_memories_of_the_first_version_are_understood() -> None:
+    policy = policies.make("tiresias")
+    memory = Driven(a_mix(3)).controller.state.memory
+    saved = json.loads(policy.saved_text(memory))
+    del saved["classes"]["finer"], saved["classes"]["typical"]
+    restored = policy.restore(saved)
+    assert restored.classes.rates(0.0) == memory.classes.rates(0.0)
 
 
 def test_ranking_a_job_anew_does_not_put_off_the_next_try_to_promote_it() -> None:

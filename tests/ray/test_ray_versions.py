@@ -101,14 +101,15 @@ def test_the_first_up_is_refused_where_nodes_cannot_be_used_and_names_each(bed, 
         assert "Traceback" not in refused.stderr
         for box in (newer, fat, alone):
             box.end_ray()
-        lab.up()
+        # Ray takes a while to notice; until then, the first `tir up` is still refused.
+        until(lambda: lab.up(code=None).returncode == 0, "the manager starts", within_s=180)
         until(lambda: "w0" in lab.nodes(), "the first node has joined", within_s=60)
         fat.start_node(gpus=0, labels="rack=r7")
         until(lambda: "w2" in lab.nodes() and not lab.why_not("w2"), "it joins", within_s=120)
         found = lab.nodes()["w2"]
         assert (found["rack"], found["cpus"] > 0) == ("r7", True)
         # It has no GPUs, and serves jobs that may run on CPUs while the GPUs are full.
-        holder = lab.submit("-g", "4", "--", "sleep", "600")
+        holder = lab.submit("-g", "4", "--priority", "high", "--", "sleep", "600")
         lab.until_phase(holder, "RUNNING")
         small = lab.submit("-g", "1", "--cpu-speed", "0.5", "--", "hostname")
         lab.until_ended([small])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import datetime
@@ -11,6 +12,7 @@ import pytest
 
 from tiresias.live.submission import Submission
 from tiresias.spec.job import ALL_OPTIONS, BY_KEY, BY_NAME, CHANGEABLE, JobSpec, SpecError, check_value
+from tiresias.spec.kinds import largest
 
 NOW = datetime(2026, 1, 30, 12, 0)
 
@@ -106,3 +108,44 @@ def test_the_specification_imports_the_standard_library_only():
     assert loaded - set(sys.stdlib_module_names) <= {"tiresias", "__main__"} | {
         name for name in loaded if name.startswith(("_", "sitecustomize"))
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"), [("2..8", (2, 8)), ("3", (3, None)), ("2..2", (2, 2)), (" 1 .. 4 ", (1, 4))]
+)
+def test_a_range_of_gpus_is_a_smallest_and_a_largest_number(text: str, sizes: tuple[int, int | None]):
+    kind = BY_NAME["gpus"].kind
+    assert (kind.check(kind.parse(text, datetime.now())), largest(text)) == sizes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0..4", "a job that may have several sizes needs a GPU at least; write 1..4"),
+        ("8..2", "the smaller number comes first; write 2..8"),
+        ("2..", "give a whole number from 0 up, or a range such as 2..8"),
+        ("2..x", "give a whole number from 0 up, or a range such as 2..8"),
+        ("two", "give a whole number from 0 up, or a range such as 2..8"),
+        ("1..9999999", "give whole numbers up to 1,000,000"),
+    ],
+)
+def test_a_range_of_gpus_that_no_job_may_have_is_refused(text: str, message: str):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        BY_NAME["gpus"].kind.parse(text, datetime.now())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gpus": 4, "max_gpus": 2}, "max_gpus: 2 is below the smallest size, 4 (gpus)"),
+        ({"gpus": 0, "max_gpus": 2}, "gpus: a job without GPUs has one size"),
+        ({"gpus": 2, "max_gpus": 8, "nodes": 2}, "gpus: a gang on a number of nodes has one size"),
+        ({"gpus": 2, "max_gpus": 8, "gpus_per_node": 2}, "gpus: a gang on a number of nodes has one size"),
+        ({"gpus": 2, "max_gpus": 8, "workers": 4}, "workers: 4 workers cannot share 2 GPUs"),
+    ],
+)
+def test_sizes_that_contradict_other_options_are_refused(values, message):
+    with pytest.raises(SpecError) as refused:
+        job(**values).check()
+    assert str(refused.value).startswith(message)
+    assert job(gpus=2, max_gpus=8).for_preflight().max_gpus is None

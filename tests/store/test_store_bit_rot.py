@@ -71,7 +71,7 @@ def is_refused(path: Path) -> bool:
     try:
         with Store.open(path) as store:
             store.load()
-    except (StoreError, ValueError):
+    except StoreError:
         return True
     return False
 
@@ -99,6 +99,17 @@ def test_a_flipped_bit_is_found_by_doctor_and_by_a_start_or_changes_no_value(
                 silent.append((where, bit))
         shutil.rmtree(folder)
     assert not silent
+
+
+def test_a_name_in_the_schema_that_is_no_text_any_more_is_reported_as_damage(
+    journal: Path, tmp_path: Path
+) -> None:
+    """SQLite repeats the name in its message, which is then no text either."""
+    original, path = journal.read_bytes(), tmp_path / "journal.db"
+    where = original.index(b"triggersubmission")
+    for byte in range(where, where + 40):
+        path.write_bytes(_flipped(original, byte, 0x80))
+        assert is_refused(path), byte
 
 
 @pytest.mark.parametrize(("table", "column"), [("policy", "memory"), ("bases", "body")])

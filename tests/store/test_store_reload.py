@@ -42,7 +42,7 @@ RUN = {"id", "job_id", "allocation", "granted_at", "started_at", "progress_s", "
 def test_every_field_is_stored_or_known_to_need_no_storage() -> None:
     """Fails when the core gives a job or a run a new field: store it in rows.py, with a migration."""
     assert set(JobState.__slots__) == STORED | OF_THE_JOB | ENDS | NOT_STORED
-    follow = {"pool", "turn", "turns"}  # from the allocation, and from the wish
+    follow = {"gpus", "pool", "turn", "turns"}  # from the allocation, and from the wish
     assert set(Run.__slots__) == RUN | ENDS | follow | {"layer"}  # which is stored with the allocation
 
 

@@ -38,6 +38,7 @@ PYTHON_TYPES: dict[type[Kind], Any] = {
     kinds.Command: tuple[str, ...],
     kinds.Directory: str,
     kinds.Document: dict[str, Any],
+    kinds.Gpus: int,
     kinds.Instant: float,
     kinds.Jobs: tuple[int, ...],
     kinds.Seconds: float,

@@ -170,7 +170,19 @@ def load_plugins(options: Options) -> None:
 
 
 class PrivateLog(RotatingFileHandler):
-    """Only the manager's user can read the log, the new file after each rotation included."""
+    """Only the manager's user can read the log, the new file after each rotation included.
+
+    What cannot be written, as on a full disk, is no error. Otherwise logging would write a traceback to
+    stderr for each message, and closing the log would raise an exception.
+    """
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
     def _open(self) -> TextIOWrapper:
         os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -36,7 +36,7 @@ class Allotting:
         self._allocator = policy if isinstance(policy, Allocator) else None
         state.ledger.layers = policy.layers if self.names_slots else 1  # type: ignore[attr-defined]
         if state.wish is not None and state.wish.by != policy.name:
-            state.wish = None  # of another allocator, or of none
+            state.set_wish(None)  # that one is of another allocator, or this policy is none
 
     def set_aside(self) -> None:
         """The allocator has raised an exception: nothing is decided from now on."""
@@ -93,6 +93,18 @@ class Allotting:
         view = AllotView(self._state, target, entries)
         return self._allocator.reason(job, view, self._state.memory)
 
+    def size_of(self, job: JobState, target: object, entries: Mapping[JobId, JobEntry], policy: str) -> str:
+        """Why an elastic job has its size, in words."""
+        demand, allocator = job.job.demand, self._allocator
+        has = f"it has {job.gpus} of {demand.least} to {demand.most} GPUs"
+        if allocator is None or not allocator.sizes or not isinstance(target, WishTarget):
+            return f"{has}: {policy} does not choose the sizes of jobs"
+        wish = self._state.wish
+        if wish is None or job.id not in wish.jobs:
+            return f"it may have {demand.least} to {demand.most} GPUs"
+        more = self.reason(job, target, entries)
+        return f"{has}, as {policy} wishes" + (f": {more}" if more else "")
+
     def lease_ends_at(self, job: JobState) -> float:
         """Until when no plan stops the run of the job; -INFINITY: it has no lease."""
         wish = self._state.wish
@@ -132,9 +144,15 @@ class Allotting:
                 yield entry, allotment
 
 
-def misfits(entry: JobEntry, allotment: f.Allotment) -> bool:
-    """Whether a run goes on, on other slots or another layer than the allotment names, and may be stopped."""
+def misfit(entry: JobEntry, allotment: f.Allotment) -> f.Revocation | None:
+    """Why the run of the job must stop for this allotment: it goes on and may be stopped, and it has another
+    size, other slots or another layer of them. None: it can go on as it is."""
     job, run = entry.job, entry.job.gpu_run
     if run is None or job.phase is Phase.STOPPING or entry.pinned:
-        return False
-    return run.layer != allotment.layer or sorted(run.allocation) != sorted(allotment.slots or ())
+        return None
+    if run.gpus != allotment.gpus:
+        return f.Revocation(f.Rule.RESIZE, gpus=allotment.gpus)
+    if allotment.slots is None:
+        return None
+    is_there = run.layer == allotment.layer and sorted(run.allocation) == sorted(allotment.slots)
+    return None if is_there else f.Revocation(f.Rule.WISH)

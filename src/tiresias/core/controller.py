@@ -49,7 +49,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core import overflow
-from tiresias.core.allotting import BLINK_S, Allotting, misfits
+from tiresias.core.allotting import BLINK_S, Allotting, misfit
 from tiresias.core.commands import Command, PaceRun, SetTimer, StartRun, StopRun
 from tiresias.core.entries import JobEntry, Key
 from tiresias.core.facts import Allocation
@@ -160,6 +160,10 @@ class Controller:
         if reason.code == ReasonCode.NOT_ALLOTTED and isinstance(self.target, WishTarget):
             more = self.allotting.reason(entry.job, self.target, self.entries)
             reason.text += f"; {more}" if more else ""
+        if entry.job.job.demand.is_elastic:
+            reason.text += (
+                f"; {self.allotting.size_of(entry.job, self.target, self.entries, self.policy.name)}"
+            )
         return reason
 
     def reason_codes(self, job_ids: Iterable[JobId]) -> list[str]:
@@ -493,11 +497,12 @@ class Controller:
         for allotment in decision.given:
             entry = self.entries[allotment.job_id]
             job = entry.job
-            if allotment.until is not None and job.run is not None:
-                self._sync(job, at)
-            elif allotment.slots is not None and misfits(entry, allotment):
+            why = misfit(entry, allotment)
+            if why is not None:
                 self._ready[entry.id] = entry
-                self._stop(job, at, step, f.Revocation(f.Rule.WISH))
+                self._stop(job, at, step, why)
+            elif allotment.until is not None and job.run is not None:
+                self._sync(job, at)
             self._pace(self.allotting.pace(job, allotment, at), step)
 
     def _pace(self, decision: f.RunPaced | None, step: Step) -> None:

@@ -56,6 +56,7 @@ class Rule(StrEnum):
     MIGRATION = "migration"  # it starts again on other slots, which makes a hole for a gang
     GPUS_FREE = "gpus-free"  # it ran on CPUs, and there are free GPUs for it
     WISH = "wish"  # the wish of an allocator gives its slots to others, or other slots to it
+    RESIZE = "resize"  # the wish of an allocator gives its job another number of GPUs
 
 
 @dataclass(slots=True)
@@ -63,13 +64,14 @@ class Revocation:
     """Why a plan stopped a run: by which rule, for which job, and the queues of the stopped job.
 
     `from_queue` is its queue when the run was granted, `to_queue` the one when it was revoked; Q1 is 1. Both
-    are None under a policy without queues.
+    are None under a policy without queues. A job that is resized goes on with `gpus` GPUs.
     """
 
     rule: Rule
     job_id: JobId | None = None
     from_queue: int | None = None
     to_queue: int | None = None
+    gpus: int | None = later(None)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from tiresias.core.model import JobId, Phase, Pool, RunId
 from tiresias.core.overflow import overflow
 from tiresias.core.plugins import Allocator
 from tiresias.core.protection import protected_runs
-from tiresias.core.state import State, is_schedulable
+from tiresias.core.state import JobState, State, is_schedulable
 from tiresias.core.target import Target, plain_target
 from tiresias.core.wish_target import WishTarget
 from tiresias.core.without_gpus import most
@@ -32,10 +32,14 @@ def check(state: State) -> None:
         assert not (job.deferred and run is not None), ("deferred, but holds slots", id, job.deferred)
         if run is not None:
             assert state.runs.get(run.id) is run, ("unknown run", id, run.id)
-            assert sum(slots.bit_count() for _, slots in run.allocation) == job.gpus, ("partial gang", id)
-            if job.job.demand.nodes is not None and run.pool is Pool.GPUS:
+            assert sum(slots.bit_count() for _, slots in run.allocation) == run.gpus, ("its slots", id)
+            goes_on_gpus = goes_on and run.pool is Pool.GPUS
+            assert run.gpus == job.gpus or not goes_on_gpus, ("partial gang", id, run.gpus, job.gpus)
+            demand = job.job.demand
+            assert demand.least <= run.gpus <= demand.most, ("a size that its job does not run on", id)
+            if demand.nodes is not None and run.pool is Pool.GPUS:
                 pieces = sorted([slots.bit_count() for _, slots in run.allocation], reverse=True)
-                assert tuple(pieces) == job.job.demand.pieces, ("not on the nodes asked for", id, pieces)
+                assert tuple(pieces) == demand.pieces, ("not on the nodes asked for", id, pieces)
             assert run.granted_at <= state.at, (id, run.granted_at, state.at)
             assert run.pool is state.pool_of(run.allocation), ("slots of another pool", id, run.pool)
             assert run.pool is not Pool.GPUS or run.layer == state.ledger.layer_of(run.id), (id, run.layer)
@@ -45,14 +49,29 @@ def check(state: State) -> None:
             can_run_there = run.pool is Pool.GPUS or job.job.demand.cpu_speed is not None
             assert can_run_there, ("cannot run on CPUs", id)
         assert job.runs >= job.preemptions, (id, job.runs, job.preemptions)
-        spare = job.executed_s * job.gpus - job.service_gpu_s  # on CPUs
-        assert spare >= -1e-6 * (1 + job.service_gpu_s), id
-        assert state.cpus is not None or spare <= 1e-6 * (1 + job.service_gpu_s), id
+        _check_size(state, job)
+        _check_service(state, job)
     runs = [job.run for job in state.jobs.values() if job.run is not None]
     on_gpus, on_cpus = ({run.id for run in runs if run.pool is pool} for pool in Pool)
     assert on_gpus == state.ledger.allocations.keys(), (on_gpus, state.ledger.allocations.keys())
     assert on_cpus == (state.cpus.allocations.keys() if state.cpus is not None else set()), on_cpus
     assert on_gpus | on_cpus == state.runs.keys(), (on_gpus, on_cpus, state.runs.keys())
+
+
+def _check_size(state: State, job: JobState) -> None:
+    """What a job needs is its demand, or, if it is elastic, what the wish gives it or its run holds."""
+    demand, size = job.job.demand, job.gpus
+    assert demand.least <= size <= demand.most, ("a size that it does not run on", job.id, size)
+    state.fit(job)
+    assert job.gpus == size, ("another size follows from the State", job.id, size, job.gpus)
+
+
+def _check_service(state: State, job: JobState) -> None:
+    """Its runs together attained service for no more and no fewer GPUs than they may have held."""
+    demand, close = job.job.demand, 1e-6 * (1 + job.service_gpu_s)
+    assert job.executed_s * demand.most >= job.service_gpu_s - close, ("too much service", job.id)
+    if state.cpus is None:  # a run on CPUs attains none
+        assert job.executed_s * demand.least <= job.service_gpu_s + close, ("too little service", job.id)
 
 
 def _check_ledger(ledger: Ledger) -> None:

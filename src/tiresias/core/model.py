@@ -65,6 +65,10 @@ class Demand:
     `cpu_speed` is the job's speed on CPUs as a share of that on GPUs; None: it cannot run on CPUs.
     `gpu_memory_bytes` is what it needs of the memory of each GPU; None: not known, which may be all of it.
     `nodes` is on how many nodes the GPUs must be, shared out evenly; None: the placer chooses.
+
+    A job with `max_gpus` is elastic: an allocator may let it run on any number of GPUs from `least` to that.
+    `gpus` is its reference size then: work is counted in seconds at this size, `cpus` and `memory_bytes` are
+    those at this size, and policies that do not size jobs run it so.
     """
 
     gpus: int
@@ -75,6 +79,22 @@ class Demand:
     cpu_speed: float | None = None
     gpu_memory_bytes: int | None = later(None)
     nodes: int | None = later(None)
+    min_gpus: int | None = later(None)  # of an elastic job; None: `gpus`
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether an allocator may choose its size."""
+        return self.max_gpus is not None
+
+    @property
+    def least(self) -> int:
+        """The smallest number of GPUs that it runs on."""
+        return self.gpus if self.min_gpus is None else self.min_gpus
+
+    @property
+    def most(self) -> int:
+        """The largest number of GPUs that it runs on."""
+        return self.gpus if self.max_gpus is None else self.max_gpus
 
     @property
     def pieces(self) -> tuple[int, ...]:

@@ -179,6 +179,7 @@ class Allocator(Policy):
     # in service. Otherwise it is asked whenever something has happened.
     rounds: ClassVar[bool] = False
     names_slots: ClassVar[bool] = False  # its wishes name the slots of every job; the placer is not asked
+    sizes: ClassVar[bool] = False  # it gives elastic jobs other sizes than their reference size
     layers: int = 1  # with names_slots: how many jobs may share one slot, each on a layer of its own
 
     def rank(self, job: JobState, memory: Any, at: float) -> Rank:
@@ -189,7 +190,10 @@ class Allocator(Policy):
         """The whole wish, or how the wish that stands must change; takes nothing itself."""
 
     def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
-        """Why the wish gives nothing to this job, with figures; empty: there is nothing more to say."""
+        """Why the wish gives nothing to this job, with figures; empty: there is nothing more to say.
+
+        An allocator with `sizes` is also asked about elastic jobs to which it gives GPUs: why so many.
+        """
         return ""
 
 

@@ -15,10 +15,11 @@ from tiresias.core import facts as f
 from tiresias.core.facts import Allocation, ExitCause
 from tiresias.core.ledger import Ledger, cpu_ledger, cpu_node
 from tiresias.core.lifecycle import ENDED, HELD, after
-from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Job, JobId, Phase, Pool, RunId
+from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Demand, Job, JobId, Phase, Pool, RunId
 from tiresias.core.wish import Wish
 
-PENDING, SUSPENDED, CANCELLED = Phase.PENDING, Phase.SUSPENDED, Phase.CANCELLED
+PENDING, STOPPING = Phase.PENDING, Phase.STOPPING
+SUSPENDED, CANCELLED = Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
 GPUS, CPUS = Pool.GPUS, Pool.CPUS
 
@@ -29,6 +30,7 @@ class Run:
     __slots__ = (
         "allocation",
         "ended_at",
+        "gpus",
         "granted_at",
         "id",
         "job_id",
@@ -54,6 +56,7 @@ class Run:
         self.id = id
         self.job_id = job_id
         self.allocation = allocation
+        self.gpus = sum([slots.bit_count() for _, slots in allocation])  # slots that it holds, in its pool
         self.pool = pool
         self.granted_at = granted_at
         self.started_at = INFINITY  # when it began to work
@@ -101,7 +104,7 @@ class JobState:
     def __init__(self, job: Job):
         self.job = job
         self.id = job.id
-        self.gpus = job.demand.gpus
+        self.gpus = job.demand.gpus  # its size: what it needs to run; of elastic jobs see State.fit
         self.submitted_at = job.submitted_at
         self.priority = PRIORITY_ORDER[job.priority]
         self.preemptible = job.preemptible
@@ -153,7 +156,7 @@ class JobState:
         run = self.run
         if run is None or run.pool is CPUS:
             return self.service_gpu_s
-        return self.service_gpu_s + self.gpus * (at - run.granted_at)
+        return self.service_gpu_s + run.gpus * (at - run.granted_at)
 
     def executed_at(self, at: float) -> float:
         """Seconds its runs have held slots."""
@@ -202,6 +205,30 @@ class State:
         job.run = run
         self.runs[run.id] = run
 
+    def fit(self, job: JobState) -> None:
+        """Give an elastic job the size that follows from everything else.
+
+        That is what the wish gives it; otherwise that of its run, as long as this goes on; otherwise its
+        reference size.
+        """
+        demand = job.job.demand
+        allotment = None if self.wish is None else self.wish.jobs.get(job.id)
+        if not demand.is_elastic:
+            job.gpus = demand.gpus
+        elif allotment is not None and demand.least <= allotment.gpus <= demand.most:
+            job.gpus = allotment.gpus
+        elif job.gpu_run is not None and job.phase is not STOPPING:
+            job.gpus = job.gpu_run.gpus
+        else:
+            job.gpus = demand.gpus
+
+    def set_wish(self, wish: Wish | None) -> None:
+        """Another wish stands, or none: elastic jobs have the sizes that follow."""
+        self.wish = wish
+        for job in self.jobs.values():
+            if job.job.demand.is_elastic:
+                self.fit(job)
+
     def ledger_of(self, node: str) -> Ledger:
         """The Ledger that has the slots of this node."""
         has_gpus = self.ledger.nodes[self.ledger.position(node)].gpus
@@ -231,7 +258,7 @@ def _held(state: State, fact: f.JobHeld) -> JobState:
     job.phase = after(job.phase, "JobHeld")
     job.on_hold = True
     _stop_working(job, fact.at)
-    _unpace(state, job)
+    _leave(state, job)
     return job
 
 
@@ -246,7 +273,7 @@ def _requeued(state: State, fact: f.JobRequeued) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobRequeued")
     _stop_working(job, fact.at)
-    _unpace(state, job)
+    _leave(state, job)
     return job
 
 
@@ -269,13 +296,18 @@ def _cleared(state: State, fact: f.JobCleared) -> JobState:
 def _changed(state: State, fact: f.JobChanged) -> JobState:
     job, new = state.jobs[fact.job.id], fact.job
     assert new.submitted_at == job.submitted_at, ("submitted at another time", job.id)
-    assert new.demand.gpus == job.gpus or not job.runs, ("another demand after a run", job.id, new.demand)
+    is_same = _sizes(new.demand) == _sizes(job.job.demand)
+    assert is_same or not job.runs, ("another demand after a run", job.id, new.demand)
     job.job = new
-    job.gpus = new.demand.gpus
+    state.fit(job)
     job.priority = PRIORITY_ORDER[new.priority]
     job.preemptible = new.preemptible
     job.resumable = new.resumable
     return job
+
+
+def _sizes(demand: Demand) -> tuple[int, int, int]:
+    return demand.gpus, demand.least, demand.most
 
 
 def _failed(state: State, fact: f.JobFailed) -> JobState:
@@ -289,7 +321,7 @@ def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
     job = state.jobs[fact.job_id]
     job.phase = after(job.phase, "JobCancelled")
     job.cancelled = True
-    _unpace(state, job)
+    _leave(state, job)
     if job.phase in ENDED:
         _end(state, job, fact.at)
     return job
@@ -304,8 +336,10 @@ def _stop_working(job: JobState, at: float) -> None:
         run.speed = 0.0
 
 
-def _unpace(state: State, job: JobState) -> None:
-    """A run that must stop saves without waiting for its turn."""
+def _leave(state: State, job: JobState) -> None:
+    """A run that must stop saves without waiting for its turn, and its size is not that of its job."""
+    if job.job.demand.max_gpus is not None:
+        state.fit(job)
     if state.paced and job.run is not None and state.paced.pop(job.run.id, 0) is None:
         job.run.turn, job.run.turns = 0, 1
 
@@ -367,7 +401,7 @@ def _revoked(state: State, fact: f.RunRevoked) -> JobState:
         job.preemptions += 1
         job.last_preempted_at = fact.at
     _stop_working(job, fact.at)
-    _unpace(state, job)
+    _leave(state, job)
     return job
 
 
@@ -389,12 +423,14 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     job.run = None
     if run.pool is GPUS:
         state.ledger.release(fact.run_id)
-        job.service_gpu_s += executed_s * job.gpus
+        job.service_gpu_s += executed_s * run.gpus
         job.waiting_since = fact.at
     else:
         assert state.cpus is not None
         state.cpus.release(fact.run_id)
     job.phase = after(job.phase, fact.cause)
+    if job.job.demand.max_gpus is not None:
+        state.fit(job)
     if job.cancelled and fact.cause is not FINISHED:
         job.phase = CANCELLED
     elif job.on_hold and job.phase is SUSPENDED:
@@ -482,8 +518,10 @@ def _wish_changed(state: State, fact: f.WishChanged) -> None:
         wish = state.wish = Wish(by=fact.by)
     for id in fact.withdrawn:
         del wish.jobs[id]
+        state.fit(state.jobs[id])
     for allotment in fact.given:
         wish.jobs[allotment.job_id] = allotment
+        state.jobs[allotment.job_id].gpus = allotment.gpus
     wish.again_at = INFINITY if fact.again_at is None else fact.again_at
 
 

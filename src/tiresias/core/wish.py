@@ -7,6 +7,9 @@ that. A wish with a problem is refused as a whole (WishError), and the wish befo
 A job whose run may not be stopped (it is pinned, or leased) is taken. Its allotment stays as it is while it
 is taken, whether a wish names it or not; only its turns may change, because a pause stops nothing.
 
+An elastic job may be given any number of GPUs in its range (Demand). If it runs on another number, its run is
+stopped, and the next one has the new size.
+
 An allocator whose `layers` are more than 1 may give one slot to several jobs, each on a layer of its own, as
 far as the memory of the GPU is enough for all of them.
 """
@@ -44,12 +47,17 @@ class Wish:
         slots: Allocation | None = None,
         until: float | None = None,
         *,
+        gpus: int | None = None,
         layer: int = 0,
         turn: int = 0,
         turns: int = 1,
     ) -> None:
-        """Want the job to hold its GPUs: on these slots, and until this instant in any case."""
-        self.jobs[job.id] = Allotment(job.id, job.gpus, slots, until, layer, turn, turns)
+        """Want the job to hold its GPUs: on these slots, and until this instant in any case.
+
+        An elastic job holds `gpus`, by default as many as it has now.
+        """
+        size = job.gpus if gpus is None else gpus
+        self.jobs[job.id] = Allotment(job.id, size, slots, until, layer, turn, turns)
 
 
 @dataclass(slots=True)
@@ -103,10 +111,11 @@ def check(
             continue
         _check_job(id, gpus, entry, seen)
         assert entry is not None
-        if not entry.admitted:
-            used += gpus
-        elif id in gone:
-            raise WishError(f"it both gives and withdraws job {id}")
+        used += gpus
+        if entry.admitted:
+            used -= entry.gpus
+            if id in gone:
+                raise WishError(f"it both gives and withdraws job {id}")
         if allotment.until is not None and not -INFINITY < allotment.until < INFINITY:
             raise WishError(f"the lease of job {id} ends at {allotment.until!r}, which is no instant")
         if (allotment.slots is not None) is not names_slots:
@@ -152,8 +161,13 @@ def _check_job(id: JobId, gpus: int, entry: JobEntry | None, seen: set[JobId]) -
         raise WishError(f"it names job {id} anew, whose run may not be stopped now")
     if entry.key is None:
         raise WishError(f"it names job {id}, which is {_obstacle(job)}")
-    if gpus != job.gpus:
-        raise WishError(f"it splits the gang of job {id}: it gives {gpus} GPUs, and the job needs {job.gpus}")
+    demand = job.job.demand
+    if not demand.is_elastic and gpus != demand.gpus:
+        needs = f"it gives {gpus} GPUs, and the job needs {demand.gpus}"
+        raise WishError(f"it splits the gang of job {id}: {needs}")
+    if type(gpus) is not int or not demand.least <= gpus <= demand.most:
+        needs = f"the job runs on {demand.least} to {demand.most}"
+        raise WishError(f"it gives job {id} {gpus!r} GPUs, and {needs}")
     if id in seen:
         raise WishError(f"it names job {id} twice")
     seen.add(id)

@@ -91,10 +91,16 @@ class WishTarget:
             if entry is not None and entry.admitted:
                 self._refuse(entry)
                 self.flips[id] = entry
+            if entry is not None:
+                entry.gpus = entry.job.gpus  # an elastic job that does not run has its reference size again
         for allotment in given:
             entry = self._entries.get(allotment.job_id)
             if entry is None:
                 continue  # it is taken, and only its turns have changed
+            if entry.gpus != allotment.gpus:  # it is elastic
+                if entry.admitted:
+                    self.used += allotment.gpus - entry.gpus
+                entry.gpus = allotment.gpus
             if not entry.admitted and self._is_wanted(entry):
                 self._admit(entry)
                 self.flips[entry.id] = entry

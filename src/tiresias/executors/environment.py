@@ -65,6 +65,7 @@ def environment(spec: RunSpec, worker: int, master_addr: str, master_port: int) 
         "TIRESIAS_NODE_RANK": str(part.rank),
         "TIRESIAS_NODE_LIST": ",".join(each.node for each in parts),
         "TIRESIAS_GPUS_PER_NODE": str(len(part.slots)),
+        "TIRESIAS_GPUS": str(len(spec.slots)),
         "TIRESIAS_WORKER": str(worker),
         "TIRESIAS_WORKERS": str(spec.workers),
         "MASTER_ADDR": master_addr,

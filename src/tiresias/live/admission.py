@@ -298,12 +298,12 @@ class Admission:
         for id in list(seen):
             if jobs[id].gpus and (queue := self._user_queue(id)) is not None:
                 may_queue = self._may_queue(id, in_array=True)
-                self._update_queue(queue, id, jobs[id].gpus, may_queue=may_queue)
+                self._update_queue(queue, id, jobs[id].job.demand.most, may_queue=may_queue)
                 seen.update(dict.fromkeys(queue.changed()))
         for id in list(seen):
             if (queue := self._interactive_queue(id)) is not None:
                 may_queue = self._may_queue(id, in_array=True) and not self._is_over_quota(id)
-                self._update_queue(queue, id, self._jobs[id].gpus, may_queue=may_queue)
+                self._update_queue(queue, id, self._jobs[id].job.demand.most, may_queue=may_queue)
                 seen.update(dict.fromkeys(queue.changed()))
         return list(seen)
 
@@ -411,9 +411,9 @@ class Admission:
             queue.put(job, 1, holds=False)
         queue = self._user_queue(id) if job.gpus else None
         if queue is not None and not self._is_over_array(id):
-            queue.put(job, job.gpus, holds=False)
+            queue.put(job, job.job.demand.most, holds=False)
         if (queue := self._interactive_queue(id)) is not None:
-            queue.put(job, job.gpus, holds=False)
+            queue.put(job, job.job.demand.most, holds=False)
         return self._limit_reason(id)
 
     def would_defer(self, spec: Submission) -> str:
@@ -423,11 +423,11 @@ class Admission:
         if spec.begin_at is not None and spec.begin_at > self._journal.wall():
             return BEGIN
         queue = self._of_user.get(spec.user) if spec.gpus else None
-        if queue is not None and not queue.has_room(spec.gpus):
+        if queue is not None and not queue.has_room(spec.most_gpus):
             return QUOTA
         self._interactive.set_limit(self.interactive_gpus)
         is_counted = spec.is_interactive and spec.gpus
-        return INTERACTIVE if is_counted and not self._interactive.has_room(spec.gpus) else ""
+        return INTERACTIVE if is_counted and not self._interactive.has_room(spec.most_gpus) else ""
 
 
 def _one_limit(own: int | str | None, of_all: int | str | None) -> int | None:

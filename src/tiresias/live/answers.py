@@ -47,6 +47,8 @@ class JobSummary:
     resumable: bool | None = None  # whether its work outlives a stop; None: that is not known
     lost_gpu_s: float = 0.0  # GPU-seconds of work that it lost because it had not saved it
     loss: str = ""  # the same as a phrase for people; empty if it has lost nothing
+    min_gpus: int | None = None  # of an elastic job: `gpus` is the size that it has now, and these are its
+    max_gpus: int | None = None  # range; None: it has one size
 
 
 @dataclass(slots=True)

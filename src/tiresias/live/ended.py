@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from tiresias.core.model import Demand
 from tiresias.core.reasons import text_of
 from tiresias.live.answers import JobSummary, ProgressInfo
 from tiresias.live.losses import losses
@@ -44,7 +45,14 @@ def summary_of(record: StoredJob, caller: Caller) -> JobSummary:
         resumable=kept.get("resumable"),
         lost_gpu_s=kept.get("lost_gpu_s", 0.0),
         loss=loss_of(kept.get("lost_s", 0.0), record.job.demand.gpus, kept.get("resumable")),
+        min_gpus=range_of(record.job.demand)[0],
+        max_gpus=range_of(record.job.demand)[1],
     )
+
+
+def range_of(demand: Demand) -> tuple[int | None, int | None]:
+    """The smallest and the largest size of an elastic job."""
+    return (demand.least, demand.most) if demand.is_elastic else (None, None)
 
 
 def loss_of(lost_s: float, gpus: int, resumable: bool | None) -> str:

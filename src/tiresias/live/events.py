@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from tiresias.core import facts as f
+from tiresias.core.model import Demand
 from tiresias.live.answers import EventInfo
 from tiresias.live.words import began_anew, revoked
 from tiresias.store import StoredFact
@@ -25,10 +26,12 @@ def event_of(stored: StoredFact, run: int | None = None, *, was_killed: bool = F
 def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.JobSubmitted):
         name = f" {fact.job.name!r}" if fact.job.name else ""
-        return f"submitted{name} by {fact.job.user or 'nobody'} {_demand(fact.job.demand.gpus)}"
+        return f"submitted{name} by {fact.job.user or 'nobody'} {_demand(fact.job.demand)}"
     if isinstance(fact, f.RunExited):
         return f"run {run} ended: {fact.cause}"
     if isinstance(fact, f.RunRevoked):
+        if fact.why is not None and fact.why.rule is f.Rule.RESIZE:
+            return f"run {run} resized {revoked(fact.why)}"
         return f"run {run} preempted" + ("" if fact.why is None else f" {revoked(fact.why)}")
     if isinstance(fact, f.WorkLost):
         return began_anew(fact.lost_s, fact.gpus)
@@ -49,8 +52,10 @@ def _text(fact: f.Fact, run: int | None) -> str:
     return words.format(**{each.name: getattr(fact, each.name) for each in fields(fact)}, run=run)
 
 
-def _demand(gpus: int) -> str:
-    return f"for {gpus} GPUs" if gpus else "without GPUs"
+def _demand(demand: Demand) -> str:
+    if demand.is_elastic:
+        return f"for {demand.least} to {demand.most} GPUs"
+    return f"for {demand.gpus} GPUs" if demand.gpus else "without GPUs"
 
 
 WORDS: dict[type, str] = {

@@ -123,7 +123,8 @@ def controller(state: State, policy: Policy, placer: Placer, *, keeps_memory: bo
     try:
         return Controller(state, policy, placer)
     except Exception as error:
-        state.memory, state.wish = memory, wish
+        state.memory = memory
+        state.set_wish(wish)
         state.refused_since.clear()
         state.refused_since.update(refused)
         failure = blame(error, policy, placer)

@@ -276,7 +276,8 @@ class Journal:
         try:
             self.store.commit(self.controller, Batch(chosen=chosen, settings=dict(settings or {})))
         except (StoreError, PluginRaised):
-            state.memory, state.placing, state.wish = memory, placing, wish
+            state.memory, state.placing = memory, placing
+            state.set_wish(wish)
             self.controller = before
             if before.failure is None:
                 self.controller = Controller(self.state, before.policy, before.placer)

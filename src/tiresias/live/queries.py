@@ -31,7 +31,7 @@ from tiresias.live.answers import (
     SlowdownRow,
     UsageRow,
 )
-from tiresias.live.ended import loss_of, summary_of, trace_row
+from tiresias.live.ended import loss_of, range_of, summary_of, trace_row
 from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
@@ -220,6 +220,7 @@ class Queries:
             job.resumable,
             managed.lost_s * job.gpus,
             loss_of(managed.lost_s, job.gpus, job.resumable),
+            *range_of(job.job.demand),
         )
 
     def _queue(self, job: JobState) -> int | None:

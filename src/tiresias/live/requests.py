@@ -219,8 +219,10 @@ class Requests:
         if why := never_met(asked.demand, nodes):
             raise Impossible(f"it {why}")
         limit = self.admission.gpu_limit_of(asked.user)
-        if limit is not None and asked.gpus > limit:
-            raise Impossible(f"it asks for {asked.gpus} GPUs, and {asked.user} may use {limit} at once")
+        if limit is not None and asked.most_gpus > limit:
+            upto = "up to " if asked.most_gpus > asked.gpus else ""
+            what = f"it asks for {upto}{asked.most_gpus} GPUs"
+            raise Impossible(f"{what}, and {asked.user} may use {limit} at once")
         self._check_awaited(asked)
         self._check_history(asked)
         self._check_resumable(asked)
@@ -251,10 +253,11 @@ class Requests:
         """With what holds for all jobs in which a person works; refused if it asks for more than that."""
         most_gpus, idle_s = self.admission.interactive_gpus, self.settings.interactive_idle_s
         time_s = self.settings.interactive_time_s
-        if asked.gpus > most_gpus:
+        if asked.most_gpus > most_gpus:
             raise Impossible(
-                f"it asks for {asked.gpus} GPUs, and interactive jobs may hold {most_gpus} together, because"
-                " they are not preempted; ask for fewer (-g), or submit it without --pty and --interactive"
+                f"it asks for {asked.most_gpus} GPUs, and interactive jobs may hold {most_gpus} together,"
+                " because they are not preempted; ask for fewer (-g), or submit it without --pty and"
+                " --interactive"
             )
         if (asked.time_limit_s or 0.0) > time_s:
             raise Impossible(

@@ -56,6 +56,7 @@ class Submission(JobSpec):
     def demand(self) -> Demand:
         return Demand(
             self.gpus,
+            max_gpus=self.max_gpus if self.most_gpus > self.gpus else None,
             gpu_type=self.gpu_type or None,
             cpus=self.cpus if self.narrows and self.gpus else None,
             memory_bytes=self.memory_bytes if self.narrows and self.gpus else None,

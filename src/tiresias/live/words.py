@@ -21,6 +21,10 @@ def work(seconds: float, gpus: int) -> str:
     return f"{lasting(seconds)} x {'1 GPU' if gpus == 1 else f'{gpus} GPUs'}"
 
 
+def sized(gpus: int) -> str:
+    return "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
 def began_anew(lost_s: float, gpus: int, times: int = 1) -> str:
     often = "" if times < 2 else f" {times} times"
     return f"began anew{often}: {work(lost_s, gpus)} lost"
@@ -58,5 +62,7 @@ def revoked(why: Revocation) -> str:
             return "to run on GPUs, which are free for it"
         case Rule.WISH:
             return "because the allocator gives its slots to other jobs, or other slots to it"
+        case Rule.RESIZE:
+            return f"to go on with {sized(why.gpus or 0)}, as the allocator wishes"
         case Rule.CAPACITY:
             return "because fewer GPUs are left for jobs that may be preempted"

@@ -13,12 +13,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import exp, log
 from typing import Any
 
 from tiresias.core.model import JobId
 from tiresias.core.plugins import compact_json
 from tiresias.core.state import JobState
-from tiresias.policies.hazards import PRIOR, Counts, Rates, Variation, end_step_of, shrunk, work_in_steps
+from tiresias.policies.hazards import (
+    PART,
+    Counts,
+    Rates,
+    Variation,
+    end_step_of,
+    fineness,
+    grid,
+    shrunk,
+    work_in_steps,
+)
+from tiresias.policies.preemption_costs import Mean
 
 Key = tuple[str | int, ...]
 """A class: its level, and what its jobs have in common."""
@@ -39,6 +51,8 @@ MEASURED = frozenset({"class", "user", "name"})
 Names that tell nothing, and sizes of gangs that do not matter, are then drawn to the larger class."""
 FADES = frozenset({"recent", "user", "name"})
 RECENT = 30
+TYPICAL = 200  # ends after which an older one counts 1/e for what is typical
+LEAST_S = 1e-3  # jobs that have worked for less do not count for that: they have failed at once
 MOST_CLASSES = 400  # of users and names; those that have not been seen for the longest are forgotten
 
 DIGITS = re.compile(r"\d+")
@@ -72,8 +86,11 @@ Open = list[float]
 class Classes:
     """Counts by class, and the runs that work at present."""
 
-    def __init__(self) -> None:
-        self.counts: dict[Key, Counts] = {ALL: Counts()}
+    def __init__(self, finer: int = 0) -> None:
+        self.finer = finer  # how many times the first step of work was halved
+        self.edges = grid(finer).edges
+        self.typical = Mean()  # of the logarithm of the work of jobs that have ended
+        self.counts: dict[Key, Counts] = {ALL: Counts(finer)}
         self.parents: dict[Key, Key] = {}
         self.open: dict[JobId, tuple[tuple[Key, ...], Open]] = {}
         # What `save` gives for a class or a run, as JSON, until it changes: all are stored with each commit.
@@ -108,7 +125,9 @@ class Classes:
     def add(self, keys: Sequence[Key], from_s: float, to_s: float, *, has_ended: bool) -> None:
         """A job of these classes has worked from here to there, and has ended or not."""
         before: Key | None = None
-        work, end_step = work_in_steps(from_s, to_s), end_step_of(to_s)
+        work, end_step = work_in_steps(from_s, to_s, self.edges), end_step_of(to_s, self.edges)
+        if has_ended and to_s > LEAST_S:
+            self.typical.add(log(to_s), TYPICAL)
         for key in keys:
             counts = self._counts(key, before)
             before = key
@@ -123,7 +142,7 @@ class Classes:
         self._class_texts.pop(key, None)
         counts = self.counts.pop(key, None) if key[0] in ("user", "name") else self.counts.get(key)
         if counts is None:
-            counts = Counts()
+            counts = Counts(self.finer)
             if len(self.counts) >= MOST_CLASSES:
                 self._drop_oldest()
         self.counts[key] = counts
@@ -139,14 +158,25 @@ class Classes:
                 self.parents.pop(key, None)
                 return
 
+    def fit_steps(self, cost_s: float) -> None:
+        """Make the first step of work as short as typical jobs and the cost of a preemption suggest."""
+        if not self.typical.count:
+            return
+        finer = fineness(self.finer, max(cost_s, PART * exp(self.typical.value)))
+        if finer != self.finer:
+            self.finer, self.edges = finer, grid(finer).edges
+            for counts in self.counts.values():
+                counts.regrid(finer)
+            self._class_texts.clear()
+
     def rates(self, at: float) -> dict[Key, Rates]:
         """The hazards of every class, with what the present runs have done until now."""
         more: dict[Key, Counts] = {}
         for keys, (began_s, work_s, since, speed) in self.open.values():
-            work = work_in_steps(began_s, work_s + (at - since) * speed)
+            work = work_in_steps(began_s, work_s + (at - since) * speed, self.edges)
             for key in keys:
                 if key in self.counts:
-                    more.setdefault(key, Counts()).add_work(work)
+                    more.setdefault(key, Counts(self.finer)).add_work(work)
         found: dict[Key, Rates] = {}
         by_level: dict[str, list[Key]] = {level: [] for level in LEAN}
         for key in self.counts:
@@ -165,12 +195,14 @@ class Classes:
 
     def _parent_rates(self, key: Key, found: Mapping[Key, Rates]) -> Rates:
         if key == ALL:
-            return PRIOR
+            return grid(self.finer).prior
         parent = found.get(self.parents[key]) if key in self.parents else None
         return found[ALL] if parent is None else parent
 
     def save(self) -> dict[str, Any]:
         return {
+            "finer": self.finer,
+            "typical": [self.typical.count, self.typical.value],
             "counts": [self._saved_class(key) for key in self.counts],
             "open": [self._saved_run(id) for id in self.open],
         }
@@ -185,7 +217,9 @@ class Classes:
             if id not in open_texts:
                 open_texts[id] = compact_json(self._saved_run(id))
         counts = ",".join([class_texts[key] for key in self.counts])
-        return f'{{"counts":[{counts}],"open":[{",".join([open_texts[id] for id in self.open])}]}}'
+        opened = ",".join([open_texts[id] for id in self.open])
+        typical = compact_json([self.typical.count, self.typical.value])
+        return f'{{"finer":{self.finer},"typical":{typical},"counts":[{counts}],"open":[{opened}]}}'
 
     def _saved_class(self, key: Key) -> list[Any]:
         counts = self.counts[key]
@@ -197,9 +231,10 @@ class Classes:
 
     @classmethod
     def restore(cls, saved: Mapping[str, Any]) -> Classes:
-        classes = cls()
+        classes = cls(saved.get("finer", 0))  # memories of earlier versions have one kind of steps
+        classes.typical = Mean(*saved.get("typical", ()))
         for key, parent, ended, sparse in saved["counts"]:
-            classes.counts[tuple(key)] = Counts.of(sparse, ended)
+            classes.counts[tuple(key)] = Counts.of(sparse, ended, classes.finer)
             if parent:
                 classes.parents[tuple(key)] = tuple(parent)
         classes.open = {

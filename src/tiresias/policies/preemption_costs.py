@@ -50,6 +50,15 @@ class PreemptionCosts:
     def loaded(self, model: str, seconds: float, *, is_first: bool) -> None:
         _add(self.starting if is_first else self.loading, model, seconds)
 
+    def full_s(self) -> float | None:
+        """Seconds for saving and loading, where what was not measured counts as expected; None: not known."""
+        half_s = None if self.expected_s is None else self.expected_s / 2
+        save_s, load_s = self._mean(self.saving, EVERYTHING), self._mean(self.loading, EVERYTHING)
+        load_s = half_s if load_s is None else load_s
+        load_s = self._mean(self.starting, EVERYTHING) if load_s is None else load_s
+        save_s = half_s if save_s is None else save_s
+        return None if save_s is None and load_s is None else (save_s or 0.0) + (load_s or 0.0)
+
     def cost(self, model: str = EVERYTHING) -> Cost:
         """The seconds for saving and for loading; of all jobs where the model was not measured."""
         save_s, load_s = self._mean(self.saving, model), self._mean(self.loading, model)

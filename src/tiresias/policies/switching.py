@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import exp, log
 
-from tiresias.policies.hazards import STEPS, WIDTHS, Rates
+from tiresias.policies.hazards import Rates, grid_of
 
 NONE_LEFT = 1e-9  # chance to go on below which later steps are not looked at
 LEAST = 1e-30
@@ -19,15 +19,16 @@ LEAST = 1e-30
 
 def log_index(rates: Rates, cost_s: float) -> tuple[float, ...]:
     """For each step: the logarithm of the best chance to end per second, after `cost_s` lost seconds."""
-    stays = [exp(-rate * width) for rate, width in zip(rates, WIDTHS, strict=True)]
+    widths, steps = grid_of(rates).widths, len(rates)
+    stays = [exp(-rate * width) for rate, width in zip(rates, widths, strict=True)]
     takes = [  # the expected seconds of work in a step, by a job that reaches it
         (1 - stay) / rate if rate > LEAST else width
-        for stay, rate, width in zip(stays, rates, WIDTHS, strict=True)
+        for stay, rate, width in zip(stays, rates, widths, strict=True)
     ]
     found = []
-    for start in range(STEPS):
+    for start in range(steps):
         alive, spent_s, best = 1.0, cost_s, LEAST
-        for step in range(start, STEPS):
+        for step in range(start, steps):
             spent_s += alive * takes[step]
             alive *= stays[step]
             index = (1 - alive) / spent_s

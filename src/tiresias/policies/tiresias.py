@@ -33,7 +33,7 @@ from tiresias.core.plugins import Policy, compact_json, option, policies
 from tiresias.core.state import JobState, State
 from tiresias.policies import priors, words
 from tiresias.policies.classes import Classes, Key, best_known, chain, size_of
-from tiresias.policies.hazards import EDGES, PRIOR, STEPS, Rates, step_of
+from tiresias.policies.hazards import PRIOR, Rates, grid_of, step_of
 from tiresias.policies.load import Load
 from tiresias.policies.options import PreemptiveOptions, factor, seconds, share
 from tiresias.policies.preemption_costs import EVERYTHING, Cost, PreemptionCosts
@@ -46,6 +46,7 @@ NONE = range(0)
 BLINK_S = 1e-6
 SLICE = 512  # ids that go over to new tables with one fact
 FIRST_REFIT = 5  # jobs that must have ended before hazards are published
+LEAST_SLACK_S = 0.05  # seconds by which they may differ in any case, with very cheap ones
 COST_CHANGE = 1.5  # factor by which preemptions must cost more or less for a new publication
 FLOOR_S = 600.0  # jobs that have executed for less count as this for max_slowdown
 NEAR = 0.9  # share of max_slowdown at which a job is promoted: it has yet to run
@@ -61,10 +62,12 @@ have run before, and of jobs that have not; and the work up to which that of a r
 class Published:
     """Hazards and costs that ranks follow from; the tables are worked out when they are needed."""
 
-    __slots__ = ("_by_job", "_tables", "_text", "costs", "rates")
+    __slots__ = ("_by_job", "_tables", "_text", "costs", "edges", "rates", "unknown")
 
     def __init__(self, rates: dict[Key, Rates], costs: dict[str, Cost]):
         self.rates = rates
+        self.unknown = PRIOR if not rates else grid_of(next(iter(rates.values()))).prior
+        self.edges = grid_of(self.unknown).edges
         self.costs = costs
         self._tables: dict[tuple[Key, float, float], Table] = {}
         self._by_job: dict[JobId, tuple[Job, int, Table]] = {}
@@ -113,24 +116,25 @@ class Published:
         known = (key, load_s, victim_s)
         table = self._tables.get(known)
         if table is None:
-            rates = self.rates.get(key, PRIOR)
-            runs, until_s = _merged([-index - log_stay for index in log_index(rates, 0.0)])
+            rates = self.rates.get(key, self.unknown)
+            runs, until_s = _merged([-index - log_stay for index in log_index(rates, 0.0)], self.edges)
             resumes = tuple([-index for index in log_index(rates, load_s + victim_s)])
             starts = tuple([-index for index in log_index(rates, victim_s)])
             table = self._tables[known] = (runs, resumes, starts, until_s)
         return table
 
 
-def _merged(indices: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _merged(indices: Sequence[float], edges: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The indices with those of neighbouring steps made equal if they are nearly so, and where each ends."""
     found: list[float] = []
     until_s: list[float] = []
+    steps = len(edges)
     for step, index in enumerate(indices):
         if found and abs(index - found[-1]) < SAME:
             index = found[-1]
         found.append(index)
-        until_s.append(EDGES[step + 1] if step + 1 < STEPS else INFINITY)
-    for step in range(STEPS - 2, -1, -1):
+        until_s.append(edges[step + 1] if step + 1 < steps else INFINITY)
+    for step in range(steps - 2, -1, -1):
         if found[step] == found[step + 1]:
             until_s[step] = until_s[step + 1]
     return tuple(found), tuple(until_s)
@@ -336,11 +340,14 @@ class Tiresias(Policy):
         if memory.classes.ended >= memory.refit_at:
             return True
         now_s, was_s = sum(memory.costs.cost()), sum(memory.now.costs[EVERYTHING])
-        return not was_s / COST_CHANGE - 1 <= now_s <= was_s * COST_CHANGE + 1
+        slack_s = min(max(LEAST_SLACK_S, max(now_s, was_s) / 60), 1.0)
+        return not was_s / COST_CHANGE - slack_s <= now_s <= was_s * COST_CHANGE + slack_s
 
     def _publish(self, memory: Memory, at: float) -> None:
         memory.refit_at = max(memory.classes.ended + 1, int(memory.classes.ended * self.options.growth))
         memory.before = memory.now
+        if (cost_s := memory.costs.full_s()) is not None:
+            memory.classes.fit_steps(cost_s)
         memory.now = Published(memory.classes.rates(at), memory.costs.costs())
         memory.cursor = memory.last_id
 
@@ -373,11 +380,11 @@ class Tiresias(Policy):
         published = memory.now if job.id > memory.cursor else memory.before
         runs, resumes, starts, until_s = published.table(job, self._log_stay)
         if waits or run is None:
-            step = step_of(job.progress_s if run is None else job.progress_at(at))
+            step = step_of(job.progress_s if run is None else job.progress_at(at), published.edges)
             index = (resumes if job.runs else starts)[step]
             return (ORDINARY, index + memory.load.reluctance + log(job.gpus)), until
         work_s = run.progress_s + run.speed * (at - run.progress_at)
-        step = step_of(work_s)
+        step = step_of(work_s, published.edges)
         if until_s[step] != INFINITY:  # while it loads, until it would be there if it had begun to work
             until = at + (until_s[step] - work_s) / (run.speed or 1.0)
         return (ORDINARY, runs[step] + log(job.gpus)), until

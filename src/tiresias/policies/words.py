@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiresias.policies.classes import ALL, Key
-from tiresias.policies.hazards import PRIOR, Rates, survival
+from tiresias.policies.hazards import Rates, survival
 
 LONGEST_S = 90 * 86400.0  # what lasts longer than this is not told more exactly
 NEAR = 1.25  # factor within which two durations count as equal
@@ -69,7 +69,7 @@ def of_job(key: Key, ended: int, rates: dict[Key, Rates], work_s: float, gpus: i
             "too few jobs have ended to learn from: the job that has had the least service (GPUs x time) goes"
             " first"
         )
-    own_s, all_s = median_s(rates.get(key, PRIOR), work_s), median_s(rates.get(ALL, PRIOR), work_s)
+    own_s, all_s = median_s(rates[key], work_s), median_s(rates[ALL], work_s)
     half = f"half of those that have worked for {duration(work_s)}, as it has," if work_s >= 1 else "half"
     seen = f"{ended:,} {named(key)} have ended" if ended != 1 else f"1 of the {named(key)} has ended"
     if not ended:

@@ -43,6 +43,8 @@ def from_frame(frame: pl.DataFrame, name: str = "data frame") -> Trace:
         | ~pl.col("cpu_speed").fill_null(0.0).is_between(0.0, 1.0)
         | ~pl.col("nodes").fill_null(1).is_between(1, pl.max_horizontal("gpus", 1))
         | ~(pl.col("memory_gib").fill_null(1.0).is_between(0.0, INFINITY, closed="none"))
+        | ~pl.col("min_gpus").is_between(1, pl.col("gpus")).fill_null(True)
+        | (pl.col("max_gpus") < pl.max_horizontal("gpus", 1)).fill_null(False)
     )
     if wrong.height:
         raise InputError(f"{name}: job {wrong['id'][0]!r} is not a job: {wrong.row(0, named=True)}")

@@ -80,7 +80,7 @@ class NetworkSpeeds:
         links = fabric.links._replace(node_gpus=largest)
         self.network = Network(links)
         self._runs = runs
-        self._profile_of = profile_of or _named
+        self.profile_of = profile_of or _named
         self._cluster = cluster
         names = {rack: number for number, rack in enumerate(dict.fromkeys(n.rack for n in cluster.nodes))}
         self._rack_of = [names[node.rack] for node in cluster.nodes]
@@ -125,7 +125,7 @@ class NetworkSpeeds:
         racks: dict[int, int] = {}
         for node, _ in allocation:
             racks[rack_of[node]] = racks.get(rack_of[node], 0) + 1
-        profile = self._profile_of(self._runs[run_id].job)
+        profile = self.profile_of(self._runs[run_id].job)
         spread = Spread(profile, shape, tuple(node for node, _ in allocation), racks)
         spread.load = round(STEPS * self.network.iteration(profile, shape).busy_share)
         return spread

@@ -11,8 +11,9 @@ from tiresias.core.model import Cluster, Demand
 from tiresias.sim.trace import Trace
 
 SHOWN = 3
-DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed", "nodes")
+DEMAND_COLUMNS = ("gpu_type", "cpus", "memory_gib", "cpu_speed", "nodes", "min_gpus", "max_gpus")
 """The columns of a trace, besides gpus, that make up the demand of a job."""
+NEVER_UNMET = ("cpu_speed", "min_gpus", "max_gpus")  # by no node, if a cluster has the reference size
 
 
 @dataclass(slots=True)
@@ -37,18 +38,23 @@ def demand_of(
     memory_gib: float | None = None,
     cpu_speed: float | None = None,
     nodes: int | None = None,
+    min_gpus: int | None = None,
+    max_gpus: int | None = None,
 ) -> Demand:
     """The demand in a row of a trace. A job without GPUs has no slots to be particular about."""
     if not gpus:
         return Demand(0)
     memory = None if memory_gib is None else round(memory_gib * GIB)
+    least, most = min_gpus or gpus, max_gpus or gpus
     return Demand(
         gpus,
+        max_gpus=most if least < most else None,
         gpu_type=gpu_type or None,
         cpus=cpus,
         memory_bytes=memory,
         cpu_speed=cpu_speed or None,
         nodes=nodes,
+        min_gpus=least if least < gpus else None,
     )
 
 
@@ -60,7 +66,7 @@ def rejections(trace: Trace, cluster: Cluster) -> Rejections:
     if found:
         notes.append(f"{_jobs(len(found))} rejected: larger than the cluster's {cluster.gpus:,} GPUs")
     reasons: dict[str, list[str]] = {}  # by reason: the ids of its jobs
-    if columns := [name for name in used_demand_columns(trace) if name != "cpu_speed"]:
+    if columns := [name for name in used_demand_columns(trace) if name not in NEVER_UNMET]:
         known: dict[tuple[object, ...], str] = {}
         for row, (id, *asked) in enumerate(trace.jobs.select("id", "gpus", *columns).iter_rows()):
             key = tuple(asked)

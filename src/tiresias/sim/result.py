@@ -34,10 +34,12 @@ class Recorder:
         self._latest = (-INFINITY, (0, 0, 0))  # the latest use, stored or not
         self._stride = 1
         self._skipped = 0
+        self.resizes = 0  # runs of finished jobs that had another number of GPUs than the run before
 
     def end(self, job: JobState) -> None:
         self.rows.append(job.id)
         spent = self._spent.pop(job.id)
+        self.resizes += spent.resizes
         self.counts.extend((job.runs, job.preemptions, spent.moved_resumes))
         self.times.extend(
             (
@@ -182,6 +184,7 @@ class Result:
     lost_gpu_s: float
     progress_gpu_s: float  # GPU-seconds of progress on GPUs, unfinished jobs included
     migrations: int = 0  # runs that were stopped to make a hole for another gang
+    resizes: int | None = None  # None: no job of the trace is elastic
     interrupted: bool = False
     unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
@@ -245,6 +248,7 @@ class Result:
             "lost_gpu_s": self.lost_gpu_s,
             "gpu_utilization": used,
             **self._placement(),
+            **({} if self.resizes is None else {"resizes": self.resizes}),
             **self._cpu_figures(),
             **self._fairness(),
             "events": self.events,

@@ -36,11 +36,12 @@ from tiresias.sim.options import make_policy
 from tiresias.sim.picture import Moment
 from tiresias.sim.rejections import Rejections, demand_of, rejections, used_demand_columns
 from tiresias.sim.result import Recorder, Result
+from tiresias.sim.scaling import Scaling
 from tiresias.sim.sharing import Sharing
 from tiresias.sim.speeds import NodeSpeeds, differ
 from tiresias.sim.tenants import Shares, shares_of
 from tiresias.sim.tenants import check as check_shares
-from tiresias.sim.trace import Trace
+from tiresias.sim.trace import Trace, has_elastic_jobs
 from tiresias.sim.world import World
 
 __all__ = ["simulate"]
@@ -112,7 +113,7 @@ def simulate(
             jobs_of(replayed, rejected.rows),
             recorder.end,
             speed_model=_shared_speeds(
-                _speeds(speed_model, fabric, machines.cluster, world, profile_of), controller
+                _speeds(speed_model, fabric, machines.cluster, world, profile_of, replayed), controller
             ),
             journal=write,
             on_instant=recorder.watch(controller.state),
@@ -177,13 +178,18 @@ def _speeds(
     cluster: Cluster,
     world: World,
     profile_of: ProfileOf | None,
+    trace: Trace,
 ) -> SpeedModel | None:
-    """What gives runs their speed: shared links, gangs that share a node, and the speed of the nodes."""
-    found = given
+    """What gives runs their speed: shared links, gangs that share a node, their size, and that of the
+    nodes."""
+    found, links = given, None
     if fabric is not None and given is None:
-        found = NetworkSpeeds(fabric, cluster, world.runs, profile_of)
+        found = links = NetworkSpeeds(fabric, cluster, world.runs, profile_of)
         if fabric.interference:
             found = Interference(fabric.interference, cluster, world.runs, found)
+    if given is None and has_elastic_jobs(trace):
+        network, trained = (None, None) if links is None else (links.network, links.profile_of)
+        found = Scaling(world.runs, found, network, trained)
     return NodeSpeeds(cluster, world.runs, found) if differ(cluster) else found
 
 
@@ -236,6 +242,7 @@ def _result(
         lost_gpu_s=world.lost_gpu_s,
         progress_gpu_s=progress_gpu_s(controller, jobs) - world.on_cpus.work_gpu_s,
         migrations=controller.migrations,
+        resizes=recorder.resizes if has_elastic_jobs(trace) else None,
         interrupted=interrupted,
         unfinished_jobs=unfinished,
         notes=notes,

@@ -25,10 +25,22 @@ SCHEMA: dict[str, pl.DataType] = {
     "memory_gib": pl.Float64(),  # for the whole gang; null: its share
     "cpu_speed": pl.Float64(),  # speed on CPUs / speed on GPUs; 0: cannot run there; null: --cpu-speed
     "nodes": pl.Int64(),  # on how many nodes the GPUs must be, shared out evenly; null: as it comes
+    "min_gpus": pl.Int64(),  # of elastic jobs: the fewest and the most GPUs that they run on;
+    "max_gpus": pl.Int64(),  # `duration_s` is that on `gpus`; null: as many as `gpus`
 }
 
 
-OPTIONAL = ("preemption_cost_s", "preemptible", "resumable", "cpus", "memory_gib", "cpu_speed", "nodes")
+OPTIONAL = (
+    "preemption_cost_s",
+    "preemptible",
+    "resumable",
+    "cpus",
+    "memory_gib",
+    "cpu_speed",
+    "nodes",
+    "min_gpus",
+    "max_gpus",
+)
 """The columns that may contain nulls."""
 
 
@@ -44,3 +56,10 @@ class Trace:
 
     def __len__(self) -> int:
         return self.jobs.height
+
+
+def has_elastic_jobs(trace: Trace) -> bool:
+    """Whether any job of the trace may run on more than one number of GPUs."""
+    sizes = trace.jobs.select("gpus", "min_gpus", "max_gpus")
+    others = pl.any_horizontal(pl.col("min_gpus", "max_gpus") != pl.col("gpus"))
+    return bool(sizes.select(others.fill_null(False).any()).item())

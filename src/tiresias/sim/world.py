@@ -45,7 +45,7 @@ class WorldRun:
     ):
         self.id = id
         self.job = job
-        self.gpus = job.demand.gpus  # GPUs that it holds; 0 on CPUs and for jobs without GPUs
+        self.gpus = job.demand.gpus  # that it holds; 0 on CPUs and for jobs without GPUs; see World.start
         self.nodes = nodes  # indices in the cluster; none for jobs without GPUs
         self.started_at = started_at
         self.works_from = works_from
@@ -59,7 +59,7 @@ class WorldRun:
 class Spent:
     """What the exited runs of a job took."""
 
-    __slots__ = ("first_started_at", "lost_s", "moved_resumes", "node_s", "nodes")
+    __slots__ = ("first_started_at", "gpus", "lost_s", "moved_resumes", "node_s", "nodes", "resizes")
 
     def __init__(self, first_started_at: float) -> None:
         self.first_started_at = first_started_at
@@ -67,6 +67,8 @@ class Spent:
         self.node_s = 0.0  # nodes x seconds
         self.nodes: tuple[int, ...] = ()  # of the last run on GPUs
         self.moved_resumes = 0  # how many runs were on other nodes than the run before
+        self.gpus = 0  # of the last run on GPUs
+        self.resizes = 0  # how many runs had another number of GPUs than the run before
 
 
 class OnCPUs:
@@ -115,6 +117,8 @@ class World:
         self.runs[run_id] = run = WorldRun(run_id, job, nodes, at, works_from, done_s)
         if self._cpu_nodes and nodes and nodes[0] in self._cpu_nodes:
             run.gpus = 0
+        elif job.demand.is_elastic:
+            run.gpus = sum([slots.bit_count() for _, slots in command.allocation])
         assert job.duration_s is not None
         self._exit(run, works_from + (job.duration_s - done_s))
         if load_s:
@@ -173,9 +177,13 @@ class World:
         if not run.gpus:
             if run.nodes:
                 self._leave_cpus(run)
-        elif spent.nodes != run.nodes:
-            spent.moved_resumes += bool(spent.nodes)
-            spent.nodes = run.nodes
+        else:
+            if spent.nodes != run.nodes:
+                spent.moved_resumes += bool(spent.nodes)
+                spent.nodes = run.nodes
+            if spent.gpus != run.gpus:
+                spent.resizes += bool(spent.gpus)
+                spent.gpus = run.gpus
         spent.lost_s += run.lost_s
         spent.node_s += (at - run.started_at) * len(run.nodes)
         if run.cause is FINISHED:

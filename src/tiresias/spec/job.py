@@ -20,6 +20,7 @@ from tiresias.spec.kinds import (
     Command,
     Directory,
     Document,
+    Gpus,
     Instant,
     Jobs,
     Seconds,
@@ -86,14 +87,27 @@ class JobSpec:
     gpus: int = field(
         default=1,
         metadata=about(
-            Whole(0),
-            "Number of GPUs. The job gets all of them at once. 0: CPU work beside the GPUs.",
+            Gpus(0),
+            "Number of GPUs, all of them at once, or a range such as 2..8. 0: CPU work beside the GPUs.",
             flag="--gpus",
             short="-g",
             metavar="N",
             default="1",
             in_group="resources.gpus",
-            more="[A job without GPUs](../howto/run-cpu-work.md) holds no slots and is never preempted.",
+            more="[A job without GPUs](../howto/run-cpu-work.md) holds no slots and is never preempted. With"
+            " a range the job is [elastic](../explanation/elastic-jobs.md): allocators that size jobs give it"
+            " any number of GPUs in the range, and all others the smaller one.",
+            api_help="Number of GPUs. The job gets all of them at once. 0: CPU work beside the GPUs. With"
+            " `max_gpus`: the smallest number.",
+        ),
+    )
+    max_gpus: int | None = field(
+        default=None,
+        metadata=about(
+            Whole(1),
+            "The largest number of GPUs of an elastic job.",
+            api_help="The largest number of GPUs of an [elastic](../explanation/elastic-jobs.md) job; null:"
+            " it runs on `gpus` only.",
         ),
     )
     name: str = field(
@@ -564,6 +578,7 @@ class JobSpec:
         return replace(
             self,
             gpus=min(1, self.gpus),
+            max_gpus=None,
             nodes=None,
             gpus_per_node=None,
             cpu_speed=None,
@@ -589,6 +604,11 @@ class JobSpec:
             return self.nodes
         return self.gpus // self.gpus_per_node
 
+    @property
+    def most_gpus(self) -> int:
+        """How many GPUs it may hold at once."""
+        return self.gpus if self.max_gpus is None else self.max_gpus
+
     def completed(self) -> Self:
         """With the number of GPUs that follows from --nodes and --gpus-per-node, where none is given."""
         if self.gpus_per_node is None or self.gpus != DEFAULTS["gpus"]:
@@ -601,6 +621,7 @@ class JobSpec:
             value = getattr(self, name)
             if value is not DEFAULTS[name]:  # a default is right, and most options have it
                 check_value(name, value)
+        self._check_sizes()
         self._check_shape()
         if self.launcher == PER_GPU and not self.gpus:
             raise SpecError(
@@ -614,6 +635,19 @@ class JobSpec:
         if self.workers > max(1, gpus):
             few = f"{self.workers} workers cannot share {gpus} GPUs"
             raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")
+
+    def _check_sizes(self) -> None:
+        if self.max_gpus is None:
+            return
+        if not self.gpus:
+            raise SpecError("gpus: a job without GPUs has one size; give no range and no max_gpus")
+        if self.max_gpus < self.gpus:
+            raise SpecError(f"max_gpus: {self.max_gpus} is below the smallest size, {self.gpus} (gpus)")
+        if self.nodes is not None or self.gpus_per_node is not None:
+            raise SpecError(
+                "gpus: a gang on a number of nodes has one size; give one number of GPUs, or leave --nodes"
+                " and --gpus-per-node out"
+            )
 
     def _check_shape(self) -> None:
         gpus, nodes, each = self.completed().gpus, self.nodes, self.gpus_per_node

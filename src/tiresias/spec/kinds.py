@@ -107,6 +107,34 @@ class Whole(Kind):
 
 
 @dataclass(slots=True, frozen=True)
+class Gpus(Whole):
+    """A number of GPUs; as text also a range, 2..8, of which the value is the smaller number."""
+
+    def parse(self, text: str, now: datetime) -> int:
+        largest(text)
+        return int(text.partition(RANGE)[0])
+
+
+RANGE = ".."
+
+
+def largest(text: str) -> int | None:
+    """The larger number of a range of GPUs; None: the text is one number. A ValueError says what is wrong."""
+    few, is_range, many = (part.strip() for part in text.partition(RANGE))
+    if not few.removeprefix("-").isdecimal() or (is_range and not many.isdecimal()):
+        raise ValueError("give a whole number from 0 up, or a range such as 2..8")
+    if not is_range:
+        return None
+    if int(few) < 1:
+        raise ValueError(f"a job that may have several sizes needs a GPU at least; write 1..{many}")
+    if int(many) < int(few):
+        raise ValueError(f"the smaller number comes first; write {many}..{few}")
+    if int(many) > LARGEST_COUNT:
+        raise ValueError(f"give whole numbers up to {LARGEST_COUNT:,}")
+    return int(many)
+
+
+@dataclass(slots=True, frozen=True)
 class Bytes(Kind):
     """A number of bytes; as text with a unit. A number without a unit is refused, because it is too small."""
 

@@ -89,6 +89,9 @@ def explaining(path: Path, doing: str) -> Iterator[None]:
         raise StoreError(
             f"{path}: cannot {doing}: {error.object!r} is not UTF-8 text; write it without such characters"
         ) from error
+    except UnicodeDecodeError as error:  # a message of SQLite can contain a damaged name
+        cause, remedy = _CAUSES[sqlite3.SQLITE_CORRUPT]
+        raise StoreError(f"{path}: cannot {doing}: {cause} (a name in it is not UTF-8); {remedy}") from error
     except OSError as error:
         cause = error.strerror or str(error)
         where = error.filename or path

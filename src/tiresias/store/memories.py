@@ -36,7 +36,8 @@ class Remembered:
 
     def restore(self, state: State) -> None:
         """Give the State all of it. Runs have the turns of the wish, but for those in `turns`."""
-        state.memory, state.placing, state.wish = self.memory, self.placing, self.wish
+        state.memory, state.placing = self.memory, self.placing
+        state.set_wish(self.wish)
         state.shares = dict(self.shares or {})
         given = {id: (turn, turns) for id, turn, turns in self.turns}
         for run in state.runs.values() if self.wish is not None or given else ():

@@ -14,6 +14,7 @@ from tiresias.core.model import JobId, RunId
 from tiresias.testing.story import Story
 
 CLOSE = 1e-6  # relative: sums of many floats
+BY_WISH = (f.Rule.WISH, f.Rule.RESIZE)  # stopped to go on elsewhere, or on more or fewer slots
 
 
 def check_story(story: Story, *, replans_without_events: bool = False) -> None:
@@ -26,6 +27,7 @@ def check_story(story: Story, *, replans_without_events: bool = False) -> None:
     no_job_is_lost(story)
     service_is_conserved(story)
     work_is_conserved(story)
+    work_follows_speeds(story)
     no_run_is_pointless(story)
     if not replans_without_events:
         no_job_is_preempted_back(story)
@@ -78,13 +80,26 @@ def slots_are_held_once(story: Story) -> None:
 
 
 def gangs_are_whole(story: Story) -> None:
-    """Every run holds exactly as many slots as its job demands."""
+    """Every run holds exactly as many slots as its job demands; an elastic one, as the wish gives it."""
     jobs = story.jobs()
-    for grant in story.grants().values():
-        nodes = [node for node, _ in grant.allocation]
-        assert len(set(nodes)) == len(nodes), ("a node twice in one allocation", grant)
-        gpus = sum(slots.bit_count() for _, slots in grant.allocation)
-        assert gpus == jobs[grant.job_id].demand.gpus, ("a partial gang", grant)
+    wished: dict[JobId, int] = {}
+    for fact in story.facts:
+        if isinstance(fact, f.WishChanged):
+            for id in fact.withdrawn:
+                del wished[id]
+            wished |= {each.job_id: each.gpus for each in fact.given}
+        if not isinstance(fact, f.RunGranted):
+            continue
+        nodes = [node for node, _ in fact.allocation]
+        assert len(set(nodes)) == len(nodes), ("a node twice in one allocation", fact)
+        demand = jobs[fact.job_id].demand
+        wanted = wished.get(fact.job_id, demand.gpus) if demand.is_elastic else demand.gpus
+        assert demand.least <= wanted <= demand.most, ("a size that it does not run on", fact, wanted)
+        assert size_of(fact) == wanted, ("a partial gang", fact, wanted)
+
+
+def size_of(grant: f.RunGranted) -> int:
+    return sum(slots.bit_count() for _, slots in grant.allocation)
 
 
 def no_job_is_lost(story: Story) -> None:
@@ -103,13 +118,12 @@ def service_is_conserved(story: Story) -> None:
 
     A run on CPUs attains no service, and a stop there is not a preemption.
     """
-    jobs = story.jobs()
     service: dict[JobId, float] = defaultdict(float)
     runs: dict[JobId, int] = defaultdict(int)
     revoked: dict[JobId, int] = defaultdict(int)
     for grant, exited in story.runs():
         if story.on_gpus(grant):
-            service[grant.job_id] += (exited.at - grant.at) * jobs[grant.job_id].demand.gpus
+            service[grant.job_id] += (exited.at - grant.at) * size_of(grant)
         runs[grant.job_id] += 1
     grants = story.grants()
     for fact in story.facts:
@@ -125,7 +139,8 @@ def service_is_conserved(story: Story) -> None:
 def work_is_conserved(story: Story) -> None:
     """A job has done all its work when it finishes and never loses any; the rest of its time is lost time.
 
-    Runs that share slots are slower than that.
+    Runs that share slots are slower than that, and those of elastic jobs of another size do the same work in
+    other times: see `work_follows_speeds`.
     """
     jobs = story.jobs()
     done: dict[JobId, float] = defaultdict(float)
@@ -142,10 +157,35 @@ def work_is_conserved(story: Story) -> None:
             work_gpu_s += job.duration_s * job.demand.gpus
     on_cpus = story.result.on_cpus
     spent_gpu_s = work_gpu_s + story.result.lost_gpu_s - (0.0 if on_cpus is None else on_cpus.work_gpu_s)
+    if any(job.demand.is_elastic for job in jobs.values()):
+        return
     if any(grant.layer for grant in story.grants().values()):
         assert executed_gpu_s >= spent_gpu_s * (1 - CLOSE), (executed_gpu_s, spent_gpu_s)
         return
     assert isclose(executed_gpu_s, spent_gpu_s, rel_tol=CLOSE, abs_tol=CLOSE), (executed_gpu_s, spent_gpu_s)
+
+
+def work_follows_speeds(story: Story) -> None:
+    """A run that exits has done as much work as its speeds between the facts about them add up to."""
+    jobs, grants = story.jobs(), story.grants()
+    saved: dict[JobId, float] = defaultdict(float)
+    going: dict[RunId, tuple[float, float, float]] = {}  # since when, from which work on, how fast
+    for fact in story.facts:
+        if isinstance(fact, f.RunStarted):
+            going[fact.run_id] = fact.at, saved[grants[fact.run_id].job_id], fact.speed
+        elif isinstance(fact, f.RunProgressed):
+            since, work_s, speed = going[fact.run_id]
+            done_s = work_s + speed * (fact.at - since)
+            assert isclose(fact.progress_s, done_s, rel_tol=CLOSE, abs_tol=CLOSE), (fact, done_s)
+            going[fact.run_id] = fact.at, fact.progress_s, fact.speed
+        elif isinstance(fact, f.RunRevoked) and fact.run_id in going:
+            since, work_s, speed = going[fact.run_id]
+            going[fact.run_id] = fact.at, work_s + speed * (fact.at - since), 0.0
+        elif isinstance(fact, f.RunExited):
+            job = jobs[grants[fact.run_id].job_id]
+            since, work_s, speed = going.pop(fact.run_id, (fact.at, saved[job.id], 0.0))
+            saved[job.id] = done_s = work_s + speed * (fact.at - since)
+            assert isclose(fact.progress_s, done_s, rel_tol=CLOSE, abs_tol=CLOSE), (fact, done_s)
 
 
 def no_run_is_pointless(story: Story) -> None:
@@ -162,7 +202,7 @@ def no_run_is_pointless(story: Story) -> None:
         if fact.at != at or isinstance(fact, f.JobPromoted):
             at, granted, revoked = fact.at, set(), set()
             left.clear()
-        if isinstance(fact, f.RunRevoked) and fact.why is not None and fact.why.rule is f.Rule.WISH:
+        if isinstance(fact, f.RunRevoked) and fact.why is not None and fact.why.rule in BY_WISH:
             grant = grants[fact.run_id]
             assert grant.job_id not in granted, ("granted and revoked at one instant", fact)
             left[grant.job_id] = grant.allocation
@@ -199,7 +239,7 @@ def no_job_is_preempted_back(story: Story) -> None:
                 revoked.discard(fact.job_id)
         elif isinstance(fact, f.RunRevoked) and story.on_gpus(grants[fact.run_id]):
             revoked.add(grants[fact.run_id].job_id)
-            if fact.why is not None and fact.why.rule is f.Rule.WISH:
+            if fact.why is not None and fact.why.rule in BY_WISH:
                 left[grants[fact.run_id].job_id] = grants[fact.run_id].allocation
         elif _is_external(fact) or (isinstance(fact, f.RunExited) and not story.on_gpus(grants[fact.run_id])):
             granted, revoked = set(), set()

@@ -32,7 +32,7 @@ from tiresias.sim.trace import Trace
 from tiresias.store import memories
 from tiresias.testing.builders import a_trace, random_trace
 from tiresias.testing.checkers import check_story
-from tiresias.testing.fuzz import EVERYTHING, QUIET, RandomDriver, check_consistent, check_rebuilt
+from tiresias.testing.fuzz import EVERYTHING, QUIET, SIZES, RandomDriver, check_consistent, check_rebuilt
 from tiresias.testing.story import story_of
 
 NONSENSE = "@?!"
@@ -176,7 +176,13 @@ class AllocatorContract(PolicyContract):
 
     def trace(self, seed: int) -> Trace:
         rows = random_trace(Random(seed), 40, whole=seed % 2 == 0, longest_s=900)
-        return a_trace(rows, tenant=[("a", "b", "b", "c")[nth % 4] for nth in range(40)])
+        sizes = [gpus for _, gpus, _ in rows]
+        return a_trace(
+            rows,
+            tenant=[("a", "b", "b", "c")[nth % 4] for nth in range(40)],
+            min_gpus=[1 if nth % 3 == 0 else None for nth in range(40)],  # these are elastic, and the next
+            max_gpus=[gpus + 2 if nth % 6 < 2 else None for nth, gpus in enumerate(sizes)],
+        )
 
     def restarted(self, controller: Controller) -> Controller:
         """A Controller for what a manager knows after a restart, with an allocator that remembers nothing."""
@@ -191,7 +197,7 @@ class AllocatorContract(PolicyContract):
 
     def test_no_wish_of_it_is_refused(self) -> None:
         for seed in range(4):
-            driven = RandomDriver(self.driven(seed).controller, Random(seed), kinds=EVERYTHING)
+            driven = RandomDriver(self.driven(seed).controller, Random(seed), kinds=EVERYTHING | SIZES)
             for _ in range(60):
                 driven.happen()
                 check_consistent(driven)
@@ -211,7 +217,7 @@ class AllocatorContract(PolicyContract):
 
     def test_it_decides_the_same_after_a_restart_in_the_middle(self) -> None:
         for seed in range(4):
-            driven = RandomDriver(self.driven(seed).controller, Random(seed), kinds=EVERYTHING)
+            driven = RandomDriver(self.driven(seed).controller, Random(seed), kinds=EVERYTHING | SIZES)
             for nth in range(60):
                 twin = self.restarted(driven.controller)
                 driven.happen()

@@ -25,6 +25,7 @@ from tiresias.testing.builders import a_job
 QUIET = frozenset({"submit", "finish", "exit", "start"})
 PEOPLE = frozenset({"hold", "release", "cancel", "requeue", "defer", "clear", "fail waiting", "change"})
 TROUBLE = frozenset({"fail", "retry", "exit unasked", "end unseen", "progress", "save", "lose"})
+SIZES = frozenset({"resize"})  # some jobs are elastic; an allocator decides what becomes of that
 NODES = frozenset(
     {
         "add node",
@@ -156,6 +157,9 @@ class RandomDriver:
         )
 
     def _demand(self, gpus: int) -> Demand:
+        if gpus and "resize" in self._kinds and self.rng.random() < 0.5:
+            least, most = self.rng.randrange(1, gpus + 1), gpus + self.rng.randrange(4)
+            return Demand(gpus, max_gpus=most, min_gpus=least)
         if not gpus or not self.over_nodes or self.rng.random() >= self.over_nodes:
             return Demand(gpus)
         return Demand(gpus, nodes=self.rng.randrange(1, min(gpus, 4) + 1))
@@ -317,6 +321,15 @@ class RandomDriver:
         out = [i for i in range(mask.bit_length()) if mask >> i & 1]
         return f.SlotRestored(self.at, node.name, self.rng.choice(out)) if out else None
 
+    def _resize(self, touched: set[JobId]) -> f.Fact | None:
+        """Another range of sizes for a job that has not run."""
+        is_fixed = [job.id for job in self.state.jobs.values() if job.runs or job.job.demand.nodes]
+        job = self._pick(touched, lambda job: job.gpus > 0 and job.id not in is_fixed)
+        if job is None or self.rng.random() < 0.5:
+            return None
+        demand = replace(job.job.demand, max_gpus=job.job.demand.gpus + self.rng.randrange(4))
+        return f.JobChanged(self.at, replace(job.job, demand=demand))
+
     _events: ClassVar[dict[str, Callable[[RandomDriver, set[JobId]], Event]]] = {
         "submit": _submit,
         "finish": _finish,
@@ -344,6 +357,7 @@ class RandomDriver:
         "change node": _change_node,
         "add node": _add_node,
         "regroup": _regroup,
+        "resize": _resize,
         "count cores": _count_cores,
         "share": _share,
         "drain slot": _drain_slot,

@@ -1,11 +1,11 @@
 """The contract of gangs over several nodes, with real processes, whatever carries calls to the agents:
 
-    class TestMine(GangContract):
-        @contextmanager
-        def open(self, root):
-            lab = MyLab(root)
-            yield lab
-            lab.end()
+class TestMine(GangContract):
+    @contextmanager
+    def open(self, root):
+        lab = MyLab(root)
+        yield lab
+        lab.end()
 """
 
 from __future__ import annotations

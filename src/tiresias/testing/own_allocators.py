@@ -1,4 +1,5 @@
-"""Allocators for tests: one leaves slots to the placer, one names them and gives leases, one shares them."""
+"""Allocators for tests: one leaves slots to the placer, one names them and gives leases, one gives elastic
+jobs their sizes, one shares slots."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 from tiresias.core import facts as f
 from tiresias.core.holes import lowest
-from tiresias.core.model import JobId
+from tiresias.core.model import INFINITY, JobId
 from tiresias.core.plugins import Allocator, policies
 from tiresias.core.state import JobState
 from tiresias.core.view import AllotView
@@ -69,6 +70,43 @@ class Leased(Allocator):
             else:
                 wish.give(job, slots, until=at + LEASE_S)
         return wish
+
+
+@policies.register
+class Sized(Allocator):
+    """Every job that fits at its smallest size, in order of submission; what is left goes to them in turn.
+
+    So elastic jobs shrink when others come, and grow when others end.
+    """
+
+    name = "sized"
+    sizes = True
+
+    def allot(self, view: AllotView, memory: Any, at: float) -> Wish:
+        wish, room = Wish(), view.room
+        sizes: dict[JobId, int] = {}
+        # Not by who has a run: a job that is being resized would change its place, and its size again.
+        jobs = sorted(view.jobs(), key=lambda job: (job.id not in view.wish, job.id))
+        for job in jobs:
+            least = job.job.demand.least
+            if least <= room:
+                sizes[job.id] = least
+                room -= least
+        while room:
+            grown = [job for job in jobs if sizes.get(job.id, INFINITY) < job.job.demand.most]
+            for job in grown[:room]:
+                sizes[job.id] += 1
+            room -= min(room, len(grown))
+            if not grown:
+                break
+        for job in jobs:
+            if job.id in sizes:
+                wish.give(job, gpus=sizes[job.id])
+        return wish
+
+    def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
+        """Why it has its size, or none."""
+        return f"{len(view.wish)} jobs share {view.room} GPUs"
 
 
 @policies.register

@@ -23,6 +23,7 @@ from tiresias.cli.live import demo_view, report, up_down
 from tiresias.cli.live.connection import connected
 from tiresias.cli.live.job_text import ENDED
 from tiresias.cli.units import count
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.executors.interrupts import deferring_signals, exiting_on_signals, raise_keyboard_interrupt
 
 if TYPE_CHECKING:
@@ -30,18 +31,17 @@ if TYPE_CHECKING:
 
 GPUS = 4
 STEP_S = 0.1
-WARM_UP = ((1, 0.3), (1, 0.3), (2, 0.5), (1, 1.5)) * 6
+WARM_UP = ((1, 0.5), (1, 0.5), (2, 0.5), (1, 1.0), (1, 1.5), (2, 1.0))
 """GPUs and seconds of work of short trainings that come first: a policy that learns from jobs that have ended
 knows after them what is short here."""
 JOBS = (
-    (2, 20.0, 0.0), (1, 24.0, 0.0), (1, 22.0, 0.0),
-    (1, 1.0, 0.1), (2, 1.5, 0.1), (4, 1.0, 0.2), (1, 2.0, 0.3), (2, 1.0, 0.4),
-    (4, 1.5, 0.5), (1, 1.0, 0.6), (2, 2.0, 0.7), (1, 3.0, 0.8),
+    (2, 25.0, 0.0), (1, 28.0, 0.0), (1, 26.0, 0.0),
+    (1, 1.0, 0.05), (2, 1.5, 0.05), (1, 1.0, 0.1), (1, 2.0, 0.15), (2, 1.0, 0.2),
+    (4, 1.5, 0.25), (1, 1.0, 0.3), (2, 2.0, 0.4), (1, 3.0, 0.5),
 )  # fmt: skip
 """GPUs, seconds of work, and when it is submitted: as soon as one of the first trainings, which take all GPUs
 and are long, has done this share of its work. Without preemption the short ones wait until the long ones end.
 """
-POLICY = "tiresias-l"  # to the default, `tiresias`, all jobs are alike that have worked less than a minute
 GRACE_S = 20.0
 PATIENCE_S = 600.0
 DOWN_S = 120.0
@@ -90,8 +90,7 @@ def demo(
 ) -> None:
     """Watch real trainings being preempted and resumed.
 
-    Takes about a minute. Starts a manager with four fake GPUs and the policy tiresias-l (the default,
-    tiresias, does not tell jobs apart in their first minute), lets long trainings take all GPUs, submits
+    Takes about a minute. Starts a manager with four fake GPUs, lets long trainings take all GPUs, submits
     short ones while they run, shows their progress, and removes everything again.
     """
     if simulate:
@@ -205,7 +204,7 @@ def _manager() -> Iterator[Path]:
     with exiting_on_signals(raise_keyboard_interrupt):
         try:
             with deferring_signals():
-                up_down.up(fake_gpus=GPUS, policy=POLICY, home=home)
+                up_down.up(fake_gpus=GPUS, policy=DEFAULT_POLICY, home=home)
             yield home
         finally:
             with deferring_signals(is_the_end=True):

@@ -59,3 +59,9 @@ def priority_and_queue(job: Mapping[str, Any]) -> str:
     """The priority class and the queue, with which the rank begins."""
     queue = "" if job["queue"] is None else f"Q{job['queue']}"
     return queue if job["priority"] == "normal" else " ".join(filter(None, [job["priority"], queue]))
+
+
+def size(job: Mapping[str, Any]) -> str:
+    """The GPUs of a job; of an elastic one also its range."""
+    gpus = str(job["gpus"])
+    return gpus if job["max_gpus"] is None else f"{gpus} of {job['min_gpus']}..{job['max_gpus']}"

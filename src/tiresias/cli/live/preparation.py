@@ -20,7 +20,7 @@ from tiresias.cli.live.connection import is_remote
 from tiresias.cli.live.job_options import JobOptions, value_of
 from tiresias.cli.live.sizes import parse_size, written
 from tiresias.spec.job import BY_KEY
-from tiresias.spec.kinds import LONGEST_LINE, MOST_JOBS
+from tiresias.spec.kinds import LONGEST_LINE, MOST_JOBS, largest
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -160,6 +160,8 @@ def _common(job: JobOptions, client: Client, array: arrays.Array | None) -> dict
             body[option.name] = (
                 value_of(option, text, option.flag) if isinstance(text, str) else option.flag_value
             )
+    if (gpus := job.text("gpus")) is not None and (most := largest(gpus)) is not None:
+        body["max_gpus"] = most
     for key in ("after", "afterany", "afternotok"):
         if (refs := job.text(key)) is not None:
             body[BY_KEY[key].name] = _after(refs, client, BY_KEY[key].flag)

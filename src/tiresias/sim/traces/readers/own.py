@@ -9,7 +9,7 @@ from tiresias.sim.trace import SCHEMA
 from tiresias.sim.traces.delimited import split
 from tiresias.sim.traces.draft import Draft
 from tiresias.sim.traces.readers.base import Format
-from tiresias.sim.traces.sheet import Sheet
+from tiresias.sim.traces.sheet import MOST_GPUS, Sheet
 from tiresias.sim.traces.source import Source
 
 REQUIRED = ("submitted_at", "gpus", "duration_s")
@@ -39,6 +39,7 @@ def read(source: Source) -> Draft:
         nodes=_nodes(sheet),
         cpu_speed=sheet.number("cpu_speed", least=0.0, most=1.0, optional=True),
         memory_gib=sheet.number("memory_gib", above=0.0, most=MOST_GIB, optional=True),
+        **_sizes(sheet),
         **{name: sheet.text(name) for name in TEXTS},
     )
 
@@ -73,6 +74,24 @@ def _nodes(sheet: Sheet) -> pl.Series:
     gpus = sheet.trimmed("gpus").cast(pl.Float64, strict=False)
     sheet.refuse((values > gpus.clip(1.0)).fill_null(False), "nodes", "is more than the job has GPUs")
     return values.cast(pl.Int64)
+
+
+def _sizes(sheet: Sheet) -> dict[str, pl.Series]:
+    """The range of elastic jobs, in which their reference size must be."""
+    gpus = sheet.trimmed("gpus").cast(pl.Float64, strict=False)
+    found = {}
+    for column in ("min_gpus", "max_gpus"):
+        values = sheet.number(column, least=1.0, most=MOST_GPUS, optional=True)
+        sheet.refuse(values.is_not_null() & (values != values.floor()), column, "is not a whole number")
+        found[column] = values.cast(pl.Int64)
+    sheet.refuse((found["min_gpus"] > gpus).fill_null(False), "min_gpus", "is above gpus")
+    sheet.refuse((found["max_gpus"] < gpus).fill_null(False), "max_gpus", "is below gpus")
+    is_elastic = found["min_gpus"].is_not_null() | found["max_gpus"].is_not_null()
+    on_nodes = sheet.trimmed("nodes") != ""
+    sheet.refuse(is_elastic & on_nodes, "nodes", "is given for a job that may have several sizes")
+    without = (gpus == 0) & is_elastic
+    sheet.refuse(without.fill_null(False), "gpus", "is 0, and a job without GPUs has no sizes")
+    return found
 
 
 def _yes_or_no(sheet: Sheet, column: str) -> pl.Series:
