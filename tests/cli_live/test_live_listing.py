@@ -166,7 +166,7 @@ def test_what_users_write_cannot_play_tricks_on_a_terminal(tir, client):
 
 
 def test_a_list_from_a_manager_that_is_not_yet_upgraded_is_shown(tir):
-    """After the program was upgraded the manager runs on in the former version, which knows no elastic jobs."""
+    """After an upgrade of the program the manager runs on in the former version: no elastic jobs."""
     tir("submit", "-g", "2", "-n", "former", "--", "sleep", "100")
     [job] = tir("ls", "-o", "json").json
     del job["min_gpus"], job["max_gpus"]
