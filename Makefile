@@ -46,11 +46,12 @@ test-torch: install
 # the others do not bring another one. KNOWN are the versions that `--auto` patches: it leaves others alone.
 FRAMEWORKS := .venv-frameworks
 KNOWN := 'transformers==5.23.*' 'lightning==2.6.*' 'mlflow-skinny==3.17.*'
+TOOLS := accelerate torchdata tensorboard wandb jupyterlab
 
 $(FRAMEWORKS)/installed: Makefile
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/pip install -q '$(TORCH)'
-	$(FRAMEWORKS)/bin/pip install -q $(KNOWN) accelerate torchdata tensorboard
+	$(FRAMEWORKS)/bin/pip install -q $(KNOWN) $(TOOLS)
 	touch $@
 
 test-frameworks: install $(FRAMEWORKS)/installed
@@ -97,6 +98,7 @@ pictures: install
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
 	TIRESIAS_FAULT_SEEDS=100000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
+	TIRESIAS_LEASE_S=20 $(BIN)/pytest -rs tests/cli_live/test_live_themis.py
 	TIRESIAS_NODE_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation_of_nodes.py
 	TIRESIAS_KILLS=2000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
 	TIRESIAS_NOTICE_KILLS=100 $(BIN)/pytest -rs tests/api/test_api_notices_kill.py

@@ -28,6 +28,7 @@ from benchmarks import (
     speed,
     store,
     tables,
+    unsaving,
 )
 from tiresias.executors.interrupts import exiting_on_signals
 
@@ -45,6 +46,7 @@ ALL = {
     "quality.flood": allocators.flood,
     "quality.gandiva": sharing.gandiva,
     "quality.placement": placement.quality,
+    "quality.unsaving": unsaving.unsaving,
     "live.start": live.start,
     "live.decide": live.decide,
     "live.submit": live.submit,

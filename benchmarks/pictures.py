@@ -36,7 +36,7 @@ PATIENCE_S = 900.0
 Look = tuple[str, int]  # colours, and the width of the window
 LOOKS: list[Look] = [("light", 1180)]
 ALL_LOOKS: list[Look] = [("light", 1180), ("dark", 1180), ("light", 360)]
-WHOLE = ("history", "what-if", "simulation")  # pages that are shown to their end
+HEIGHTS = {"history": 1420, "what-if": 1000, "simulation": 880}  # others are 760 high
 LONG = (
     ("bob", "pretrain-large", "language", 8),
     ("cleo", "resnet50-aug", "vision", 4),
@@ -109,7 +109,7 @@ def play(client: Client, url: str) -> str:
     people = {user: Client(url=url, token=token) for user, token in tokens.items()}
     for number in range(32):  # from so many ended jobs starts are estimated
         people[("ada", "bob", "cleo")[number % 3]].submit(
-            training(f"warm-up-{number}", "vision", 1, 1 + number % 9)
+            training(f"warm-up-{number}", "vision", (1, 2, 4, 8)[number % 4], 5 + 7 * number % 60)
         )
     until(lambda: not list(client.jobs()))
     for user, name, tenant, gpus in LONG:
@@ -164,14 +164,14 @@ def shoot(
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         session = ""
         for scheme, width in looks:
-            size = {"width": width, "height": 760}
-            page = browser.new_context(viewport=size, color_scheme=scheme).new_page()
+            page = browser.new_context(color_scheme=scheme).new_page()
             if session:
                 page.add_init_script(f"sessionStorage.setItem('tiresias.session', '{session}')")
             page.goto(found[0])
             page.locator("main h1, main h2").first.wait_for()
             session = session or page.evaluate("sessionStorage.getItem('tiresias.session')")
             for name, (view, text) in views.items():
+                page.set_viewport_size({"width": width, "height": HEIGHTS.get(name, 760)})
                 page.goto(f"{found[0].partition('#')[0]}#/{view}")
                 page.get_by_text(text).first.wait_for()
                 if name == "what-if":
@@ -180,7 +180,7 @@ def shoot(
                 page.wait_for_timeout(1500)  # until charts and estimates are there too
                 is_small = width < 500
                 ending = f"{scheme}-{width}" if is_small else scheme
-                page.screenshot(path=out / f"{name}-{ending}.png", full_page=is_small or name in WHOLE)
+                page.screenshot(path=out / f"{name}-{ending}.png", full_page=is_small)
         browser.close()
 
 

@@ -51,7 +51,7 @@ def test_a_mistake_in_the_code_is_shown_by_its_own_line_and_not_run_again(tir, c
 def test_a_run_that_somebody_killed_is_called_killed(tir, client):
     id = ended(tir, client, "--retries", "0", "--", "sh", "-c", "kill -9 $$")
     assert client.job(id)["summary"]["reason"] == "Killed"
-    assert "memory" not in tir("ls", "--all").out
+    assert "memory" not in tir("ls", "--all", str(id)).out
 
 
 def test_after_a_time_limit_the_advice_gives_the_job_more_time(tir, client):

@@ -186,11 +186,21 @@ def test_only_failures_of_the_hardware_count_against_a_gpu(name, blamed):
     assert classify(a_gone(OUTPUTS[name][0])).blames_gpu is blamed
 
 
-@pytest.mark.parametrize(("how", "words"), [({"signal": 11}, "signal 11"), ({"code": 3}, "exit code 3")])
-def test_an_unknown_failure_names_the_signal_or_the_exit_code(how, words):
-    cause = classify(a_gone(**how))
+WAYS = [
+    ({"signal": 11}, "signal 11 (SIGSEGV: segmentation fault)"),
+    ({"signal": 40}, "signal 40"),
+    ({"code": 3}, "exit code 3"),
+]
+
+
+@pytest.mark.parametrize(("how", "words"), WAYS)
+def test_an_unknown_failure_names_the_signal_or_the_exit_code_and_what_was_printed_last(how, words):
+    cause = classify(a_gone("epoch 1\nno directory /data\n", **how))
     assert cause.kind is Kind.UNKNOWN
-    assert f"It ended with {words};" in cause.sentence
+    assert cause.sentence == f"It ended with {words}; the cause is not known."
+    assert cause.evidence == "The last line of its output: no directory /data"
+    silent = classify(a_gone(**how))
+    assert (silent.sentence, silent.evidence) == (f"It ended with {words} and has printed nothing.", "")
 
 
 # Recorded from torchrun of PyTorch 2.13.0 with two workers; only paths were changed.

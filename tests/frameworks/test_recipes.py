@@ -81,6 +81,21 @@ def test_trackers_keep_one_curve_for_all_runs(bench, training, script, options, 
     assert (curves, statuses, boards) == ([logged], ["FINISHED"], [logged])
 
 
+def test_weights_and_biases_is_told_one_run_for_all_runs(bench, training):
+    """Without a server each run of the job leaves a file; `wandb sync` sends it to the run of that id."""
+    mine = training("wandb_train.py", str(STEPS))
+    mine.allow(4)
+    id = bench.submit(mine, "--auto")
+    bench.preempted_often(id, mine, times=2, every=4)
+    begun = [line for line in bench.log(id).splitlines() if line.startswith("wandb run ")]
+    assert len(begun) == 3
+    assert len(set(begun)) == 1, "one id for all runs"
+    run_id = begun[0].removeprefix("wandb run ")
+    left = sorted(mine.directory.glob(f"wandb/offline-run-*/run-{run_id}.wandb"))
+    assert len(left) == 3
+    assert mine.trained() == STEPS  # each step once
+
+
 def test_the_example_runs_as_it_is(bench, tmp_path):
     script = Path(__file__).parents[2] / "examples/train_hugging_face.py"
     words = (bench.python, str(script), "--steps", "3", "--loader-workers", "0")

@@ -128,7 +128,34 @@ def test_a_cancelled_job_that_does_not_stop_is_said_to_have_been_killed(tmp_path
         text = lab.manager.queries.why(ADMIN, id).text
         assert text == "It was cancelled. It did not stop within 1 s and was killed."
         [event] = [e for e in lab.manager.queries.story(ADMIN, id) if e.kind == "RunExited"]
-        assert event.text.endswith("; it did not stop in its grace period and was killed")
+        assert event.text == "run 1 ended: cancelled; it did not stop in its grace period and was killed"
+
+
+def test_events_say_how_a_run_ended_and_call_only_preemptions_so(tmp_path: Path) -> None:
+    endings = {
+        "requeued": lambda lab, id: lab.manager.requests.requeue(ADMIN, id),
+        "held": lambda lab, id: lab.manager.requests.hold(ADMIN, id),
+        "cancelled": lambda lab, id: lab.manager.requests.cancel(ADMIN, id),
+        "failed: time limit reached": lambda lab, id: lab.manager.requests.change(
+            ADMIN, id, {"time_limit_s": 0.1}
+        ),
+    }
+    with a_lab(tmp_path) as lab:
+        for how, end in endings.items():
+            id = lab.submit(("python", "-c", PLAIN))
+            until_begun(lab, id)
+            end(lab, id)
+            lab.until(lambda id=id: "RunExited" in kinds(lab, id))
+            [event, *_] = [e for e in lab.manager.queries.story(ADMIN, id) if e.kind == "RunExited"]
+            assert event.text == f"run 1 ended: {how}"
+            if how in ("requeued", "held"):
+                lab.manager.requests.cancel(ADMIN, id)
+        [first, *_] = lab.manager.queries.story(ADMIN, id)
+        assert first.text.endswith("for 1 GPU")
+
+
+def kinds(lab, id: int) -> list[str]:
+    return [event.kind for event in lab.manager.queries.story(ADMIN, id)]
 
 
 def test_whoever_repeats_a_script_that_lost_its_work_is_warned_also_after_a_restart(tmp_path: Path) -> None:

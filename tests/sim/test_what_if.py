@@ -9,8 +9,8 @@ from tiresias.placers.packed import Packed
 from tiresias.sim.what_if import Scenario, WhatIf, enlarged, what_if
 
 ROWS = (
-    ended(1, 0.0, 4, 100.0, 100.0, first_started_at=0.0),
-    ended(2, 10.0, 4, 20.0, 120.0, user="bob", first_started_at=100.0),
+    ended(1, 0.0, 4, 100.0, 100.0),
+    ended(2, 10.0, 4, 20.0, 120.0, user="bob"),
 )
 
 

@@ -18,6 +18,7 @@ from tiresias.live.submission import Caller
 from tiresias.spec.kinds import LARGEST_ID
 
 router = APIRouter(prefix=PREFIX)
+PIECES_KEPT = 32
 PIECE = 50  # events that are read from the journal in one turn of the event loop
 Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last known event")]
 LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
@@ -59,6 +60,20 @@ def _number(last_id: str) -> int:
     return int(last_id)
 
 
+def _piece(shared: State, caller: Caller, since: int, last_seq: int) -> tuple[bytes, int]:
+    """The next events as they are sent, and the number of the last. Events are the same for every reader, and
+    most readers are at the same place: so each piece is read and written once, however many there are."""
+    key = (since, last_seq)
+    found = shared.pieces.get(key)
+    if found is None:
+        piece = shared.manager.queries.events(caller, since, PIECE)
+        text = b"".join(sse.event("event", as_json(each), str(each.seq)) for each in piece)
+        found = shared.pieces[key] = text, piece[-1].seq if piece else since
+        while len(shared.pieces) > PIECES_KEPT:
+            del shared.pieces[next(iter(shared.pieces))]
+    return found
+
+
 async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[bytes]:
     """Every event after `since`, once and in order."""
     waiting = Waiting(shared)
@@ -66,11 +81,11 @@ async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[
     while not waiting.is_closing:
         await waiting.turn()
         last_seq = waiting.last_seq()
-        piece = shared.manager.queries.events(caller, since, PIECE)
+        piece, after = _piece(shared, caller, since, last_seq)
         if piece:
-            yield b"".join(sse.event("event", as_json(each), str(each.seq)) for each in piece)
+            yield piece
             waiting.has_sent()
-            since = piece[-1].seq
+            since = after
         else:
             since = max(since, last_seq)  # the facts between are no longer in the journal
             yield await waiting.wait(since, sse.HEARTBEAT_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 
@@ -27,10 +27,12 @@ class State:
     accounts: Accounts
     fatal: Callable[[Exception], None]  # the manager cannot be trusted any more
     closing: asyncio.Event = field(default_factory=asyncio.Event)  # streams end when it is set
+    closes: asyncio.Future[Any] | None = None  # done when `closing` is set
     failed_tokens: FailedTokens = field(default_factory=FailedTokens)
     large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)  # they are parsed one at a time
     pruning: asyncio.Lock = field(default_factory=asyncio.Lock)
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)  # passes from stream to stream
+    pieces: dict[tuple[int, int], tuple[bytes, int]] = field(default_factory=dict)  # of the stream of events
     reading_past: asyncio.Lock = field(default_factory=asyncio.Lock)  # windows are read one at a time
     past: Kept = field(default_factory=Kept)
     what_ifs: WhatIfs = field(default_factory=WhatIfs)

@@ -18,7 +18,7 @@ from tiresias.api import sse
 from tiresias.api.state import State
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-CALM_S = 0.05  # between two reads of the journal, however much happens
+CALM_S = 0.1  # between two reads of the journal, however much happens
 
 
 def stream(body: AsyncIterator[bytes], headers: dict[str, str] | None = None) -> StreamingResponse:
@@ -56,22 +56,33 @@ class Waiting:
 
     async def wait(self, since_seq: int, most_s: float) -> bytes:
         """Wait up to `most_s` for facts after `since_seq`. Returns a heartbeat if one is due."""
-        await self._unless_closing(asyncio.sleep(CALM_S))
-        return await self.wait_for(self._shared.service.changed(since_seq, most_s))
+        ends = self._ends()
+        await asyncio.wait((ends,), timeout=CALM_S)
+        watcher = self._shared.service.watch(since_seq)
+        if watcher is not None and not self.is_closing:
+            try:
+                await asyncio.wait((ends, watcher), timeout=most_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._shared.service.unwatch(watcher)
+        return self._heartbeat()
+
+    def _ends(self) -> asyncio.Future[Any]:
+        """Done when the manager ends; the same for all streams, because a wait must cost little."""
+        if self._shared.closes is None:
+            self._shared.closes = asyncio.ensure_future(self._shared.closing.wait())
+        return self._shared.closes
 
     async def wait_for(self, waited_for: Coroutine[Any, Any, None]) -> bytes:
         """Wait for something else. Returns a heartbeat if one is due."""
-        await self._unless_closing(waited_for)
+        waits = asyncio.ensure_future(waited_for)
+        try:
+            await asyncio.wait((self._ends(), waits), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waits.cancel()
+        return self._heartbeat()
+
+    def _heartbeat(self) -> bytes:
         if time.monotonic() - self._sent_at < sse.HEARTBEAT_S:
             return b""
         self.has_sent()
         return sse.HEARTBEAT
-
-    async def _unless_closing(self, waited_for: Coroutine[Any, Any, None]) -> None:
-        ends = asyncio.ensure_future(self._shared.closing.wait())
-        waits = asyncio.ensure_future(waited_for)
-        try:
-            await asyncio.wait((ends, waits), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ends.cancel()
-            waits.cancel()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -263,7 +264,16 @@ def classify(gone: RunGone) -> Cause:
         return _killed(gone)
     if found := _last(lines) or _uncaught(lines):
         return _located(found, output)
-    return Cause(Kind.UNKNOWN, True, f"It ended with {_exit_words(gone)}; its output does not say why.")
+    return _unknown(gone, output)
+
+
+def _unknown(gone: RunGone, output: Output) -> Cause:
+    """No sign is known. What was printed last is what a person would look at first."""
+    last = next((line for line in reversed(output.lines) if line.strip()), "")
+    if not last:
+        return Cause(Kind.UNKNOWN, True, f"It ended with {_exit_words(gone)} and has printed nothing.")
+    sentence = f"It ended with {_exit_words(gone)}; the cause is not known."
+    return Cause(Kind.UNKNOWN, True, sentence, f"The last line of its output: {last[:300]}")
 
 
 def _with_error(gone: RunGone, cause: Cause) -> Cause:
@@ -351,5 +361,14 @@ def _killed(gone: RunGone) -> Cause:
 def _exit_words(gone: RunGone) -> str:
     worker = gone.exits[gone.first_failed] if gone.first_failed is not None else None
     if worker is not None and worker.signal is not None:
-        return f"signal {worker.signal}"
+        return _signal_words(worker.signal)
     return f"exit code {gone.status}"
+
+
+def _signal_words(number: int) -> str:
+    """`signal 11 (SIGSEGV: segmentation fault)`."""
+    try:
+        name, what = signal.Signals(number).name, signal.strsignal(number)
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+    return f"signal {number} ({name}: {what.lower()})" if what else f"signal {number} ({name})"

@@ -6,29 +6,43 @@ from dataclasses import fields
 
 from tiresias.core import facts as f
 from tiresias.core.model import Demand
+from tiresias.core.reasons import text_of
 from tiresias.live.answers import EventInfo
+from tiresias.live.stops import BY_USERS
 from tiresias.live.words import began_anew, revoked
-from tiresias.store import StoredFact
+from tiresias.store import StoredExit, StoredFact
 
 
-def event_of(stored: StoredFact, run: int | None = None, *, was_killed: bool = False) -> EventInfo:
+def event_of(
+    stored: StoredFact, run: int | None = None, exit: StoredExit | None = None, stopped_by: str = ""
+) -> EventInfo:
     """The event; `run` is the number of the fact's run among those of its job, as in `tir show`.
 
-    `was_killed` says that the run did not stop in its grace period.
+    If it is the exit of a run, `exit` says how that ended, and `stopped_by` is the kind of the fact that
+    stopped it.
     """
     fact = stored.fact
-    text = _text(fact, run)
-    if was_killed and isinstance(fact, f.RunExited):
-        text += "; it did not stop in its grace period and was killed"
-    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, text, run)
+    text = f"run {run} ended: {_ending(fact, exit, stopped_by)}" if isinstance(fact, f.RunExited) else ""
+    return EventInfo(stored.seq, fact.at, type(fact).__name__, stored.job_id, text or _text(fact, run), run)
+
+
+def _ending(fact: f.RunExited, exit: StoredExit | None, stopped_by: str) -> str:
+    if exit is None:
+        return fact.cause.value
+    if fact.cause is f.ExitCause.FINISHED:
+        return fact.cause.value
+    if fact.cause is not f.ExitCause.PREEMPTED:
+        return f"{fact.cause.value}: {text_of(exit.reason)}" if exit.reason else fact.cause.value
+    if not exit.had_to_stop:
+        return "it asked to be run again"
+    how = STOPPED.get(stopped_by, fact.cause.value)
+    return f"{how}; it did not stop in its grace period and was killed" if exit.was_killed else how
 
 
 def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.JobSubmitted):
         name = f" {fact.job.name!r}" if fact.job.name else ""
         return f"submitted{name} by {fact.job.user or 'nobody'} {_demand(fact.job.demand)}"
-    if isinstance(fact, f.RunExited):
-        return f"run {run} ended: {fact.cause}"
     if isinstance(fact, f.RunRevoked):
         if fact.why is not None and fact.why.rule is f.Rule.RESIZE:
             return f"run {run} resized {revoked(fact.why)}"
@@ -55,14 +69,18 @@ def _text(fact: f.Fact, run: int | None) -> str:
 def _demand(demand: Demand) -> str:
     if demand.is_elastic:
         return f"for {demand.least} to {demand.most} GPUs"
-    return f"for {demand.gpus} GPUs" if demand.gpus else "without GPUs"
+    gpus = demand.gpus
+    return "without GPUs" if not gpus else "for 1 GPU" if gpus == 1 else f"for {gpus} GPUs"
+
+
+STOPPED = {kind.__name__: words for kind, (words, _) in BY_USERS.items()}
 
 
 WORDS: dict[type, str] = {
     f.JobHeld: "held",
     f.JobReleased: "released",
     f.JobCancelled: "cancelled",
-    f.JobRequeued: "stops to be queued again",
+    f.JobRequeued: "its run must stop",
     f.JobCleared: "may queue",
     f.JobFailed: "failed without running",
     f.JobPromoted: "promoted to the first queue: it was starving",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias import __version__
-from tiresias.core.facts import Fact
+from tiresias.core.facts import Fact, RunExited
 from tiresias.core.model import INFINITY, JobId, Node, Phase, RunId
 from tiresias.core.reasons import ReasonCode, text_of
 from tiresias.core.state import JobState, Run, State
@@ -554,10 +554,12 @@ class Queries:
         """The facts as events, with runs by the numbers that `show` gives them."""
         ids = {id for each in stored if (id := getattr(each.fact, "run_id", None)) is not None}
         numbers = self._journal.store.run_numbers(ids)
-        killed = self._journal.store.killed_runs(ids)
+        exited = {each.seq: each.fact.run_id for each in stored if isinstance(each.fact, RunExited)}
+        exits = self._journal.store.exits(exited.values())
+        stopped_by = self._journal.store.stopped_by(exited)
         runs = [getattr(each.fact, "run_id", NO_RUN) for each in stored]
         return [
-            event_of(each, numbers.get(run), was_killed=run in killed)
+            event_of(each, numbers.get(run), exits.get(run), stopped_by.get(each.seq, ""))
             for each, run in zip(stored, runs, strict=True)
         ]
 

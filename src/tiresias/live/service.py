@@ -48,15 +48,25 @@ class Service:
 
     async def changed(self, since_seq: int, timeout_s: float) -> None:
         """Return when the journal has facts after this one, or when the time is over."""
-        if self.last_seq > since_seq:
+        watcher = self.watch(since_seq)
+        if watcher is None:
             return
-        watcher = asyncio.get_running_loop().create_future()
-        self._watching.add(watcher)
         try:
             with suppress(TimeoutError):
                 await asyncio.wait_for(watcher, timeout_s)
         finally:
-            self._watching.discard(watcher)
+            self.unwatch(watcher)
+
+    def watch(self, since_seq: int) -> asyncio.Future[None] | None:
+        """Done when the journal has facts after this one; None if it has. `unwatch` it afterwards."""
+        if self.last_seq > since_seq:
+            return None
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watching.add(watcher)
+        return watcher
+
+    def unwatch(self, watcher: asyncio.Future[None]) -> None:
+        self._watching.discard(watcher)
 
     # --- running ---------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Past:
     """Jobs that have ended, as a trace, and what was measured of them."""
 
     trace: Trace
-    measured: pl.DataFrame  # id, user, submitted_at, first_started_at, finished_at, jct_s, preemptions
+    measured: pl.DataFrame  # id, user, submitted_at, finished_at, jct_s, wait_s, preemptions
     cost: Cost
     never_ran: int  # jobs left out because they never held a GPU
     earlier: int  # jobs left out because they were submitted before `since_at`
@@ -133,10 +133,12 @@ def past_of(
     trace = from_frame(pl.DataFrame(jobs, strict=False), "history")
     ends = pl.DataFrame(
         {name: [row[name] for row in used] for name in ("user", "finished_at", "preemptions")}
-        | {"first_started_at": [row.get("first_started_at") or row["ready_at"] for row in used]}
+        | {"executed_s": [float(row["executed_s"]) for row in used]}
     )
     measured = trace.jobs.select("id", "submitted_at").hstack(ends)
     measured = measured.with_columns(jct_s=pl.col("finished_at") - pl.col("submitted_at"))
+    wait_s = (pl.col("jct_s") - pl.col("executed_s")).clip(lower_bound=0.0)
+    measured = measured.with_columns(wait_s=wait_s).drop("executed_s")
     cost = _cost(used) if preemption_cost_s is None else Cost(preemption_cost_s, GIVEN)
     return Past(trace, measured, cost, never_ran, earlier)
 

@@ -32,7 +32,7 @@ class Scenario:
 
 @dataclass(slots=True, frozen=True)
 class Experience:
-    """What some jobs got. They wait from when they could first have run until their first start."""
+    """What some jobs got. A job waits whenever it has no run, from when it could first have run on."""
 
     jobs: int
     avg_wait_s: float
@@ -145,7 +145,7 @@ def _numbered(progress: Progress, number: int) -> Callable[[int, int, float], No
 def _experience(jobs: pl.DataFrame) -> Experience | None:
     if not jobs.height:
         return None
-    wait = (jobs["first_started_at"] - jobs["submitted_at"]).clip(lower_bound=0.0)
+    wait = jobs["wait_s"]
     return Experience(
         jobs.height,
         _value(wait.mean()),

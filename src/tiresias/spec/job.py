@@ -451,7 +451,8 @@ class JobSpec:
         default="",
         metadata=about(
             Text(),
-            "Team to which the job is accounted. It has no influence on scheduling.",
+            "Team to which the job is accounted. Policies that share GPUs between teams, or learn from"
+            " earlier jobs of a team, consider it.",
             flag="--tenant",
             metavar="TEAM",
             sbatch="account",

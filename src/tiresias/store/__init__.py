@@ -8,7 +8,15 @@ from tiresias.store.profiles import PROFILE
 from tiresias.store.reader import Reader
 from tiresias.store.replay import Difference, RecordedStep, Replay, redecide, replay
 from tiresias.store.store import Store
-from tiresias.store.stored import RunSpan, StoredEnding, StoredFact, StoredJob, StoredRun, StoredToken
+from tiresias.store.stored import (
+    RunSpan,
+    StoredEnding,
+    StoredExit,
+    StoredFact,
+    StoredJob,
+    StoredRun,
+    StoredToken,
+)
 
 __all__ = [
     "PROFILE",
@@ -26,6 +34,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoredEnding",
+    "StoredExit",
     "StoredFact",
     "StoredJob",
     "StoredRun",

@@ -24,7 +24,7 @@ from tiresias.store.database import connect_reader, migrations
 from tiresias.store.errors import StoreError, explaining
 from tiresias.store.history import History
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, Row, Rows
-from tiresias.store.stored import RunSpan, StoredFact, StoredJob, StoredRun, StoredToken
+from tiresias.store.stored import RunSpan, StoredExit, StoredFact, StoredJob, StoredRun, StoredToken
 from tiresias.store.window import Window
 
 T = TypeVar("T")
@@ -101,14 +101,28 @@ class Reader:
         """The jobs that have not ended, in the order of submission."""
         return [s.job_of(row) for row in self._all(f"SELECT {s.ACTIVE} FROM jobs ORDER BY submitted_seq")]
 
-    def killed_runs(self, ids: Iterable[RunId]) -> set[RunId]:
-        """Those of these runs that were killed because they did not stop in their grace period."""
+    def stopped_by(self, exits: Iterable[int]) -> dict[int, str]:
+        """By the number of a RunExited: the kind of the last fact before it that stopped a run of its job."""
         rows = self._all(
-            "SELECT id FROM runs WHERE id IN (SELECT value FROM json_each(?))"
-            " AND json_extract(exit, '$.killed')",
+            "SELECT e.seq, (SELECT s.kind FROM facts s WHERE s.job = e.job AND s.seq < e.seq"
+            " AND s.kind IN ('RunRevoked', 'JobCancelled', 'JobHeld', 'JobRequeued')"
+            " ORDER BY s.seq DESC LIMIT 1) FROM facts e WHERE e.seq IN (SELECT value FROM json_each(?))",
+            json.dumps(list(exits)),
+        )
+        return {seq: kind for seq, kind in rows if kind is not None}
+
+    def exits(self, ids: Iterable[RunId]) -> dict[RunId, StoredExit]:
+        """How those of these runs ended that have ended."""
+        rows = self._all(
+            "SELECT id, revoked_at IS NOT NULL, json_extract(exit, '$.reason'),"
+            " json_extract(exit, '$.killed') FROM runs"
+            " WHERE id IN (SELECT value FROM json_each(?)) AND exited_at IS NOT NULL",
             json.dumps(list(ids)),
         )
-        return {RunId(id) for (id,) in rows}
+        return {
+            RunId(id): StoredExit(bool(had_to), reason or "", bool(killed))
+            for id, had_to, reason, killed in rows
+        }
 
     def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:
         """The number that each of these runs has among the runs of its job."""

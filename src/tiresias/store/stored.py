@@ -44,6 +44,15 @@ class StoredRun:
 
 
 @dataclass(slots=True, frozen=True)
+class StoredExit:
+    """How a run ended, as far as every user may know it."""
+
+    had_to_stop: bool
+    reason: str  # a code; empty if none was stored
+    was_killed: bool  # because it did not stop in its grace period
+
+
+@dataclass(slots=True, frozen=True)
 class RunSpan:
     """When an exited run held its slots, and (instant, step) of its first and last progress report."""
 

@@ -17,7 +17,7 @@ export function Chart({ title, x, series, height = 220, unit = "", isTime = true
       box.current.textContent = "";
       return new uPlot({
         width: box.current.clientWidth || 300, height, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
-        scales: { x: { time: isTime, distr: log ? 3 : 1 } },
+        scales: { x: { time: isTime, distr: log ? 3 : 1 }, y: isTime ? { range: (_, low, high) => [0, high || 1] } : {} },
         axes: [{ ...axis, size: 32, ...(isTime ? {} : { values: (_, values) => values.map((each) => (each === null ? "" : xFormat(each))) }) },
           { ...axis, size: 56, space: 28, values: (_, values) => values.map((each) => `${format(each)}${unit}`) }],
         series: [{}, ...series.map((each) => ({

@@ -7,8 +7,8 @@ import { api, follow, get, session } from "./api.js";
 
 const KEPT = 200; // events
 const SOON_MS = 40; // events that come together cause one request
-const CALM = 20; // between two requests lies so many times what the last one took
-const LEAST_MS = 250, MOST_MS = 5000;
+const CALM = 40; // between two requests lies so many times what the last one took
+const LEAST_MS = 500, MOST_MS = 5000;
 
 export const live = { state: "connecting", events: [], seq: null, seen: 0, problem: "" };
 const watchers = new Set(), changed = new Set();

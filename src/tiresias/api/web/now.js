@@ -39,7 +39,7 @@ function Tiles({ status, nodes }) {
   return html`<div class="tiles">
     <${Tile} label="GPUs in use" value=${`${number(used)} of ${number(status.slots)}`}
       more=${read.length ? `they work ${percent(read.reduce((sum, slot) => sum + slot.utilisation, 0) / read.length)} of the time`
-        : status.free_slots ? counted(status.free_slots, "is free", "are free") : "none is free"} />
+        : `${status.free_slots ? counted(status.free_slots, "is free", "are free") : "none is free"}; how busy is not known`} />
     <${Tile} label="Running" value=${number(running)} more=${jobs.STOPPING ? `${number(jobs.STOPPING)} saving` : "jobs"} />
     <${Tile} label="Waiting" value=${number(waiting)} more=${jobs.HELD ? `${number(jobs.HELD)} on hold` : "jobs"} />
     <${Tile} label="Policy" value=${plain(status.policy)} more=${html`<a href="#/queue">who is next, and why</a>`} /></div>`;

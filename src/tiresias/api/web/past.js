@@ -127,8 +127,8 @@ export function WhatIf() {
       await follow(api("/what-if", { policy: chosen, more_gpus: words(more), since_s: seconds(since) }), null, (name, value) => {
         if (name === "begun") tell({ scenarios: value.scenarios });
         else if (name === "progress") tell({ progress: value });
-        else if (name === "result") tell({ result: value });
-        else if (name === "failed") tell({ error: new Error(value.message) });
+        else if (name === "result") tell({ result: value, busy: false });
+        else if (name === "failed") tell({ error: new Error(value.message), busy: false });
       }, ours.signal);
       tell({ busy: false });
       set((before) => (before.result || before.error ? before : { error: new Error("The manager ended while it was computed; try again.") }));
@@ -162,7 +162,7 @@ function sentenceOf(each, now, isMine) {
   const it = (isMine ? each.mine : each.all).avg_wait_s, ours = (isMine ? now.mine : now.all).avg_wait_s;
   const who = isMine ? "you" : "a job";
   const than = Math.abs(it - ours) < Math.max(0.5, 0.005 * ours) ? "no difference" : ours < 0.5 ? `${duration(ours)} before` : it > ours ? `${number(Number((it / ours).toPrecision(2)))} times as long` : `${percent(1 - it / ours)} less`;
-  return html`<strong>With ${label(each)}</strong> ${who} would have waited ${duration(it)} on average: ${than}.${each.policy === "srsf" && !each.more_gpus ? html` <span class="quiet">It knows every duration in advance: no policy that can be had does much better.</span>` : null}`;
+  return html`<strong>With ${label(each)}</strong> ${who} would have waited ${duration(it)} on average: ${than}.${each.policy === "srsf" && !each.more_gpus ? html` <span class="quiet">It knows every duration in advance.</span>` : null}`;
 }
 
 function Result({ found }) {
@@ -175,12 +175,12 @@ function Result({ found }) {
     <td class="num" data-label="p95">${duration((mine ?? all).p95_wait_s)}</td>${isMine ? html`<td class="num" data-label="all jobs">${duration(all.avg_wait_s)}</td>` : null}
     <td class="num" data-label="to the end">${duration(all.avg_jct_s)}</td><td class="num" data-label="preempted">${number(all.preemptions)}</td></tr>`;
   return html`<section class="card" aria-labelledby="found-title"><h2 id="found-title">What ${isMine ? "you" : "jobs"} would have waited</h2>
-    <p class="answer">Under ${plain(now.policy)}, as it was, ${isMine ? `your ${counted(base.jobs, "job")}` : counted(base.jobs, "job")} waited ${duration(base.avg_wait_s)} on average.</p>
+    <p class="answer">Under ${plain(now.policy)}, as it was, ${isMine ? `your ${counted(base.jobs, "job")}` : counted(base.jobs, "job")} waited ${duration(base.avg_wait_s)} on average, and ${duration((isMine ? now.mine : now.all).avg_wait_s)} in the replay, with which the others are compared.</p>
     <ul class="answer">${others.map((each) => html`<li>${sentenceOf(each, now, isMine)}</li>`)}</ul>
     <${Table} label="scenarios" head=${["Scenario", "#GPUs", isMine ? "Your mean wait" : "Mean wait", "#p95", isMine && "#Mean wait, all jobs", "#Mean time to the end", "#Preemptions"]}>
       ${row(`${plain(now.policy)}, measured`, now.gpus, found.measured, isMine ? found.measured_mine : null)}${found.outcomes.map((each, at) => row(at ? label(each) : `${plain(each.policy)}, replayed`, each.gpus, each.all, isMine ? each.mine : null))}<//>
     <h3>How far this can be trusted</h3><p>Replayed under the policy in use, the ${counted(found.jobs, "job")} took ${number(close.avg_jct_ratio)} times as long on average as was measured${found.wait_ratio === null ? "" : ` and waited ${number(found.wait_ratio)} times as long`}.
       The time of a single job is off by ${percent(close.error_p50)} (median), ${percent(close.error_p95)} (p95). A difference below that says nothing.</p>
-    <p class="quiet">The sentences compare replays with the replay of the policy in use, not with what was measured. A preemption costs ${duration(found.cost.seconds)} (${{ measured: `measured over ${counted(found.cost.count, "preemption")}`, starts: "the time that runs take to start: none was preempted", given: "as given" }[found.cost.basis]}).
+    <p class="quiet">A preemption costs ${duration(found.cost.seconds)} (${{ measured: `measured over ${counted(found.cost.count, "preemption")}`, starts: "the time that runs take to start: none was preempted", given: "as given" }[found.cost.basis]}).
       ${found.rejected ? ` ${counted(found.rejected, "job")} larger than the cluster is now left out.` : ""}${found.is_cut ? " Only the latest jobs were replayed." : ""}</p></section>`;
 }

@@ -16,6 +16,7 @@ from tiresias.cli.units import NOTHING, count, significant
 Job = Mapping[str, Any]
 HOUR_S = 3600.0
 WIDE = ("TENANT", "RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED")
+BY_A_PERSON = ("cancelled", "held", "requeued")
 AFTER = {"after": "after success", "after_any": "after the end", "after_not_ok": "after failure"}
 NUMBERS = ("ID", "GPUS", "SINCE", "PROGRESS", "RUNS", "PREEMPTED", "GPU-H")
 
@@ -187,7 +188,9 @@ def _ending(run: Mapping[str, Any]) -> str:
         stops = f"is stopping{why}"
         return stops if run["revoked_at"] else "is running" if run["started_at"] else "is starting"
     code = "" if run["exit_code"] is None else f" (exit code {run['exit_code']})"
-    return f"{run['cause']}{why if run['cause'] == 'preempted' else ''}{code}"
+    if run["cause"] != "preempted":
+        return f"{run['cause']}{code}"
+    return f"{'stopped' if run['revoked_by'] in BY_A_PERSON else 'preempted'}{why}{code}"
 
 
 def slots(names: Sequence[str]) -> str:

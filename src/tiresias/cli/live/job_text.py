@@ -64,4 +64,4 @@ def priority_and_queue(job: Mapping[str, Any]) -> str:
 def size(job: Mapping[str, Any]) -> str:
     """The GPUs of a job; of an elastic one also its range."""
     gpus = str(job["gpus"])
-    return gpus if job["max_gpus"] is None else f"{gpus} of {job['min_gpus']}..{job['max_gpus']}"
+    return gpus if job.get("max_gpus") is None else f"{gpus} of {job['min_gpus']}..{job['max_gpus']}"
