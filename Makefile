@@ -98,6 +98,7 @@ pictures: install
 # What takes long: the same tests as in `make test`, with far more seeds and kills.
 soak: install
 	TIRESIAS_FAULT_SEEDS=100000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation.py
+	TIRESIAS_LEASE_S=20 $(BIN)/pytest -rs tests/cli_live/test_live_themis.py
 	TIRESIAS_NODE_SEEDS=20000 $(BIN)/pytest -n 2 -rs tests/faults/test_fault_simulation_of_nodes.py
 	TIRESIAS_KILLS=2000 $(BIN)/pytest -n 2 -rs tests/faults/test_kill.py
 	TIRESIAS_NOTICE_KILLS=100 $(BIN)/pytest -rs tests/api/test_api_notices_kill.py

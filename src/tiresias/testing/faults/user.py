@@ -29,6 +29,8 @@ POLICIES: tuple[tuple[str, dict[str, str]], ...] = (
     ("gandiva", {"layers": "3", "slice_s": "20", "settle_s": "60", "patience_s": "100"}),
     ("gandiva", {"packing": "off", "slice_s": "7"}),
     ("stacked", {}),
+    ("sized", {}),
+    ("sized", {}),
     ("two-level", {}),
 )
 
@@ -106,6 +108,7 @@ class User:
                     array_index=index,
                     array_limit=limit,
                     gpus=jobs[0].submission.gpus,
+                    max_gpus=jobs[0].submission.max_gpus,
                 )
         for job in jobs:
             self._promises.jobs[job.name] = job
@@ -117,11 +120,13 @@ class User:
         known = [job for job in self._promises.jobs.values() if job.id is not None]
         after = tuple(rng.sample(known, 1)) if known and rng.random() < 0.15 else ()
         how = rng.choice(("after", "after", "after_any", "after_not_ok")) if after else "after"
+        gpus = rng.randrange(1, max(2, len(self._slots) // 2 + 1))
         submission = Submission(
             training.command,
             "/",
             {"PATH": "/usr/bin"},
-            gpus=rng.randrange(1, max(2, len(self._slots) // 2 + 1)),
+            gpus=gpus,
+            max_gpus=rng.randrange(gpus, len(self._slots) + 1) if rng.random() < 0.4 else None,
             name=training.name,
             priority=rng.choice((Priority.NORMAL, Priority.NORMAL, Priority.LOW)),
             preemptible=rng.random() < 0.85,

@@ -106,8 +106,10 @@ class Witness:
 
     def _check_slots(self, spec: RunSpec, job: RequestedJob) -> None:
         slots = [str(slot) for slot in spec.slots]
-        gpus = 1 if spec.preflight else job.submission.gpus
-        _must(len(set(slots)) == len(slots) == gpus, "not the gang that was asked for", slots, gpus)
+        asked = job.submission
+        least, most = (1, 1) if spec.preflight else (asked.gpus, asked.most_gpus)
+        is_gang = len(set(slots)) == len(slots) and least <= len(slots) <= most
+        _must(is_gang, "not the gang that was asked for", slots, least, most)
         _must(set(slots) <= self._slots, "slots that do not exist", slots)
         out = self._promises.sure_drained & set(slots)
         _must(not out, "a start on a drained slot", spec.run_id, sorted(out))
