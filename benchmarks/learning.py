@@ -47,12 +47,11 @@ def learning() -> None:
 
 def names() -> None:
     """What users and names that come again are worth, by their share; and what a prior from elsewhere is."""
-    for share in (None, 0.0, 0.3, 0.6, 0.9):
-        rows = [
-            ratios(philly_like(10_000, 1.1, 128, seed, share), "16x8", policies=POLICIES[:1])
-            for seed in range(1, 4)
-        ]
-        show_mean(f"philly-like, load 1.1, recurring {share}, seeds 1 to 3", rows)
+    for share in (0.0, 0.3, 0.6, 0.9):
+        like = [philly_like(10_000, 1.1, 128, seed, share) for seed in range(1, 4)]
+        for what, some in (("with", like), ("without", [without_names(trace) for trace in like])):
+            rows = [ratios(trace, "16x8", policies=POLICIES[:1]) for trace in some]
+            show_mean(f"recurring={share}, {what} users and names", rows)
     elsewhere = prior_of(testbed(11))
     for seed in range(1, 4):
         gain(f"testbed seed 11 for seed {seed}", elsewhere, testbed(seed), "15x4")
@@ -89,6 +88,10 @@ def without_tenants(trace: Trace) -> Trace:
 
 def first_half(trace: Trace) -> Trace:
     return replace(trace, jobs=trace.jobs.filter(~_in_other_half(trace)))
+
+
+def without_names(trace: Trace) -> Trace:
+    return replace(trace, jobs=trace.jobs.with_columns(user=pl.lit(""), name=pl.lit("")))
 
 
 def other_half(trace: Trace) -> Trace:

@@ -299,7 +299,9 @@ def test_a_manager_that_listens_serves_the_same_pages_to_tokens(server: Server, 
     assert page.status_code == 200
     assert 'name="tiresias-sign-in" content="token"' in page.text
     assert all(part in page.headers["Content-Security-Policy"] for part in PARTS)
-    assert http.get(f"{about['url']}/web/main.js").text == (pages.WEB / "main.js").read_text()
+    script, library = "/web/main.js", "/web/vendor/preact-htm.js"
+    assert http.get(about["url"] + script).content == pages.files()[script].body
+    assert http.get(about["url"] + library).content == (VENDOR / "preact-htm.js").read_bytes()
     assert http.get(f"{about['url']}/api/v1/status").status_code == 401
 
 

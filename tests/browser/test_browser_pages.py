@@ -141,7 +141,8 @@ def test_a_job_shows_why_it_was_preempted_and_for_whom(lab: Lab) -> None:
     eventually(lambda: lab.client.job(victim)["summary"]["queue"] == 2)
     winner = running(lab, gpus=4, name="winner")
     page = lab.open(f"jobs/{victim}")
-    page.get_by_text(f"for job {winner}: it fell from Q1 to Q2").first.wait_for()
+    told = re.compile(f"for job {winner}: it fell from Q1 to Q[23]")  # further, if the machine is slow
+    page.get_by_text(told).first.wait_for()
     page.get_by_role("link", name=f"see job {winner}").click()
     page.get_by_role("heading", name="winner").wait_for()
 

@@ -6,6 +6,8 @@ import re
 
 from live_cli import eventually
 
+from tiresias.cli.live.job_tables import listing
+
 FIELDS = [
     "id", "name", "user", "phase", "reason", "gpus", "runs", "preemptions", "service_gpu_s", "submitted_at",
     "first_started_at", "finished_at", "exit_code", "progress",
@@ -161,3 +163,11 @@ def test_what_users_write_cannot_play_tricks_on_a_terminal(tir, client):
     id = tir("submit", "--retries", "0", "--", "sh", "-c", program).id
     tir("wait", id)
     assert "\x1b" not in tir("show", id).out + tir("why", id).out + tir("ls", "-a").out
+
+
+def test_a_list_from_a_manager_that_is_not_yet_upgraded_is_shown(tir):
+    """After an upgrade of the program the manager runs on in the former version: no elastic jobs."""
+    tir("submit", "-g", "2", "-n", "former", "--", "sleep", "100")
+    [job] = tir("ls", "-o", "json").json
+    del job["min_gpus"], job["max_gpus"]
+    assert "former" in str(listing([job], 0.0, wide=False))

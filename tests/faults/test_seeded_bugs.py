@@ -34,7 +34,7 @@ from tiresias.testing.faults.world import Gang, World
 
 WITHIN_SEEDS = 300
 # Seeds that have found one of these: tried first, for they are quick.
-TELLING = (0, 1, 2, 4, 8, 9, 11, 12, 15, 16, 20, 33, 71, 72, 86, 105)
+TELLING = (0, 1, 2, 4, 8, 9, 11, 12, 15, 16, 20, 27, 33, 71, 72, 86, 105)
 
 
 class ActsBeforeItCommits(Manager):
@@ -193,6 +193,19 @@ class DoesNotWaitForRuns(LocalExecutor):
         self._finish(run, run_gone(run.spec, {"run_id": run.spec.run_id, "lost": True}, self._kernel))
 
 
+class KeepsTheOldSlots(LocalExecutor):
+    """A run of another size than the last one of its job works on the slots that this one had."""
+
+    had: dict[int, RunSpec]
+
+    def start(self, spec: RunSpec) -> None:
+        had = self.__dict__.setdefault("had", {})
+        last = had.setdefault(spec.job_id, spec)
+        if len(last.slots) != len(spec.slots):
+            spec = replace(spec, slots=last.slots)
+        super().start(spec)
+
+
 class PacesOnlyWhatHasBegun(LocalExecutor):
     """A run that has not begun when it is given turns never gets to know them."""
 
@@ -245,6 +258,7 @@ def does_not_sync(self: SimulatedKernel, fd: int) -> None:
 
 
 BUGS = {
+    "a resized run keeps the old slots": Parts(executor=KeepsTheOldSlots),
     "a command is carried out before the commit": Parts(manager=ActsBeforeItCommits),
     "slots are free as soon as a run is revoked": Parts(manager=FreesSlotsAtRevocation),
     "an exit is forgotten before it is stored": Parts(manager=ForgetsBeforeItCommits),

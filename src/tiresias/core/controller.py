@@ -423,6 +423,8 @@ class Controller:
 
     def _pin(self, entry: JobEntry) -> None:
         if entry.pinned:
+            if isinstance(self.target, WishTarget):
+                self.target.note(entry)  # something about the taken job may have changed, as its priority
             return
         if entry.admitted:
             self.target.pin(entry)

@@ -40,8 +40,11 @@ def revocations(
         needs[number] -= taken
         left -= taken
     found = []
+    first = 0  # the first job whose need is not met: needs are met in order, so it never goes back
     for victim in victims:
-        served = _served(ahead, needs, key(victim))
+        while first < len(needs) and needs[first] <= 0:
+            first += 1
+        served = _served(ahead, first, key(victim))
         if served is not None:
             needs[served] -= victim.gpus
         gainer = None if served is None else ahead[served][1].job
@@ -49,13 +52,10 @@ def revocations(
     return found
 
 
-def _served(ahead: Sequence[tuple[Key, JobEntry]], needs: Sequence[int], key: Key) -> int | None:
+def _served(ahead: Sequence[tuple[Key, JobEntry]], first: int, key: Key) -> int | None:
     """Which of the jobs ahead of this key the slots are for; None if none is ahead of it."""
-    for number, (other, _) in enumerate(ahead):
-        if other > key:
-            break
-        if needs[number] > 0:
-            return number
+    if first < len(ahead) and ahead[first][0] <= key:
+        return first
     return 0 if ahead and ahead[0][0] < key else None
 
 
