@@ -37,7 +37,7 @@ def test_a_job_that_writes_without_end_does_not_stop_submissions(small_disk: Pat
         for _ in range(20):
             client.submit(job("true"))
         eventually(lambda: all(each["id"] == chatty for each in client.jobs()))
-        assert phase(client, chatty) == "RUNNING"
+        eventually(lambda: phase(client, chatty) == "RUNNING")  # the short jobs may have preempted it
         eventually(lambda: log.stat().st_blocks * 512 <= 8 * MIB)
         assert client.logs(chatty).startswith(b"1\n2\n")
         client.cancel(chatty, now=True)

@@ -251,5 +251,5 @@ def test_the_random_jobs_do_run_on_cpus() -> None:
     controller = Controller(State(Cluster(nodes)), policies.make("srsf"), placers.make("packed"))
     few_gpus = EVERYTHING - {"add node"}
     driven = Mixed(controller, Random(1), sizes=(1, 2, 4), kinds=few_gpus)
-    driven.happen_often(800)
+    driven.happen_often(1600)
     assert driven.cpu_exits > 10

@@ -164,7 +164,7 @@ class ReportsTooEarly(LocalExecutor):
         super().stop(run_id, grace_s)  # type: ignore[arg-type]
         if run_id in self._runs:
             self._updates.append(RunGone(run_id, stopped=True))  # type: ignore[arg-type]
-            self._wake()
+            self._pipe.wake()
 
 
 class LosesWhatItCannotLookAt(LocalExecutor):

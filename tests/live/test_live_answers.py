@@ -84,9 +84,10 @@ def test_of_several_limits_of_one_array_the_lowest_counts(tmp_path: Path) -> Non
 
 def test_a_summary_shows_the_queue_and_since_when_a_job_is_in_its_phase(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=1) as lab:
-        lab.manager.requests.set_policy(ADMIN, "tiresias-l", {"queues": "0.05"})
+        lab.manager.requests.set_policy(ADMIN, "tiresias-l", {"queues": "1000000"})
         job = lab.submit(("/bin/sh", "-c", SAVES_LONG), grace_s=600.0)
         assert lab.of(job).queue == 1
+        lab.manager.requests.set_policy(ADMIN, "tiresias-l", {"queues": "0.05"})
         lab.until((tmp_path / "on").exists)
         lab.until_running(job)
         lab.until(lambda: lab.of(job).queue == 2)
@@ -150,6 +151,8 @@ VALUES = {
     "turns": 2,
     "given": (f.Allotment(JobId(7), 2),),
     "withdrawn": (JobId(8),),
+    "step": 100.0,
+    "loss": 0.25,
     "problem": "it names job 9, which has ended or never was",
 }
 

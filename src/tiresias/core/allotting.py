@@ -127,7 +127,7 @@ class Allotting:
         self.may_pace = False
         state = self._state
         wanted = {} if state.wish is None else state.wish.jobs
-        jobs = [state.jobs[state.runs[run_id].job_id] for run_id in state.paced]
+        jobs = [state.jobs[state.runs[run_id].job_id] for run_id in sorted(state.paced)]
         return [pace for job in jobs if (pace := self.pace(job, wanted.get(job.id), at)) is not None]
 
     def startable(self, ready: Iterable[JobEntry]) -> Iterator[tuple[JobEntry, f.Allotment]]:

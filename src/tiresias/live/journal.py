@@ -285,7 +285,7 @@ class Journal:
         self.chosen = chosen
         # The slices of the new policy may be of another length.
         runs = state.runs
-        self.commands += [PaceRun(id, runs[id].turn, runs[id].turns) for id in state.paced]
+        self.commands += [PaceRun(id, runs[id].turn, runs[id].turns) for id in sorted(state.paced)]
 
     def command_again(self, commands: Sequence[Command], absent: Sequence[RunId]) -> None:
         """After a restart: carry out what was decided and not done, and stop runs that have not begun.

@@ -27,26 +27,26 @@ def test_three_columns_are_enough(given):
         ("1", 0.0, 1, 60.0),
         ("2", 10.0, 8, 3600.0),
     ]
-    unknown = (None, None, None, "", None, None, None, None)
+    unknown = (None, None, None, "", None, None, None, None, None, None)
     assert trace.jobs.row(0)[4:] == ("", "", "", "", "normal", "", *unknown)
     assert trace.notes == []
     assert trace.skipped_rows == 0
 
 
 def test_every_column_is_read(given):
-    asked = ("P100", 8, 64, 0.1, 2)
+    asked = ("P100", 8, 64, 0.1, 2, None, None)
     trace = load(
         given(
             "id,submitted_at,gpus,duration_s,user,tenant,name,group,priority,model,preemption_cost_s,preemptible,"
             "resumable,"
-            "gpu_type,cpus,memory_gib,cpu_speed,nodes\n"
-            "a,5,2,1.5,ann,lab,bert,grid,high,VGG16,30,False,True,P100,8,64,0.1,2\n"
-            "b,5,2,1.5,,,,,,,,,,,,,,\n"
+            "gpu_type,cpus,memory_gib,cpu_speed,nodes,min_gpus,max_gpus\n"
+            "a,5,2,1.5,ann,lab,bert,grid,high,VGG16,30,False,True,P100,8,64,0.1,2,,\n"
+            "b,5,2,1.5,,,,,,,,,,,,,,,1,4\n"
         )
     )
     assert trace.jobs.rows() == [
         ("a", 5, 2, 1.5, "ann", "lab", "bert", "grid", "high", "VGG16", 30, False, True, *asked),
-        ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None, None, None, "", None, None, None, None),
+        ("b", 5.0, 2, 1.5, "", "", "", "", "normal", "", None, None, None, "", None, None, None, None, 1, 4),
     ]
 
 
