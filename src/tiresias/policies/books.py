@@ -6,6 +6,7 @@ They follow from the State and the wish that stands, and are kept up to date by 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 
 from tiresias.core.entries import Key
 from tiresias.core.facts import Allotment
@@ -94,6 +95,18 @@ class Books:
         self.queues[tenant].remove(key, id, gpus)
         self.give(id, tenant, gpus if size is None else size)
         return gpus
+
+    def fill(self, room: int) -> Iterator[tuple[JobId, int]]:
+        """Give what is free to waiting jobs, in order; which, and how many GPUs."""
+        room -= self.used
+        while room > 0:
+            fits = [head for queue in self.queues.values() for head in queue.heads() if head[2] <= room]
+            if not fits:
+                return
+            _, id, gpus = min(fits)
+            self.start(id)
+            room -= gpus
+            yield id, gpus
 
     def resize(self, id: JobId, gpus: int) -> None:
         """A job is given another number of GPUs."""

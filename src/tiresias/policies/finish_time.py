@@ -158,7 +158,8 @@ class LeaseAllocator(Allocator):
         number = round(at / lease_s)
         if abs(at - number * lease_s) <= 2 * BLINK_S:
             self._round(books, view, memory, at, given, withdrawn)
-        self._fill(books, view, at, given)
+        for id, gpus in books.fill(view.room):
+            given[id] = Allotment(id, gpus, until=at + lease_s)
         next_at = (number + 1) * lease_s if (number * lease_s <= at + 2 * BLINK_S) else number * lease_s
         return WishChange(list(given.values()), withdrawn, next_at if books.waiting else INFINITY)
 
@@ -227,18 +228,6 @@ class LeaseAllocator(Allocator):
             if id in books.waiting:
                 gpus = books.start(id)
                 given[id] = Allotment(id, gpus, until=at + part * self.options.lease_s)
-
-    def _fill(self, books: Books, view: AllotView, at: float, given: dict[JobId, Allotment]) -> None:
-        """Give what is free to waiting jobs, in order."""
-        room = view.room - books.used
-        while room > 0:
-            fits = [head for queue in books.queues.values() for head in queue.heads() if head[2] <= room]
-            if not fits:
-                return
-            _, id, gpus = min(fits)
-            books.start(id)
-            given[id] = Allotment(id, gpus, until=at + self.options.lease_s)
-            room -= gpus
 
 
 def check_lease(name: str, lease_s: float, preemption_cost_s: float) -> None:

@@ -214,7 +214,8 @@ class Optimus(Allocator):
         round_s = self.options.round_s
         if view.again_at <= at + BLINK_S:
             self._round(books, view, memory, at, given, withdrawn)
-        self._fill(books, view, given)
+        for id, gpus in books.fill(view.room):  # until the next round
+            given[id] = Allotment(id, gpus)
         if not books.waiting and not self._may_resize(books, view):
             return WishChange(list(given.values()), withdrawn, INFINITY)
         next_at = (floor((at + 2 * BLINK_S) / round_s) + 1) * round_s
@@ -345,18 +346,6 @@ class Optimus(Allocator):
             if now_s is None or then_s is None or now_s - then_s <= cost_s:
                 room -= job.gpus - gpus
                 chosen[id] = job.gpus
-
-    def _fill(self, books: Books, view: AllotView, given: dict[JobId, Allotment]) -> None:
-        """Give what is free to waiting jobs, in order, until the next round."""
-        room = view.room - books.used
-        while room > 0:
-            fits = [head for queue in books.queues.values() for head in queue.heads() if head[2] <= room]
-            if not fits:
-                return
-            _, id, gpus = min(fits)
-            books.start(id)
-            given[id] = Allotment(id, gpus)
-            room -= gpus
 
     def reason(self, job: JobState, view: AllotView, memory: Memory) -> str:
         self._refresh_ends([job], memory)
