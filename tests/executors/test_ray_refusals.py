@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tiresias.executors.ray_carrier import refusal
+from tiresias.executors.ray_connection import refusal
 
 HERE = ".".join(map(str, sys.version_info[:3]))
 MISMATCH = """Version mismatch: The cluster was started with:
@@ -29,12 +29,12 @@ This process on node 127.0.0.1 was started with:
 )
 def test_other_versions_are_named_with_the_command_to_run(ray, python, says):
     said = MISMATCH.format(ray=ray, python=python, here=HERE)
-    found = refusal("alpha:6379", said, "2.60.0")
+    found = refusal("alpha:6379", said, "2.60.0", "`tir up`")
     assert found.code == 2
     assert str(found).startswith("Ray at alpha:6379 was started by other versions (")
     assert says in str(found)
 
 
 def test_what_nobody_has_foreseen_is_shown():
-    found = refusal("alpha:6379", "\nthe moon is full\nand more", "2.60.0")
+    found = refusal("alpha:6379", "\nthe moon is full\nand more", "2.60.0", "`tir up`")
     assert (found.code, str(found)) == (5, "Ray at alpha:6379 cannot be used: the moon is full")

@@ -49,6 +49,16 @@ def test_jobs_start_on_a_node_when_it_joins(tmp_path: Path, nodes: ToldNodes) ->
         invariants.check_plan(lab.manager.controller)
 
 
+def test_a_terminal_is_refused_where_there_are_many_machines(tmp_path: Path, nodes: ToldNodes) -> None:
+    """Its job might run on another one than the manager, where nobody can attach to it."""
+    nodes.join("a", gpus=1)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        with pytest.raises(Impossible, match="another machine than the manager's cannot be reached; use"):
+            lab.submit(FOREVER, pty=True)
+        assert lab.submit(FOREVER, interactive=True)
+
+
 def test_nothing_new_starts_on_a_silent_node_and_its_runs_go_on(tmp_path: Path, nodes: ToldNodes) -> None:
     nodes.join("a", gpus=2)
     with LiveLab(tmp_path, source=nodes) as lab:

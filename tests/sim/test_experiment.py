@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
+import pickle
 import signal
 from pathlib import Path
 
@@ -211,3 +212,74 @@ class TestSweep:
         spelt = cell(cluster="1x4", options=(("queues", "auto"),), seed=0)
         (row,) = sweep([spelt], {0: trace}, tmp_path / "g.csv").rows
         assert (row.options, row.seed) == ("queues=auto", 0)
+
+
+class Others:
+    """Other machines, as `Elsewhere` wishes them: what is called there shares nothing with this process."""
+
+    def __init__(self, lost: tuple[int, ...] = ()):
+        self.lost = lost
+        self.at_once: int | None = None
+
+    def run(self, work, calls, shared, *, at_once=None):
+        self.at_once = at_once
+        for number, (arguments, seed) in reversed(list(enumerate(calls))):
+            if number in self.lost:
+                yield number, ChildProcessError("its worker was lost 6 times")
+            else:
+                there, given, value = pickle.loads(pickle.dumps((work, arguments, shared[seed])))
+                yield number, pickle.loads(pickle.dumps(there(*given, value)))
+
+
+class TestElsewhere:
+    def test_other_machines_measure_the_same(self, testbed):
+        names = ["tiresias-l", "fifo", "srsf"]
+        seen: list[tuple[int, int, int]] = []
+        others = Others()
+        away = compare(
+            testbed, "15x4", names, workers=2, elsewhere=others, progress=lambda *what: seen.append(what[:3])
+        )
+        here = compare(testbed, "15x4", names)
+        assert others.at_once == 2
+        for one, other in zip(away.results, here.results, strict=True):
+            assert one.policy == other.policy
+            assert one.jobs.equals(other.jobs)
+        assert seen == [(2, 480, 480), (1, 480, 480), (0, 480, 480)]
+
+    def test_a_sweep_writes_the_same_table(self, tmp_path):
+        replayed = {seed: traces.load("builtin:testbed-480", seed=seed) for seed in (1, 2)}
+        cells = grid(["12x4", "15x4"], ["fifo"], seeds=[1, 2])
+        away = sweep(cells, replayed, tmp_path / "away.csv", elsewhere=Others())
+        here = sweep(cells, replayed, tmp_path / "here.csv")
+        assert [(row.key, row.figures["avg_jct_s"]) for row in away.rows] == [
+            (row.key, row.figures["avg_jct_s"]) for row in here.rows
+        ]
+
+    def test_a_cell_that_is_lost_for_good_is_named_and_what_has_finished_is_kept(self, testbed, tmp_path):
+        cells = grid(["12x4", "15x4"], ["fifo"])
+        with pytest.raises(WorkerDied, match="fifo on 12x4 was not simulated: its worker was lost 6 times"):
+            sweep(cells, {None: testbed}, tmp_path / "g.csv", elsewhere=Others(lost=(0,)))
+        again = sweep(cells, {None: testbed}, tmp_path / "g.csv", elsewhere=Others())
+        assert again.reused == 1
+
+    def test_a_plugin_that_is_missing_or_another_one_there_is_named(self, testbed, tmp_path, monkeypatch):
+        """The file has changed, or gone, when the other machine looks for it."""
+        plugin = tmp_path / "own.py"
+        plugin.write_text("")
+        monkeypatch.setenv("TIRESIAS_PLUGINS", str(plugin))
+
+        class Changes(Others):
+            def run(self, work, calls, shared, *, at_once=None):
+                plugin.write_text("x = 1")
+                yield from super().run(work, calls, shared, at_once=at_once)
+
+        with pytest.raises(InputError, match=r"own.py: the content differs from that on this machine; every"):
+            compare(testbed, "15x4", ["fifo"], elsewhere=Changes())
+
+        class Misses(Others):
+            def run(self, work, calls, shared, *, at_once=None):
+                plugin.unlink()
+                yield from super().run(work, calls, shared, at_once=at_once)
+
+        with pytest.raises(InputError, match=r"No such file .*own.py'; every node needs the same plug-ins"):
+            compare(testbed, "15x4", ["fifo"], elsewhere=Misses())

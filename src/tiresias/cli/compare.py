@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiresias.cli import inputs
+from tiresias.cli import elsewhere, inputs
 from tiresias.cli.console import bars, console, notify, show
 from tiresias.cli.settings import assign, names_in, parse_settings
 from tiresias.cli.units import count
@@ -69,6 +69,8 @@ def compare(
     skip_bad_rows: inputs.SkipBadRows = False,
     seed: inputs.Seed = None,
     workers: inputs.Workers = None,
+    on: inputs.On = None,
+    address: inputs.Address = None,
     is_opened: inputs.Open = False,
     port: inputs.Port = 0,
 ) -> None:
@@ -92,7 +94,7 @@ def compare(
         report.make_directory(out)
     notify([*assigned.notes, *jobs.notes])
     labels = [experiment.label(name, each, len(where) > 1) for name in names for each in where]
-    with bars(labels, inputs.began_at(jobs)) as watch:
+    with elsewhere.chosen(on, address) as nodes, bars(labels, inputs.began_at(jobs)) as watch:
         compared = experiment.compare(
             jobs,
             machines,
@@ -108,6 +110,7 @@ def compare(
             losses=losses,
             workers=workers,
             progress=watch,
+            elsewhere=nodes,
         )
     _print(compared, cluster, jobs.name, machines.cluster.gpus, as_json)
     if out is not None and compared.results:

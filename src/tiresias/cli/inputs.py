@@ -136,6 +136,15 @@ Workers = Annotated[
     ),
 ]
 
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ENGINE", help="Simulate on the nodes of an engine: ray. Default: here."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", help="With --on ray: address of the head of the cluster."),
+]
+
 
 def read_trace(
     source: str,

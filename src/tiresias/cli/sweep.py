@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiresias.cli import inputs
+from tiresias.cli import elsewhere, inputs
 from tiresias.cli.console import cell_bar, notify, show
 from tiresias.cli.settings import assign, names_in, parse_settings
 from tiresias.cli.units import count
@@ -60,6 +60,8 @@ def sweep(
     columns: inputs.Columns = None,
     skip_bad_rows: inputs.SkipBadRows = False,
     workers: inputs.Workers = None,
+    on: inputs.On = None,
+    address: inputs.Address = None,
     is_opened: inputs.Open = False,
     port: inputs.Port = 0,
 ) -> None:
@@ -96,8 +98,10 @@ def sweep(
         experiment.check(cell)
     replayed = _traces(trace, given, format, skip_bad_rows, columns)
     notify([*assigned.notes, *(note for each in replayed.values() for note in each.notes)])
-    with cell_bar(len(cells)) as advance:
-        swept = experiment.sweep(cells, replayed, out, workers=workers, on_row=lambda _: advance())
+    with elsewhere.chosen(on, address) as nodes, cell_bar(len(cells)) as advance:
+        swept = experiment.sweep(
+            cells, replayed, out, workers=workers, on_row=lambda _: advance(), elsewhere=nodes
+        )
     _print(swept, out)
     if is_opened and swept.rows:
         _open(swept, port)

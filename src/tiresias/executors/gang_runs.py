@@ -37,10 +37,10 @@ class GangPart:
     gone: RunGone | None = None
     beat: int = -1  # the last heartbeat that was read, and when it was first read
     beat_at: float = 0.0
+    dir: str = field(init=False)  # of the part; it is asked for at each look into the folder
 
-    @property
-    def dir(self) -> str:
-        return str(self.spec.part_dir)
+    def __post_init__(self) -> None:
+        self.dir = str(self.spec.part_dir)
 
 
 @dataclass(slots=True)

@@ -12,11 +12,9 @@ import os
 import pickle
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,16 @@ from tiresias.core.model import RunId
 from tiresias.executors.agent import Answer, Order
 from tiresias.executors.base import RunSpec
 from tiresias.executors.gang_transport import PATIENCE_S, Refused, Seen, Unreachable
-from tiresias.executors.ray_carrier import AGENT_S, REACH_S, frame, read_frame, read_frame_now
+from tiresias.executors.ray_carrier import AGAIN, AGENT_S
+from tiresias.executors.ray_connection import (
+    REACH_S,
+    NoRay,
+    beside,
+    expect,
+    frame,
+    read_frame,
+    require_ray,
+)
 
 MODULE = "tiresias.executors.ray_carrier"
 IMPORT_S = 30.0  # for the process to begin on a busy machine
@@ -32,14 +39,6 @@ AGAIN_S = 1.0
 CONNECTED_S = 0.5  # for the loop to take over a connection that is there
 
 log = logging.getLogger("tiresias")
-
-
-class NoRay(Exception):
-    """The manager cannot work with Ray; `code` is the exit code of the command."""
-
-    def __init__(self, code: int, message: str):
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,8 +71,7 @@ class RayTransport:
 
     def begin(self) -> list[Seen]:
         """Connect; returns the nodes if they were to be tested. NoRay if it cannot be used."""
-        if find_spec("ray") is None:
-            raise NoRay(2, "Ray is not installed here; run `pip install 'tiresias[ray]'`, then `tir up`")
+        require_ray(AGAIN)
         self._connection, begun = self._begun()
         return list(begun.get("nodes", ()))
 
@@ -81,44 +79,20 @@ class RayTransport:
 
     def _begun(self) -> tuple[socket.socket, dict[str, Any]]:
         """Start the carrier, and wait until it is connected to Ray."""
-        ours, theirs = socket.socketpair()
         descriptor = os.open(self._log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            self._process = subprocess.Popen(
-                [*self._prefix, sys.executable, "-m", MODULE],
-                stdin=theirs.fileno(),
-                stdout=descriptor,
-                stderr=descriptor,
-                start_new_session=True,  # a Ctrl-C is for the manager, which ends it
-            )
+            self._process, ours = beside(MODULE, descriptor, self._prefix)
         finally:
-            theirs.close()
             os.close(descriptor)
+        told = self._options.address, self._log_file
         try:
             ours.sendall(frame({each.name: getattr(self._options, each.name) for each in fields(RayOptions)}))
-            self._expect(ours, "connected", REACH_S + IMPORT_S)
-            return ours, self._expect(ours, "begun", AGENT_S + IMPORT_S) or {}
+            expect(ours, "connected", REACH_S + IMPORT_S, *told)
+            return ours, expect(ours, "begun", AGENT_S + IMPORT_S, *told) or {}
         except BaseException:
             ours.close()
             self._end()
             raise
-
-    def _expect(self, connection: socket.socket, wanted: str, within_s: float) -> Any:
-        connection.settimeout(within_s)
-        address = self._options.address
-        try:
-            kind, code, value = read_frame_now(connection)
-        except TimeoutError:
-            raise NoRay(
-                5, f"Ray at {address} has not answered in {within_s:g} s; see `ray status` there"
-            ) from None
-        except (EOFError, OSError):
-            raise NoRay(
-                5, f"the connection to Ray at {address} has ended; {self._log_file} says why"
-            ) from None
-        if kind != wanted:
-            raise NoRay(code, str(value))
-        return value
 
     def _end(self) -> None:
         process, self._process = self._process, None

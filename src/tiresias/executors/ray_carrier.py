@@ -1,9 +1,8 @@
 """`python -m tiresias.executors.ray_carrier`: the process that speaks with Ray, for one manager.
 
-It is a process of its own because Ray ends the process that has called it when the Ray node of this machine
-ends, and a manager must outlive that. Frames come and go over the socket that is its standard input: the
-first one has the options, each further one a call with its number; the answers carry that number. The
-process ends with its manager.
+It is a process of its own because a manager must outlive the Ray node of its machine (ray_connection.py). The
+first frame that it gets has the options, each further one a call with its number; the answers carry that
+number. The process ends with its manager.
 
 Nothing is remembered here that matters: agents are detached actors with names, found again by the next
 carrier. The name contains the id of the Ray node and a digest of the settings, so that an agent of an earlier
@@ -18,9 +17,7 @@ import logging
 import os
 import pickle
 import socket
-import struct
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,10 +30,18 @@ from tiresias import __version__
 from tiresias.executors import ray_agent
 from tiresias.executors.base import FoundNode
 from tiresias.executors.gang_transport import Refused, Seen, Unreachable
+from tiresias.executors.ray_connection import (
+    NoRay,
+    connect,
+    first_line,
+    frame,
+    last_line,
+    read_frame,
+    read_frame_now,
+)
 
 NAMESPACE = "tiresias"
-HEAD = struct.Struct("!I")
-REACH_S = 10.0  # for the first answer of the address
+AGAIN = "`tir up`"
 AGENT_S = 60.0  # for an actor to begin on a busy node
 TEST_AGAIN_S = 5.0  # after a test that a node has not passed
 LOOK_S = 10.0  # between two looks at the GPUs of a node
@@ -46,14 +51,6 @@ THREADS = 32
 ASKED = ("shared", "lease_s", "fake_gpus", "sdk", "uid", "user")  # what agents are told of the options
 
 log = logging.getLogger("tiresias.ray")
-
-
-class Failed(Exception):
-    """There is no connection to Ray; the message is for the user, the code that of the command."""
-
-    def __init__(self, code: int, message: str):
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(slots=True)
@@ -94,27 +91,8 @@ class Carrier:
     # --- the beginning ---------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        """Connect to Ray, or Failed."""
-        address = str(self._options["address"])
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()
-        except (OSError, ValueError) as error:
-            raise Failed(
-                5,
-                f"no Ray answers at {address} ({error}); start it there with `ray start --head"
-                f" --port={port}`, or correct --address",
-            ) from None
-        import ray
-
-        if not _answers(address):
-            raise Failed(
-                5, f"Ray at {address} has not answered in {REACH_S:g} s; look at it with `ray status` there"
-            )
-        try:
-            ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
-        except Exception as error:  # noqa: BLE001  (Ray has no common class for what can be wrong)
-            raise refusal(address, str(error), ray.__version__) from None
+        """Connect to Ray, or NoRay."""
+        connect(str(self._options["address"]), NAMESPACE, AGAIN)
 
     async def begin(self) -> dict[str, Any]:
         """Find out whether another manager has these nodes, and test the nodes if that is wished."""
@@ -138,7 +116,7 @@ class Carrier:
         for name in others:
             who = await self._who(name)
             if self._is_other(who):
-                raise Failed(
+                raise NoRay(
                     6,
                     f"the manager of {who['home']} on {who['host']} (pid {who['pid']}) uses node"
                     f" {name.split()[1]} of this Ray; end it with `tir down` there first",
@@ -337,7 +315,7 @@ class Carrier:
             raise
         except ray.exceptions.RayError as error:
             member.lose()
-            raise Unreachable(f"the agent of node {node}: {_first_line(str(error))}") from None
+            raise Unreachable(f"the agent of node {node}: {first_line(str(error))}") from None
 
     # --- placement groups ------------------------------------------------------------------------------
 
@@ -410,7 +388,7 @@ class Carrier:
         except OSError as error:
             kind, value = "OSError", (error.errno, error.strerror or str(error))
         except ray.exceptions.RaySystemError as error:
-            kind, value = "Unreachable", _first_line(str(error))
+            kind, value = "Unreachable", first_line(str(error))
         except Exception:  # noqa: BLE001  (the manager decides what becomes of it)
             kind, value = "failed", traceback.format_exc()
         writer.write(frame((number, kind, value)))
@@ -435,57 +413,7 @@ def _agent_problem(said: str) -> str:
             f"its Python has no Tiresias; run `pip install 'tiresias[ray]=={__version__}'` there, and start"
             " Ray there again"
         )
-    return f"its agent cannot be started: {_last_line(said)}"
-
-
-def refusal(address: str, said: str, here_ray: str) -> Failed:
-    """What the user is told when `ray.init` has said this; `here_ray` is the version of Ray here."""
-    if "ersion mismatch" in said:
-        there = {word: _after(said, word) for word in ("Ray:", "Python:")}
-        here = {"Ray:": here_ray, "Python:": ".".join(map(str, sys.version_info[:3]))}
-        differs = "; ".join(
-            f"{word} {there[word]} there, {here[word]} here" for word in here if there[word] != here[word]
-        )
-        step = f"`pip install 'ray=={there['Ray:']}'`"
-        if there["Ray:"] == here["Ray:"]:
-            step = f"a Python {there['Python:']} on this machine"
-        return Failed(
-            2, f"Ray at {address} was started by other versions ({differs}); use {step}, then `tir up`"
-        )
-    if "raylet" in said or "node_ip_address" in said or "No such file" in said:
-        return Failed(
-            2,
-            f"no Ray node runs on this machine, and a manager needs one ({_first_line(said)}); run"
-            f" `ray start --address={address}` here, then `tir up`",
-        )
-    return Failed(5, f"Ray at {address} cannot be used: {_first_line(said)}")
-
-
-def _answers(address: str) -> bool:
-    """Whether Ray answers there in time. `ray.init` would try for minutes."""
-    from ray._raylet import GcsClient  # what `ray health-check` uses
-
-    has_answered = threading.Event()
-
-    def ask() -> None:
-        GcsClient(address=address)
-        has_answered.set()
-
-    threading.Thread(target=ask, daemon=True).start()
-    return has_answered.wait(REACH_S)
-
-
-def _after(text: str, word: str) -> str:
-    found = text.partition(word)[2].split()
-    return found[0] if found else ""
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "it does not say why")
-
-
-def _last_line(text: str) -> str:
-    return _first_line("\n".join(reversed(text.splitlines())))
+    return f"its agent cannot be started: {last_line(said)}"
 
 
 def _leave(shared: Path, token: str) -> None:
@@ -506,39 +434,13 @@ async def _awaited(reference: Any) -> Any:
     return await reference
 
 
-def frame(value: object) -> bytes:
-    body = pickle.dumps(value)
-    return HEAD.pack(len(body)) + body
-
-
-async def read_frame(reader: asyncio.StreamReader) -> Any:
-    (size,) = HEAD.unpack(await reader.readexactly(HEAD.size))
-    return pickle.loads(await reader.readexactly(size))
-
-
-def read_frame_now(connection: socket.socket) -> Any:
-    """The next frame of a socket that waits; EOFError at its end."""
-
-    def exactly(count: int) -> bytes:
-        parts = b""
-        while len(parts) < count:
-            part = connection.recv(count - len(parts))
-            if not part:
-                raise EOFError
-            parts += part
-        return parts
-
-    (size,) = HEAD.unpack(exactly(HEAD.size))
-    return pickle.loads(exactly(size))
-
-
 async def _main(connection: socket.socket, carrier: Carrier) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     try:
         begun = await carrier.begin()
-    except Failed as error:
+    except NoRay as error:
         connection.sendall(frame(("failed", error.code, str(error))))
         return
     connection.sendall(frame(("begun", 0, begun)))
@@ -552,7 +454,7 @@ def main() -> None:
         carrier = Carrier(read_frame_now(connection))
         try:
             carrier.connect()
-        except Failed as error:
+        except NoRay as error:
             connection.sendall(frame(("failed", error.code, str(error))))
             return
         connection.sendall(frame(("connected", 0, None)))

@@ -251,6 +251,12 @@ class Requests:
 
     def _as_interactive(self, asked: Submission) -> Submission:
         """With what holds for all jobs in which a person works; refused if it asks for more than that."""
+        if asked.pty and self.machine.source is not None:
+            raise Impossible(
+                "--pty connects a terminal with the job, and a terminal on another machine than the manager's"
+                " cannot be reached; use `tir jupyter`, whose pages have terminals, or submit it without"
+                " --pty and follow it with `tir logs -f`"
+            )
         most_gpus, idle_s = self.admission.interactive_gpus, self.settings.interactive_idle_s
         time_s = self.settings.interactive_time_s
         if asked.most_gpus > most_gpus:

@@ -41,10 +41,11 @@ def executor(
     store: Store,
 ) -> GangExecutor:
     """Connected to Ray; refuses what cannot be used, in words."""
-    from tiresias.executors.ray import NoRay, RayOptions, RayTransport
+    from tiresias.executors.ray import RayOptions, RayTransport
+    from tiresias.executors.ray_connection import NoRay, is_address
 
     try:
-        if not address or not address.rpartition(":")[0] or not address.rpartition(":")[2].isdecimal():
+        if not address or not is_address(address):
             raise Invalid(f"--address {address or ''}: give HOST:PORT, as `ray start --head` prints it")
         options = RayOptions(
             address=address,

@@ -1,8 +1,9 @@
 """Many simulations at once: policies compared on one trace, and grids for capacity planning.
 
 Rules: a Cell and the content of its trace determine the figures of a simulation. Cells run in worker
-processes; results are returned in the order of the cells, whichever finished first. However `run_cells` is
-left, all its workers are ended, and a worker whose parent has died ends by itself.
+processes of this machine, or elsewhere if that is given; results are returned in the order of the cells,
+whichever finished first. However `run_cells` is left, all its workers are ended, and a worker whose parent
+has died ends by itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import itertools
 import json
 import os
+import platform
 import signal
 import sys
 from collections import deque
@@ -23,7 +25,7 @@ from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import polars as pl
 
@@ -38,7 +40,7 @@ from tiresias.sim.errors import InputError
 from tiresias.sim.losses import losses_of
 from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
-from tiresias.sim.plugins import load_plugins, plugin_digests
+from tiresias.sim.plugins import load_plugins, plugin_digests, plugin_names, use_plugins
 from tiresias.sim.report import SUMMARY_KEYS, SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
 from tiresias.sim.simulate import chosen_fabric, machines_of, placer_name
@@ -50,6 +52,24 @@ Progress = Callable[[int, int, int, float], None]
 """Called with (number of the cell, jobs done, jobs in all, virtual instant) a few times per second."""
 
 T = TypeVar("T")
+
+
+class Elsewhere(Protocol):
+    """Calls functions on other machines. A call whose worker is lost is made again on another one."""
+
+    def run(
+        self,
+        work: Callable[..., object],
+        calls: Sequence[tuple[tuple[object, ...], object]],
+        shared: Mapping[Any, object],
+        *,
+        at_once: int | None = None,
+    ) -> Generator[tuple[int, object], None, None]:
+        """Yield (number of the call, result) as they end; a ChildProcessError if it was lost for good.
+
+        A call is its arguments and the key of the value in `shared` that is the last argument.
+        """
+        ...
 
 
 class WorkerDied(ChildProcessError):
@@ -125,6 +145,7 @@ def compare(
     losses: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Comparison:
     """Replay one trace under each of the policies, in parallel; `options` maps a policy to its options.
 
@@ -145,7 +166,13 @@ def compare(
     finished: dict[int, Result] = {}
     raised: dict[int, str] = {}
     run = run_cells(
-        cells, {None: replayed}, whole, workers=workers, progress=progress, on_raised=raised.__setitem__
+        cells,
+        {None: replayed},
+        whole,
+        workers=workers,
+        progress=progress,
+        on_raised=raised.__setitem__,
+        elsewhere=elsewhere,
     )
     try:
         with closing(run) as done:
@@ -207,6 +234,7 @@ def sweep(
     workers: int | None = None,
     progress: Progress | None = None,
     on_row: Callable[[SweepRow], None] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Sweep:
     """Run the cells that are not yet in the file `path`, each on the trace of its seed, and append the rows.
 
@@ -233,7 +261,13 @@ def sweep(
         left = [keyed[name] for name in todo]
         raised: dict[int, str] = {}
         cells_run = run_cells(
-            left, replayed, figures, workers=workers, progress=progress, on_raised=raised.__setitem__
+            left,
+            replayed,
+            figures,
+            workers=workers,
+            progress=progress,
+            on_raised=raised.__setitem__,
+            elsewhere=elsewhere,
         )
         try:
             with closing(cells_run) as run:
@@ -331,6 +365,7 @@ def run_cells(
     workers: int | None = None,
     progress: Progress | None = None,
     on_raised: Callable[[int, str], None] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Generator[tuple[int, T], None, None]:
     """Simulate the cells in up to `workers` processes; yield (number, what `keep` returns) as they finish.
 
@@ -339,7 +374,37 @@ def run_cells(
     worker processes cannot import it.
     """
     here = [number for number, cell in enumerate(cells) if _is_only_here(cell.policy)]
-    waiting = deque(number for number in range(len(cells)) if number not in here)
+    others = [number for number in range(len(cells)) if number not in here]
+    if elsewhere is None:
+        answers = _by_workers(others, cells, replayed, keep, workers)
+    else:
+        answers = _by_others(others, cells, replayed, keep, workers, elsewhere)
+    with closing(answers), closing(_by_this_process(here, cells, replayed, keep, progress)) as own:
+        for number, (kind, *what) in itertools.chain(answers, own):
+            if kind == "progress":
+                if progress is not None:
+                    progress(number, *what)
+            elif kind == "done":
+                yield number, what[0]
+            elif kind == "raised" and on_raised is not None:
+                on_raised(number, str(what[0]))
+            else:
+                raise InputError(str(what[0]))
+
+
+Answers = Generator[tuple[int, tuple[Any, ...]], None, None]
+"""Numbers of cells with what was said of them: ("progress", …), or an answer (see `_answer`)."""
+
+
+def _by_workers(
+    numbers: Sequence[int],
+    cells: Sequence[Cell],
+    replayed: Mapping[int | None, Replayed],
+    keep: Callable[[Result], object],
+    workers: int | None,
+) -> Answers:
+    """What worker processes of this machine say of the cells of these numbers."""
+    waiting = deque(numbers)
     crew: list[_Worker] = []
     try:
         for _ in range(min(workers or usable_cores(), len(waiting))):
@@ -348,30 +413,60 @@ def run_cells(
             worker.take(waiting.popleft(), cells, replayed)
         while busy := [worker for worker in crew if worker.number is not None]:
             for worker in _ready(busy):
-                number, (kind, *what) = worker.receive(cells)
-                if kind == "progress" and progress is not None:
-                    progress(number, *what)
-                elif kind == "failed" or (kind == "raised" and on_raised is None):
-                    raise InputError(what[0])
-                elif kind in ("done", "raised"):
+                number, said = worker.receive(cells)
+                if said[0] != "progress":
                     worker.number = None
-                    if waiting:
+                    if waiting and said[0] != "failed":
                         worker.take(waiting.popleft(), cells, replayed)
-                    if kind == "done":
-                        yield number, what[0]
-                    elif on_raised is not None:
-                        on_raised(number, what[0])
+                yield number, said
     finally:
         _end(crew)
-    for number in here:
+
+
+def _by_others(
+    numbers: Sequence[int],
+    cells: Sequence[Cell],
+    replayed: Mapping[int | None, Replayed],
+    keep: Callable[[Result], object],
+    workers: int | None,
+    elsewhere: Elsewhere,
+) -> Answers:
+    """What other machines say of them: of the progress of a cell nothing before it has ended."""
+    work = partial(_answer_elsewhere, keep, plugin_names(), plugin_digests())
+    calls = [((cells[number],), cells[number].seed) for number in numbers]
+    used = {cells[number].seed for number in numbers}
+    shared = {seed: trace for seed, trace in replayed.items() if seed in used}
+    if not calls:
+        return
+    with closing(elsewhere.run(work, calls, shared, at_once=workers)) as run:
+        for index, said in run:
+            number = numbers[index]
+            if isinstance(said, ChildProcessError):
+                hint = "if memory ran out, run fewer at once (--workers N)"
+                raise WorkerDied(f"{cells[number]} was not simulated: {said}; {hint}")
+            answer = cast(tuple[str, object], said)
+            if answer[0] == "done":
+                yield number, ("progress", *_all_of(replayed[cells[number].seed]))
+            yield number, answer
+
+
+def _all_of(trace: Replayed) -> tuple[int, int, float]:
+    """The progress of a simulation that has ended elsewhere: all jobs, at the last submission."""
+    jobs = trace.jobs if isinstance(trace, Trace) else trace
+    last = jobs["submitted_at"].max() if "submitted_at" in jobs.columns else None
+    return jobs.height, jobs.height, float(last) if isinstance(last, int | float) else 0.0
+
+
+def _by_this_process(
+    numbers: Sequence[int],
+    cells: Sequence[Cell],
+    replayed: Mapping[int | None, Replayed],
+    keep: Callable[[Result], object],
+    progress: Progress | None,
+) -> Answers:
+    for number in numbers:
         tell = None if progress is None else partial(progress, number)
-        kind, answer = _answer(cells[number], replayed[cells[number].seed], keep, tell)
-        if kind == "failed" or (kind == "raised" and on_raised is None):
-            raise InputError(str(answer))
-        if kind == "done":
-            yield number, cast(T, answer)
-        elif on_raised is not None:
-            on_raised(number, str(answer))
+        yield number, _answer(cells[number], replayed[cells[number].seed], keep, tell)
 
 
 def _is_only_here(policy: str) -> bool:
@@ -497,6 +592,24 @@ def _answer(
         raise  # nobody waits for the answer any more
     except Exception as error:  # noqa: BLE001  (code of a plug-in may raise anything)
         return "raised", str(failure_of(error, "policy", cell.policy))
+
+
+def _answer_elsewhere(
+    keep: Callable[[Result], object],
+    plugins: Sequence[str],
+    digests: Sequence[str],
+    cell: Cell,
+    replayed: Replayed,
+) -> tuple[str, object]:
+    """The answer of another machine, which must have the same plug-ins."""
+    try:
+        use_plugins(plugins)
+        if plugin_digests() != list(digests):
+            raise InputError(f"{', '.join(plugins)}: the content differs from that on this machine")
+    except (InputError, OptionError, OSError) as error:
+        same = "every node needs the same plug-ins at the same paths"
+        return "failed", f"on node {platform.node()}: {error}; {same}"
+    return _answer(cell, replayed, keep, None)
 
 
 def simulate_cell(

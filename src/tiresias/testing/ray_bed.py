@@ -221,6 +221,7 @@ class Bed:
         self.boxes = [Box(self, number) for number in range(count)]
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "TIRESIAS_"))}
         self.env = {**keep, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_prestart_worker_first_driver": "0"}
+        self.env["RAY_worker_niceness"] = "0"  # on a machine that is busy, workers of Ray's niceness starve
         self.env["PATH"] = f"{Path(sys.executable).parent}:{keep.get('PATH', os.defpath)}"
 
     @property

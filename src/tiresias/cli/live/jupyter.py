@@ -17,6 +17,8 @@ from tiresias.cli.live.connection import connected, home_of, is_remote
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.run import ENDED, outcome
 from tiresias.cli.units import duration
+from tiresias.core.model import JobId
+from tiresias.live.home_paths import HomePaths
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -43,12 +45,14 @@ def jupyter(job: JobOptions, ref: MaybeJob = None) -> None:
     with connected() as client:
         id = _start(client, job) if ref is None else client.find(ref)[0]
         url = _until_up(client, id)
-        seconds = client.job(id)["idle_limit_s"]
+        found = client.job(id)
+    seconds, slots = found["idle_limit_s"], found["runs"][-1]["slots"]
+    where = slots[0].partition(":")[0] if slots else os.uname().nodename
     echo(url)
     port = url.split(":")[2].split("/")[0]
     echo(
         f"job {id}; it is ended when no kernel was used for {duration(seconds)}   end it: tir cancel {id}\n"
-        f"from another machine, first: ssh -L {port}:127.0.0.1:{port} {os.uname().nodename}",
+        f"from another machine, first: ssh -L {port}:127.0.0.1:{port} {where}",
         err=True,
     )
 
@@ -104,7 +108,7 @@ def _until_up(client: Client, id: int) -> str:
 
 
 def _url(id: int, run: int) -> str:
-    path = home_of() / "jobs" / str(id) / "runs" / str(run) / "job" / URL
+    path = HomePaths.of(home_of()).run(JobId(id), run) / "job" / URL
     try:
         return path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:

@@ -28,6 +28,7 @@ class SimulatedAgent:
         self.node = node
         self.life = f"{node.name}-{node.world.rng.random()}"
         self._known: dict[RunId, RunSpec] = {}
+        self._dirs: dict[RunId, str] = {}  # of their parts
         self._told: dict[RunId, dict[type, tuple[int, RunUpdate]]] = {}
         self._number = 0
         node.after(LOOKS_S, self._look)
@@ -40,6 +41,7 @@ class SimulatedAgent:
                     raise OSError("the folder does not answer")
                 is_new = order.spec.run_id not in self._known
                 self._known[order.spec.run_id] = order.spec
+                self._dirs[order.spec.run_id] = str(order.spec.part_dir)
                 self._tell_again(order.spec.run_id)
                 if isinstance(order, Start) and is_new:
                     self._start(order.spec)
@@ -48,6 +50,7 @@ class SimulatedAgent:
             else:
                 assert isinstance(order, Forget)
                 self._known.pop(order.run_id, None)
+                self._dirs.pop(order.run_id, None)
                 self._told.pop(order.run_id, None)
         self._find()
 
@@ -93,7 +96,7 @@ class SimulatedAgent:
         if not self.node.has_folder:
             return
         for spec in self._known.values():
-            told, directory = self._told.get(spec.run_id, {}), str(spec.part_dir)
+            told, directory = self._told.get(spec.run_id, {}), self._dirs[spec.run_id]
             if RunGone in told:
                 continue
             if RunUp not in told and run_files.exists(directory, run_files.UP):

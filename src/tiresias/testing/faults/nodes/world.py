@@ -52,10 +52,10 @@ class Process:
     beats: int = 0
     beat_at: float = 0.0
     kill_at: float = float("inf")
+    dir: str = field(init=False)
 
-    @property
-    def dir(self) -> str:
-        return str(self.spec.part_dir)
+    def __post_init__(self) -> None:
+        self.dir = str(self.spec.part_dir)
 
 
 @dataclass(slots=True, eq=False)
