@@ -16,6 +16,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.idle import WARN_S
+from tiresias.executors.log_cap import is_log
 from tiresias.live.courier import Courier, Parcel
 from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.home_paths import HomePaths
@@ -319,14 +321,18 @@ def _about(job: JobState) -> dict[str, Any]:
 
 
 def _last_written(folder: Path) -> float:
-    """When a file of a run was last written to, by the wall clock."""
+    """When an output or the reports of a run were last written to, by the wall clock.
+
+    Only files that have these names are looked at: the directory of the job is its user's, who may have filled
+    it with a million others.
+    """
     newest = 0.0
-    for place in (folder, folder / "job"):
-        try:
-            with os.scandir(place) as entries:
-                for each in entries:
-                    if each.name.endswith((".log", ".jsonl")):
-                        newest = max(newest, each.stat(follow_symlinks=False).st_mtime)
-        except OSError:
-            continue
+    try:
+        logs = [name for name in os.listdir(folder) if is_log(name)]
+    except OSError:
+        return newest
+    reports = [f"job/report-{name.removeprefix('worker-').removesuffix('.log')}.jsonl" for name in logs]
+    for name in (*logs, *reports):
+        with suppress(OSError):
+            newest = max(newest, (folder / name).lstat().st_mtime)
     return newest
