@@ -71,8 +71,9 @@ def test_after_a_restart_the_losses_of_runs_that_go_on_are_read_on(tmp_path: Pat
         lab.until_ended(id)
 
 
+HUGE = "1" + "0" * 400
 ABSURD = (
-    '{"at": 1000.0, "step": 5, "metrics": {"loss": 1%s, "epoch": 1%s}}' % ("0" * 400, "0" * 400),
+    f'{{"at": 1000.0, "step": 5, "metrics": {{"loss": {HUGE}, "epoch": {HUGE}}}}}',
     '{"at": 1000.0, "step": 5, "metrics": {"loss": 1e308, "epoch": 5e-324}}',
     '{"at": 1000.0, "step": 5, "metrics": {"loss": -1e308, "epoch": -1e308, "\\ud800": "\\udfff"}}',
 )

@@ -323,8 +323,8 @@ def _about(job: JobState) -> dict[str, Any]:
 def _last_written(folder: Path) -> float:
     """When an output or the reports of a run were last written to, by the wall clock.
 
-    Only files that have these names are looked at: the directory of the job is its user's, who may have filled
-    it with a million others.
+    Only files that have these names are looked at: the directory of the job is its user's, who may have
+    filled it with a million others.
     """
     newest = 0.0
     try:
