@@ -16,7 +16,7 @@ from tiresias.cli.live.jupyter import read_url
 from tiresias.job import _jupyter
 
 SERVER = """
-import http.server, json, os, sys
+import encodings.idna, http.server, json, os, sys
 os.setuid(int(sys.argv[1]))
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):

@@ -181,7 +181,7 @@ class Terminal:
                 if self._is_told:
                     return
                 self._is_told = True
-                # Its number may have been used again, by a group of anybody: only what is in our session counts.
+                # Its number may be that of another group by now: only processes of our session count.
                 told = [
                     each
                     for each in procfs.all_processes()
