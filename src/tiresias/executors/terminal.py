@@ -48,7 +48,7 @@ class Terminal:
         self._pending = b""  # input that the run has not taken yet
         self._seen: dict[bytes, int] = {}  # session: the number of its last input
         self._connections: dict[int, Socket] = {}
-        self._is_told = False  # the foreground was asked to end
+        self._is_asked = False  # the foreground was asked to end
         self.touched = True  # input or output since the last look
         self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._listening = self._listen()
@@ -176,8 +176,8 @@ class Terminal:
             foreground = os.tcgetpgrp(self.master)
             if foreground in (0, leader):
                 os.killpg(leader, signal.SIGHUP)
-            elif not self._is_told:
-                self._is_told = True
+            elif not self._is_asked:
+                self._is_asked = True
                 os.killpg(foreground, signal.SIGTERM)
                 os.killpg(foreground, signal.SIGCONT)
         except OSError:  # it has ended just now
