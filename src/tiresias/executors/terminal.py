@@ -50,7 +50,7 @@ class Terminal:
         self._pending = b""  # input that the run has not taken yet
         self._seen: dict[bytes, int] = {}  # session: the number of its last input
         self._connections: dict[int, Socket] = {}
-        self._is_told = False  # the foreground was asked to end
+        self._is_asked = False  # the foreground was asked to end
         self.touched = True  # input or output since the last look
         self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._listening = self._listen()
@@ -178,19 +178,19 @@ class Terminal:
         try:
             foreground = os.tcgetpgrp(self.master)
             if foreground not in (0, leader):
-                if self._is_told:
+                if self._is_asked:
                     return
-                self._is_told = True
+                self._is_asked = True
                 # Its number may be that of another group by now: only processes of our session count.
-                told = [
+                asked = [
                     each
                     for each in procfs.all_processes()
                     if each.group == foreground and each.session == leader and each.alive
                 ]
-                for each in told:
+                for each in asked:
                     procfs.send(each, signal.SIGTERM)
                     procfs.send(each, signal.SIGCONT)
-                if told:
+                if asked:
                     return
             os.killpg(leader, signal.SIGHUP)
         except OSError:  # it has ended just now

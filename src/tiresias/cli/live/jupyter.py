@@ -85,7 +85,7 @@ def _program() -> str:
 
 
 def _until_up(client: Client, id: int) -> str:
-    """The URL, once the server answers. What the job waits for is told meanwhile."""
+    """The URL, once the server answers. Meanwhile it is shown what the job waits for."""
     said = ""
     try:
         while True:
