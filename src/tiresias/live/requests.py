@@ -527,7 +527,7 @@ class Requests:
             self._apply(f.SharesSet(self.journal.now(), dict(shares)))
 
     def set_notify(self, caller: Caller, url: str, on: Sequence[str]) -> None:
-        """What the caller is told about jobs that say nothing else, and where; an empty URL: nothing."""
+        """Which notices the caller gets about jobs that say nothing else, and where; an empty URL: none."""
         self._check_ready()
         self.notices.set_wish(caller.user, url, on)
 
