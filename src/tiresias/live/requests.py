@@ -416,7 +416,7 @@ class Requests:
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         if job is None:
             assert record is not None
-            raise Conflict(f"job {id} has ended ({record.phase}); submit it again to run it once more")
+            raise Conflict(f"job {id} has ended ({record.phase}); `tir again {id}` submits it once more")
         return job
 
     # --- the cluster -----------------------------------------------------------------------------------

@@ -120,7 +120,8 @@ class JobSpec:
             metavar="NAME",
             default="the script's name",
             sbatch="job-name",
-            more="Commands accept it in place of the id and mean the latest job of that name.",
+            more="It has no slash and is not made of digits alone. Commands accept it"
+            " [in place of the id](#common-to-all).",
             api_help="A name by which the job can be found. It has no slash and is not made of digits alone.",
             is_resolved=True,
             can_change=True,
