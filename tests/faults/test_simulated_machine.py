@@ -203,7 +203,8 @@ def test_a_run_takes_the_turns_that_a_killed_manager_had_only_written(bench: Ben
     bench.up()
     bench.executor.pace(R1, 0, 0, 60.0)
     looks(bench)
-    run_files.put(str(spec.part_dir), run_files.PACE, {"turn": 0, "turns": 1, "slice_s": 60.0}, kernel_of(bench))
+    works = {"turn": 0, "turns": 1, "slice_s": 60.0}
+    run_files.put(str(spec.part_dir), run_files.PACE, works, kernel_of(bench))
     later = next_manager(bench, world)
     later.executor.adopt([spec])
     later.executor.pace(R1, 0, 1, 60.0)

@@ -164,8 +164,10 @@ class LocalExecutor:
         self._signal_turns(run)
 
     def _signal_turns(self, run: _Run) -> None:
-        """Let its supervisor read the turns, if it can be signalled and was not signalled for these. A process
-        before this one may have been killed after it had written them."""
+        """Let its supervisor read the turns, if it can be signalled and was not signalled for these.
+
+        A process before this one may have been killed after it had written them.
+        """
         if run.is_paced and not run.knows_turns and run.pidfd >= 0:
             run.knows_turns = True
             with suppress(ProcessLookupError):  # it has just ended
