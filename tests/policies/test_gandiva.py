@@ -105,6 +105,23 @@ def test_beyond_its_layers_a_job_waits_and_says_why() -> None:
     assert lab.nodes(3) == [0]
 
 
+def test_with_fewer_layers_than_before_jobs_of_upper_layers_go_on() -> None:
+    lab = Lab(Cluster.of(1, 1))
+    ids = [lab.submit(1) for _ in range(5)]
+    lab.finish(ids[0])
+    lab.finish(ids[1])
+    fewer = policies.make("gandiva", {"packing": "off", "layers": "3"})
+    lab.controller = Controller(lab.state, fewer, placers.make("packed"))
+    lab.handle(f.TimerFired(lab.at))
+    stopping = [id for id in ids[2:] if self_is_stopping(lab, id)]
+    assert stopping == ids[3:], "they were on layers that there are no more"
+    for id in stopping:
+        run = lab.state.jobs[JobId(id)].run
+        assert run is not None
+        lab.handle(f.RunExited(lab.at, run.id, f.ExitCause.PREEMPTED, 1.0))
+    assert sorted(lab.turns(id) for id in ids[2:]) == [(0, 3), (1, 3), (2, 3)]
+
+
 def test_a_job_of_low_priority_is_paused_while_one_of_high_priority_is_on_its_seat() -> None:
     lab = Lab(Cluster.of(1, 1))
     low, high = lab.submit(1), lab.submit(1, priority=Priority.HIGH)

@@ -33,7 +33,7 @@ def main() -> int:
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         say("result", answered(question))
-    except Exception as error:  # noqa: BLE001  (a plug-in may raise anything; whoever asked is told)
+    except Exception as error:  # noqa: BLE001  (a plug-in may raise anything; the caller gets the message)
         say("failed", {"message": _message(error)})
     return 0
 

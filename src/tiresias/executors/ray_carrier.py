@@ -43,7 +43,7 @@ LOOK_S = 10.0  # between two looks at the GPUs of a node
 OTHER_S = 5.0  # another manager that has been silent for so long is over: it asks every second
 RESERVE_S = 10.0  # for GPUs that others on Ray may just be giving back
 THREADS = 32
-ASKED = ("shared", "lease_s", "fake_gpus", "sdk", "uid", "user")  # what agents are told of the options
+ASKED = ("shared", "lease_s", "fake_gpus", "sdk", "uid", "user")  # the options that agents get
 
 log = logging.getLogger("tiresias.ray")
 
@@ -439,7 +439,7 @@ def _agent_problem(said: str) -> str:
 
 
 def refusal(address: str, said: str, here_ray: str) -> Failed:
-    """What the user is told when `ray.init` has said this; `here_ray` is the version of Ray here."""
+    """The message for the user when `ray.init` has said this; `here_ray` is the version of Ray here."""
     if "ersion mismatch" in said:
         there = {word: _after(said, word) for word in ("Ray:", "Python:")}
         here = {"Ray:": here_ray, "Python:": ".".join(map(str, sys.version_info[:3]))}

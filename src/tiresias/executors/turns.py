@@ -68,7 +68,7 @@ class Turns:
         return self.slice_s - now % self.slice_s if self.turns > 1 else None
 
     def stop(self, processes: Iterable[procfs.Process]) -> None:
-        """Stop these processes, after the keeper has been told of them."""
+        """Stop these processes, after the keeper has learnt of them."""
         processes = [each for each in processes if each.pid != self.keeper]
         if not self.keeper:
             self._start_keeper()

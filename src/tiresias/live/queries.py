@@ -544,13 +544,13 @@ class Queries:
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
     def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventInfo]:
-        return self._told(self._journal.store.facts(since, limit))
+        return self._event_infos(self._journal.store.facts(since, limit))
 
     def story(self, caller: Caller, id: JobId) -> list[EventInfo]:
         self._readable(caller, id)
-        return self._told(self._journal.store.facts_of_job(id))
+        return self._event_infos(self._journal.store.facts_of_job(id))
 
-    def _told(self, stored: list[StoredFact]) -> list[EventInfo]:
+    def _event_infos(self, stored: list[StoredFact]) -> list[EventInfo]:
         """The facts as events, with runs by the numbers that `show` gives them."""
         ids = {id for each in stored if (id := getattr(each.fact, "run_id", None)) is not None}
         numbers = self._journal.store.run_numbers(ids)

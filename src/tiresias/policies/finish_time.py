@@ -24,8 +24,8 @@ from tiresias.core.plugins import Allocator, OptionError, option
 from tiresias.core.state import JobState, State
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
-from tiresias.policies.books import Books, refresh
 from tiresias.policies.options import PreemptiveOptions, number, positive_seconds
+from tiresias.policies.roster import Roster, refresh
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +102,7 @@ class LeaseAllocator(Allocator):
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._books: Books | None = None
+        self._roster: Roster | None = None
 
     @property
     def round_s(self) -> float:
@@ -157,17 +157,17 @@ class LeaseAllocator(Allocator):
     def allot(self, view: AllotView, memory: Contention, at: float) -> WishChange:
         given: dict[JobId, Allotment] = {}
         withdrawn: list[JobId] = []
-        books = self._books = refresh(self._books, view, given, withdrawn)
-        if not books.waiting:
+        roster = self._roster = refresh(self._roster, view, given, withdrawn)
+        if not roster.waiting:
             return WishChange(list(given.values()), withdrawn, INFINITY)
         lease_s, round_s = self.options.lease_s, self.round_s
         number = round(at / round_s)
         if abs(at - number * round_s) <= 2 * BLINK_S:
-            self._round(books, view, memory, at, given, withdrawn)
-        for id, gpus in books.fill(view.room):
+            self._round(roster, view, memory, at, given, withdrawn)
+        for id, gpus in roster.fill(view.room):
             given[id] = Allotment(id, gpus, until=at + lease_s)
         next_at = (number + 1) * round_s if (number * round_s <= at + 2 * BLINK_S) else number * round_s
-        return WishChange(list(given.values()), withdrawn, next_at if books.waiting else INFINITY)
+        return WishChange(list(given.values()), withdrawn, next_at if roster.waiting else INFINITY)
 
     def bidders(self, jobs: list[JobState], memory: Contention, at: float) -> Bidders:
         import numpy as np  # not before: it delays each start of a manager
@@ -202,7 +202,7 @@ class LeaseAllocator(Allocator):
 
     def _round(
         self,
-        books: Books,
+        roster: Roster,
         view: AllotView,
         memory: Contention,
         at: float,
@@ -210,7 +210,7 @@ class LeaseAllocator(Allocator):
         withdrawn: list[JobId],
     ) -> None:
         """Share out all GPUs anew but those of taken runs."""
-        ids = sorted([*books.waiting, *(id for id in books.given if id not in books.taken)])
+        ids = sorted([*roster.waiting, *(id for id in roster.given if id not in roster.taken)])
         jobs = [job for id in ids if (job := view.job(id)) is not None]
         bidders = self.bidders(jobs, memory, at)
         room = view.room
@@ -222,13 +222,13 @@ class LeaseAllocator(Allocator):
                 room -= job.gpus
                 chosen[job.id] = kept.get(nth, 1.0)
         for job in jobs:
-            if job.id in books.given and job.id not in chosen:
+            if job.id in roster.given and job.id not in chosen:
                 if given.pop(job.id, None) is None:
                     withdrawn.append(job.id)
-                books.update(job, view, is_given=False)
+                roster.update(job, view, is_given=False)
         for id, part in chosen.items():
-            if id in books.waiting:
-                gpus = books.start(id)
+            if id in roster.waiting:
+                gpus = roster.start(id)
                 given[id] = Allotment(id, gpus, until=at + part * self.options.lease_s)
 
 

@@ -65,7 +65,8 @@ class Floor:
             seat = self._open(slots, job.gpus)
         elif len(seat.members) >= self._layers:
             return None
-        if layer is None or layer in seat.layers.values():
+        # A run may be on a layer that there was when slots had more of them: it gets another one.
+        if layer is None or layer >= self._layers or layer in seat.layers.values():
             layer = seat.free_layer()
         self._move(seat, len(seat.members) + 1)
         seat.members[job.id] = job

@@ -342,7 +342,8 @@ def run_cells(
 ) -> Generator[tuple[int, T], None, None]:
     """Simulate the cells in up to `workers` processes; yield (number, what `keep` returns) as they finish.
 
-    `on_raised` is told the number of a cell whose plug-in raised, and what; without it that ends everything.
+    `on_raised` is called with the number of a cell whose plug-in raised, and the message; without it, such an
+    exception ends everything.
     A policy that was defined in a notebook or at a prompt is simulated in this process, after the others:
     worker processes cannot import it.
     """

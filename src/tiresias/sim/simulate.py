@@ -85,7 +85,7 @@ def simulate(
       and jobs whose model is not known get one from `models`.
     - `cpu_speed`: the speed on CPUs, relative to GPUs, of jobs that do not state one. On nodes with CPUs
       only, policies that preempt let jobs run while the GPUs are full, unless `use_cpus` says otherwise.
-    - `profile_of`: with a network, what each job trains, if that is not what the placer is told: jobs whose
+    - `profile_of`: with a network, what each job trains, if that is not what the placer learns: jobs whose
       model the trace does not name then stay without a name.
     - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
       GPU-time that the trace asks for.
