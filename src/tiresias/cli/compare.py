@@ -62,6 +62,7 @@ def compare(
     use_cpus: inputs.UseCpus = None,
     shares: inputs.Shares = None,
     losses: inputs.LossKind = None,
+    failures: inputs.Failures = None,
     as_json: inputs.Json = False,
     out: Out = None,
     format: inputs.FormatName = None,
@@ -106,6 +107,7 @@ def compare(
             use_cpus=use_cpus,
             shares=weights,
             losses=losses,
+            failures=failures,
             workers=workers,
             progress=watch,
         )

@@ -27,18 +27,11 @@ from tiresias.core.plugins import Allocator, option, policies
 from tiresias.core.state import JobState, State
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
-from tiresias.policies.options import count, one_of, positive_seconds, seconds
+from tiresias.policies.options import number, one_of, positive_seconds, seconds
 from tiresias.policies.seats import Floor, Seat, Suits
 
 GAIN = 1.02  # packing must do at least so much of what turns do
 Class = tuple[Any, ...]  # jobs that ask for the same, which the same seats suit
-
-
-def number(text: str) -> int:
-    value = count(text)
-    if value < 1:
-        raise ValueError("must be 1 or more")
-    return value
 
 
 @policies.register

@@ -35,11 +35,12 @@ from tiresias.sim import Result, notebook, simulate, traces
 from tiresias.sim.clusters import Machines
 from tiresias.sim.cpus import require_cpus
 from tiresias.sim.errors import InputError
+from tiresias.sim.failures import failures_of
 from tiresias.sim.losses import losses_of
 from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
 from tiresias.sim.plugins import load_plugins, plugin_digests
-from tiresias.sim.report import SUMMARY_KEYS, SweepFile, SweepRow
+from tiresias.sim.report import FAILURE_KEYS, SUMMARY_KEYS, SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
 from tiresias.sim.simulate import chosen_fabric, machines_of, placer_name
 from tiresias.sim.trace import SCHEMA, Trace
@@ -72,6 +73,7 @@ class Cell:
     use_cpus: bool | None = None
     shares: tuple[tuple[str, float], ...] | None = None
     losses: str | None = None
+    failures: str | None = None
 
     def __str__(self) -> str:
         machines = None if isinstance(self.cluster, str) else machines_of(self.cluster)
@@ -123,6 +125,7 @@ def compare(
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
     losses: str | None = None,
+    failures: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -134,7 +137,7 @@ def compare(
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
     weights = None if shares is None else tuple(shares.items())
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses)
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses, failures)
     cells = [
         Cell(name, cluster, tuple(given.get(name, {}).items()), None, each, *common)
         for name in names
@@ -186,10 +189,11 @@ def grid(
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
     losses: str | None = None,
+    failures: str | None = None,
 ) -> list[Cell]:
     """Every combination of seed, cluster, policy and the values of the policy's options."""
     weights = None if shares is None else tuple(shares.items())
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses)
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses, failures)
     cells = []
     for seed, size, name in itertools.product(seeds, sizes, names):
         spans = (options or {}).get(name, {})
@@ -267,6 +271,7 @@ def check(cell: Cell) -> None:
     machines = machines_of(cell.cluster)
     chosen_fabric(cell.network, machines)
     losses_of(cell.losses)
+    failures_of(cell.failures)
     try:
         require_cpus(cell.cpu_speed, cell.use_cpus, machines.cluster)
     except InputError as error:
@@ -299,6 +304,8 @@ def key(cell: Cell, digest: str) -> str:
         parts["shares"] = sorted(shares.items())
     if cell.losses is not None:
         parts["losses"] = cell.losses
+    if (failing := failures_of(cell.failures)) is not None:
+        parts["failures"] = dataclasses.asdict(failing.rules)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -320,7 +327,8 @@ def whole(result: Result) -> Result:
 
 def figures(result: Result) -> dict[str, Figure]:
     """What a sweep keeps of a result."""
-    return {name: figure for name, figure in result.summary().items() if name in SUMMARY_KEYS}
+    summary = result.summary()
+    return {name: summary.get(name) for name in (*SUMMARY_KEYS, *FAILURE_KEYS)}
 
 
 def run_cells(
@@ -517,5 +525,6 @@ def simulate_cell(
         use_cpus=cell.use_cpus,
         shares=None if cell.shares is None else dict(cell.shares),
         losses=cell.losses,
+        failures=cell.failures,
         progress=progress,
     )
