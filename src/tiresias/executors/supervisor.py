@@ -176,7 +176,7 @@ class Supervisor:
             return
         if not self._make_cgroup():
             return
-        self.files = checkpoint_files.look(self.plan["checkpoint_dir"])
+        self.files = checkpoint_files.look_as(self.plan["account"], self.plan["checkpoint_dir"])
         for each in self.plan["workers"]:
             worker = Worker()
             self.workers.append(worker)
@@ -564,7 +564,9 @@ class Supervisor:
             over_memory_bytes = self.plan["memory_bytes"] if self.cgroup.is_over_memory() else None
             self.cgroup.remove()
         self.outputs.close()
-        saved, last_saved_at = checkpoint_files.changed(self.plan["checkpoint_dir"], self.files)
+        saved, last_saved_at = checkpoint_files.changed(
+            self.plan["checkpoint_dir"], self.files, self.plan["account"]
+        )
         self.logs.look(is_last=True)
         record = {
             "journal": self.plan["journal"],
