@@ -85,7 +85,7 @@ soak-ray: $(RAY)/installed
 AXE := .venv/axe
 
 test-browser: install
-	command -v chromium > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -q > /dev/null && apt-get install -y -q chromium > /dev/null; } || true
+	command -v chromium > /dev/null || { [ "$$(id -u)" = 0 ] && apt-get -o DPkg::Lock::Timeout=300 update -q > /dev/null && apt-get -o DPkg::Lock::Timeout=300 install -y -q chromium > /dev/null; } || true
 	$(BIN)/pip install -q 'playwright>=1.50' || true
 	[ -e $(AXE)/node_modules/axe-core ] || npm install --silent --no-audit --no-fund --prefix $(AXE) axe-core@4 || true
 	TIRESIAS_BROWSER=1 TIRESIAS_AXE=$(abspath $(AXE))/node_modules/axe-core/axe.min.js $(BIN)/pytest -rs tests/browser

@@ -75,4 +75,3 @@ def _show(name: str, rows: list[Ratios]) -> None:
             f"  {words}: {fmean(values) - 1:+.1%} in the mean, {min(values) - 1:+.1%} to"
             f" {max(values) - 1:+.1%}; {outside} of {len(values)} beyond {MOST:.0%}"
         )
-

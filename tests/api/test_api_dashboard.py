@@ -100,7 +100,10 @@ def test_a_code_is_good_once(dashboard: Process, http: httpx.Client) -> None:
     assert "run `tir dashboard` again" in again.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'"code"', b"{", b'{"code": 1}', b"[" * 4000, b"x" * 9000])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b'"code"', b"{", b'{"code": 1}', b'{"code": "\\ud800"}', b"[" * 4000, b"x" * 9000],
+)
 def test_a_wrong_code_is_refused_whatever_it_is(dashboard: Process, http: httpx.Client, body: bytes) -> None:
     assert http.post(f"{dashboard.url}/session", content=body).status_code in (403, 422)
 

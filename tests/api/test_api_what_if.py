@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,22 +146,21 @@ def test_further_users_are_told_to_come_again(server, admin, stopped, people):
     assert admin.status()["is_ready"], "the manager answers as before"
 
 
-def test_it_is_of_the_lowest_priority_and_bounded(server, stopped, people):
-    _, pid, _ = stopped(people.ada_token)
-    os.kill(pid, signal.SIGCONT)
-    limits = eventually(lambda: _limits(pid))
-    assert limits
+def test_it_is_of_the_lowest_priority_and_bounded():
+    command = [sys.executable, "-m", CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
+        assert child.stdin is not None  # it waits for a question
+        eventually(lambda: limits_of(child.pid) == (19, 800, "300", str(4 * 2**30)))
+        child.kill()
 
 
-def _limits(pid: int) -> bool:
-    """Whether it has its limits by now; True as well if it has ended already."""
-    try:
-        text = Path(f"/proc/{pid}/limits").read_text()
-        nice = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
-    except OSError:
-        return True
+def limits_of(pid: int) -> tuple[int, int, str, str]:
+    """Its priority, how early it is ended for want of memory, and its bounds in processor time and memory."""
+    nice = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
+    first_to_go = int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+    text = Path(f"/proc/{pid}/limits").read_text()
     rows = {line[:26].strip(): line[26:].split()[0] for line in text.splitlines()[1:]}
-    return (nice, rows["Max cpu time"], rows["Max data size"]) == (19, "300", str(4 * 2**30))
+    return nice, first_to_go, rows["Max cpu time"], rows["Max data size"]
 
 
 def test_it_ends_with_a_manager_that_is_killed(tmp_path: Path) -> None:

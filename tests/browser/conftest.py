@@ -29,7 +29,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def shared_lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    made = Lab(tmp_path_factory.mktemp("h"), browser, listen="127.0.0.1:0", set={"queues": "4,60"})
+    made = Lab(
+        tmp_path_factory.mktemp("h"), browser, listen="127.0.0.1:0", set={"queues": "4,60"},
+        settings={"fake_gpu_memory_bytes": 16 << 30},
+    )  # fmt: skip
     try:
         yield made
     finally:

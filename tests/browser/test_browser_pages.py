@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -136,6 +137,53 @@ def test_the_queue_of_a_policy_without_levels_says_what_it_is(lab: Lab, policy: 
         lab.client.set_policy(policy=before["name"], options=before["options"])
 
 
+@pytest.fixture
+def under(lab: Lab) -> Iterator[Callable[[str], None]]:
+    """Chooses a policy, for this test only."""
+    before = lab.client.policy()
+    yield lambda policy: lab.client.set_policy(policy=policy, options={})
+    for each in lab.client.jobs():
+        lab.client.cancel(each["id"])
+    eventually(lambda: not list(lab.client.jobs()))
+    lab.client.set_policy(policy=before["name"], options=before["options"])
+
+
+def test_a_gpu_that_jobs_share_shows_each_of_them(lab: Lab, under: Callable[[str], None]) -> None:
+    under("gandiva")
+    ids = [running(lab, gpus=4, name=name, gpu_memory_bytes=1 << 30) for name in ("one", "two")]
+    page = lab.open("?who=all")
+    for id in ids:
+        told = re.compile(f"by job {id}, shared by 2 jobs")
+        page.get_by_role("link", name=told).first.wait_for()
+        assert page.get_by_role("link", name=told).count() == 4
+    page.get_by_text("4 shared").wait_for()
+    page.goto(f"{lab.dashboard.url}#/queue")
+    page.get_by_text("Nobody can be named").wait_for()
+    page.goto(f"{lab.dashboard.url}#/history?since=1h")
+    line = page.locator(".line").first
+    line.locator(".job").nth(1).wait_for()
+    tops = [line.locator(".job rect").nth(n).bounding_box()["y"] for n in (0, -1)]
+    assert tops[0] != tops[1], "the runs lie one below the other"
+
+
+def test_an_elastic_job_has_its_size_and_its_range_and_a_lease_has_its_end(
+    lab: Lab, under: Callable[[str], None]
+) -> None:
+    under("themis")
+    id = running(lab, gpus=1, max_gpus=3, name="elastic")
+    fixed = running(lab, gpus=1, name="fixed")
+    lab.client.submit(python("pass", gpus=4, name="waits"))
+    page = lab.open("?who=all")
+    page.locator(f"tr[data-job='{id}']").get_by_text("(1–3)").wait_for()
+    assert page.locator(f"tr[data-job='{fixed}']").get_by_text("(").count() == 0
+    page.goto(f"{lab.dashboard.url}#/jobs/{id}")
+    page.get_by_text("1 GPU, elastic: 1–3").wait_for()
+    page.goto(f"{lab.dashboard.url}#/queue")
+    page.get_by_text("It decides again").wait_for()
+    page.get_by_role("columnheader", name="Lease ends in").wait_for()
+    page.locator(f"tr[data-job='{fixed}'] td[data-label='lease']", has_text=re.compile(r"\d")).wait_for()
+
+
 def test_a_job_shows_why_it_was_preempted_and_for_whom(lab: Lab) -> None:
     victim = running(lab, gpus=4, name="victim")
     eventually(lambda: lab.client.job(victim)["summary"]["queue"] == 2)
@@ -232,10 +280,12 @@ def test_a_page_catches_up_with_a_restarted_manager_and_nothing_is_lost_or_doubl
     for kill in (lab.server.terminate, lab.server.kill):
         kill()
         page.get_by_text("not connected").wait_for()
+        page.get_by_text("The manager does not answer. What is shown is of").wait_for()
         lab.server.start()
         [while_away] = lab.client.submit(job("true", name="while-away"))
         until_ended(lab.client, while_away)
         page.get_by_text("live", exact=False).first.wait_for()
+        page.get_by_text("The manager does not answer").wait_for(state="detached")
     there = [event["seq"] for event in lab.client.events(since=begun)]
     eventually(lambda: max(page.evaluate(seen)) >= there[-1])
     assert sorted(seq for seq in page.evaluate(seen) if begun < seq <= there[-1]) == there

@@ -66,6 +66,8 @@ def test_jobs_of_a_sweep_differ_in_name_and_variables():
     point = {"lr": "1e-3", "data.set": "a/b"}
     assert named("bert", point) == "bert-lr=1e-3-data.set=a_b"
     assert named("bert-{lr}", point) == "bert-1e-3"
+    assert named("bert-{data.set}", point) == "bert-a_b"
+    assert named("a/b", {}) == "a/b"  # a name that is given is refused, not changed
     assert named("", {"lr": "1"}) == "lr=1"
     assert named("plain", {}) == "plain"
     assert environment(point) == {"TIRESIAS_SWEEP_LR": "1e-3", "TIRESIAS_SWEEP_DATA_SET": "a/b"}

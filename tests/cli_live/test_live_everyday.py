@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from live_cli import eventually
 
 from tiresias.cli.verbs import ELSEWHERE
 
@@ -51,9 +52,32 @@ def test_output_can_be_read_while_the_manager_is_down(fresh):
     assert fresh("logs", id, "--tail", "2").out == "two\nthree"
     assert fresh("logs", id, "--run", "7").code == 3
     assert fresh("logs", "99").code == 3
+    assert fresh("logs", "no-such-job").code == 3
+    (fresh.home / "journal.db").rename(fresh.home / "elsewhere")  # as for users who may not read it
     by_name = fresh("logs", "kept")
     assert by_name.code == 5
     assert "by its id, not 'kept'" in by_name.err
+
+
+def test_without_a_manager_jobs_are_named_as_with_one(fresh):
+    assert fresh("up", "--fake-gpus", "1").code == 0
+    for said in ("first", "last"):
+        id = fresh("submit", "-n", "twice", "--", "echo", said).id
+        assert fresh("wait", id).code == 0
+    runs = fresh("submit", "-n", "runs", "--", "bash", "-c", "echo begun; read < <(sleep 1000)").id
+    array = fresh("submit", "-n", "part-{i}", "--array", "1-2", "--", "echo", "index {i}").ids[0]
+    eventually(lambda: fresh("logs", runs).out == "begun\n")
+    name = fresh("show", array, "-o", "json").json["array"]
+    assert fresh("down").code == 0
+    try:
+        for ref, said in (("twice", "last\n"), ("runs", "begun\n"), ("tw*", "first\nlast\n")):
+            assert (fresh("logs", ref).out, ref) == (said, ref)
+        waits = fresh("logs", name)  # its jobs have not run
+        assert (waits.code, "no output of job" in waits.err) == (3, True)
+        assert fresh("logs", "gpt-*").code == 3
+    finally:
+        assert fresh("up").code == 0
+        assert fresh("cancel", "--all", "--now", "--yes").code == 0
 
 
 def test_a_job_is_run_again_with_what_is_changed(tir, client):

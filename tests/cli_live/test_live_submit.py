@@ -165,7 +165,14 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--", "no-such-program-here"], "no program 'no-such-program-here' on PATH"),
         (["--", "./not-there"], "there is no program './not-there'"),
         (["--", "python", "trian.py"], "there is no file 'trian.py'"),
-        (["--", "my-script"], "write ./my-script"),
+        (["--", "my-script"], "to run the file here, write bash my-script."),
+        (["--", "train.py"], "to run the file here, write python train.py."),
+        (["--", "my-program"], "to run the file here, write ./my-program."),
+        (["--", "python train.py --lr 3"], "write the command without quotes, or bash -c 'python train.py"),
+        (["--gpu", "2", "--", "true"], "no such option: --gpu. Did you mean --gpus? See: "),
+        (["--gpus-per-nodes=2", "--", "true"], "--gpus-per-nodes. Did you mean --gpus-per-node?"),
+        (["-n", "a/b", "--", "true"], "a name has no slash"),
+        (["-n", "x" * 201, "--", "true"], "give 0 to 200 characters"),
         (["--", "./my-script"], "chmod +x"),
         (["--workdir", "nowhere", "--", "true"], "nowhere: there is no such directory"),
         (["--model", "resnet51", "--", "true"], "no model 'resnet51'; near are resnet"),
@@ -193,6 +200,7 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
 def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complaint):
     (tmp_path / "my-script").write_text("no first line")
     (tmp_path / "train.py").write_text("")
+    (tmp_path / "my-program").touch(0o755)
     (tmp_path / "odd.json").write_text('{"format": 1, "name": "odd", "unseen_bytes": 9}')
     done = tir("submit", *words)
     assert done.code == 2

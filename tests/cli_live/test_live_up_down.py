@@ -9,6 +9,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from live_cli import PROGRAM, Program, Tir, environment, eventually
 
 from tiresias.cli.live.manager_process import read_record
@@ -186,6 +187,16 @@ def test_a_home_that_is_a_file_is_a_message(fresh):
     done = fresh("up", "--fake-gpus", "1")
     assert done.code == 2
     assert "is a file" in done.err or "Not a directory" in done.err
+
+
+@pytest.mark.parametrize("home", ["/proc/home", "link", "link/home"])
+def test_a_home_that_cannot_be_made_is_a_message(fresh, tmp_path, home):
+    (tmp_path / "link").symlink_to(tmp_path / "nothing" / "there")
+    done = fresh("up", "--fake-gpus", "1", "--home", tmp_path / home)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: ")
+    assert done.err.count("\n") == 1
+    assert done.err.endswith(": No such file or directory\n")
 
 
 def test_status_tells_what_there_is(fresh):

@@ -1,4 +1,4 @@
-"""Random facts straight into the Controller: the books stay in order, the plan is that of a recomputation."""
+"""Random facts straight into the Controller: its counters stay right, the plan is that of a recomputation."""
 
 from __future__ import annotations
 

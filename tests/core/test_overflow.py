@@ -175,10 +175,10 @@ def test_why_tells_where_it_runs_and_how_fast() -> None:
 
 
 def test_gangs_take_the_fewest_nodes_of_cpus() -> None:
-    books = Ledger(Cluster([Node("a", 2), Node("b", 4), Node("c", 4), Node("d", 3)]))
-    assert place(3, books) == ((3, 0b111),)
-    assert place(6, books) == ((1, 0b1111), (0, 0b11))
-    assert place(13, books) == ((1, 0b1111), (2, 0b1111), (3, 0b111), (0, 0b11))
+    ledger = Ledger(Cluster([Node("a", 2), Node("b", 4), Node("c", 4), Node("d", 3)]))
+    assert place(3, ledger) == ((3, 0b111),)
+    assert place(6, ledger) == ((1, 0b1111), (0, 0b11))
+    assert place(13, ledger) == ((1, 0b1111), (2, 0b1111), (3, 0b111), (0, 0b11))
 
 
 def test_the_invariants_notice_a_job_that_is_kept_from_free_gpus() -> None:
@@ -191,7 +191,7 @@ def test_the_invariants_notice_a_job_that_is_kept_from_free_gpus() -> None:
 
 
 class Mixed(RandomDriver):
-    """Half of the jobs can run on CPUs. Keeps its own books of service: on GPUs, from grant to exit."""
+    """Half of the jobs can run on CPUs. Keeps its own count of service: on GPUs, from grant to exit."""
 
     def __init__(self, *given: Any, **more: Any):
         super().__init__(*given, **more)

@@ -203,7 +203,7 @@ def test_sizes_outlive_a_restart() -> None:
     assert {id: job.gpus for id, job in fresh.jobs.items()} == {1: 6, 2: 2}
 
 
-@pytest.mark.parametrize("policy", ["fifo", "tiresias", "tiresias-l", "gandiva", "themis", "two-level"])
+@pytest.mark.parametrize("policy", ["fifo", "tiresias", "tiresias-l", "philly", "themis", "two-level"])
 def test_a_policy_that_does_not_size_jobs_runs_them_at_their_reference_size(policy: str) -> None:
     rows = random_trace(Random(5), 40, sizes=(1, 2, 4))
     gpus = [row[1] for row in rows]

@@ -86,6 +86,15 @@ def test_the_wish_is_a_fact_of_what_has_changed_only():
     ]
 
 
+@pytest.mark.parametrize("answer", [wish, lambda *given: WishChange(given)])
+def test_the_order_in_which_an_allocator_names_jobs_decides_nothing(answer):
+    lab = Lab(lambda view, at: answer(one(3, 1), one(1, 2), one(2, 1)))
+    started = lab.submit(0.0, (1, 2), (2, 1), (3, 1))
+    [changed] = [each for each in lab.step.facts if isinstance(each, f.WishChanged)]
+    assert [each.job_id for each in changed.given] == [1, 2, 3]
+    assert [each.job_id for each in started] == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("bad", "names_slots", "problem"),
     [

@@ -84,8 +84,8 @@ def test_a_folder_that_hangs_for_one_node_delays_no_other(gang):
     try:
         gang.go()
         assert gang.gone(2).status == 0
-        gang.told(NodeSilent, "b")
-        gang.told(NodeSilent, "c")
+        gang.reports(NodeSilent, "b")
+        gang.reports(NodeSilent, "c")
         gang.shell("exit 0", run=3, on=(1,))
         assert gang.gone(3).status == 0
         assert not gang.has_ended(1)
@@ -106,7 +106,7 @@ def opened(pipe: Path) -> int | None:
 def test_nodes_are_announced_to_whoever_reads_of_them(gang):
     gang.executor.expect([])
     assert select.select([gang.executor], [], [], LONG_S)[0]
-    gang.told(NodeJoined, "c")
+    gang.reports(NodeJoined, "c")
 
 
 def test_a_directory_that_cannot_be_made_is_the_end_of_its_run_alone(gang):

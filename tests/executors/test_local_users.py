@@ -61,6 +61,23 @@ def test_a_job_reaches_its_directory_whatever_umask_the_manager_has(bench, umask
     assert (spec.job_dir / "x").stat().st_uid == ADA.uid
 
 
+@pytest.mark.parametrize("is_private", [True, False], ids=["a private one of root", "their own"])
+def test_a_job_learns_nothing_of_a_directory_that_it_names_for_its_checkpoints(bench, is_private):
+    """The supervisor, which is root, counts what a run has saved there."""
+    private = bench.top / "private"
+    private.mkdir(mode=0o700)
+    if not is_private:
+        os.chown(private, ADA.uid, ADA.gid)
+    go_on = bench.top / "go-on"
+    bench.shell(
+        f"while ! test -e {go_on}; do sleep 0.02; done", identity=ADA, checkpoint_dir=str(private)
+    )
+    bench.up()
+    (private / "somebody-writes").write_text("a line")
+    go_on.touch()
+    assert bench.gone().files_saved == (None if is_private else 1)
+
+
 def test_the_limits_of_the_submitter_are_handed_on(bench):
     limits = ((resource.RLIMIT_NOFILE, 123, 456), (resource.RLIMIT_CORE, 0, 0))
     bench.shell("ulimit -Sn; ulimit -Hn; ulimit -Hc", identity=replace(ADA, limits=limits))

@@ -12,7 +12,9 @@ import pytest
 from tiresias.api.logtext import read_piece, read_text
 from tiresias.core.model import RunId
 from tiresias.executors import log_cap
+from tiresias.executors.copied_output import CopiedOutput, make_pipe
 from tiresias.executors.local import LocalExecutor
+from tiresias.executors.log_cap import LogCap
 from tiresias.testing.executors import Bench, processes_of, until
 
 CAP = 8 << 20
@@ -191,3 +193,21 @@ def test_what_a_full_disk_does_not_take_is_told_and_the_program_goes_on(
     assert bench.gone().status == 0
     text = spec.log(0).read_text(errors="replace")
     assert "bytes of output are lost" in text
+
+
+def test_a_stranger_who_writes_for_ever_does_not_keep_the_run_from_ending(tmp_path: Path) -> None:
+    """A run may hand its output to a process that is not of the run, such as one of its user's login."""
+    source, output = make_pipe()
+    log = os.open(tmp_path / "worker-0.log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    copies = []
+
+    def write_more() -> None:
+        copies.append(os.write(output, b"x" * 65536))
+        assert len(copies) < 1000, "it copies what the stranger writes, and never comes to an end"
+
+    os.write(output, b"the last words\n")
+    copied = CopiedOutput(source, log, LogCap(str(tmp_path), 0, 0), on_copied=write_more)
+    copied.copy_rest()
+    assert os.pread(log, 15, 0) == b"the last words\n"
+    for fd in (source, output, log):
+        os.close(fd)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
+import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from tiresias.core.model import RunId
 from tiresias.executors.base import RunSpec
 from tiresias.executors.local import LocalExecutor
+from tiresias.executors.terminal import Terminal
 from tiresias.testing.executors import Bench, processes_of, until
 
 R1 = RunId(1)
@@ -187,6 +191,38 @@ def test_a_shell_ends_when_the_run_is_stopped_and_its_program_may_save(bench: Be
     assert "saved" in bench.output()
     assert gone.stopped
     assert not gone.killed
+
+
+@pytest.mark.parametrize("told_by", ["the end", "the window"])
+def test_a_group_whose_number_was_that_of_the_foreground_gets_no_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    """The foreground of a terminal may be gone, and its number that of a group of another user."""
+    trapping = "trap 'exit 1' WINCH TERM CONT; trap 'exit 3' RTMIN; echo; while :; do sleep 0.05; done"
+    terminal = Terminal(str(tmp_path), select.poll(), {})
+    with (
+        subprocess.Popen(
+            ["/bin/bash", "-c", trapping], stdout=subprocess.PIPE, start_new_session=True
+        ) as stranger,
+        subprocess.Popen(["/bin/sleep", "60"], start_new_session=True) as shell,
+        closing(terminal._listening),
+    ):
+        assert stranger.stdout is not None
+        stranger.stdout.readline()
+        monkeypatch.setattr(os, "tcgetpgrp", lambda _: stranger.pid)
+        try:
+            if told_by == "the end":
+                terminal.end(shell.pid)
+                assert shell.wait(20) == -signal.SIGHUP, "nothing of its own is in the foreground"
+            else:
+                terminal._resize(30, 90)
+            stranger.send_signal(signal.SIGRTMIN)
+            assert stranger.wait(20) == 3, "this is the only signal that it got"
+        finally:
+            stranger.kill()
+            shell.kill()
+    for fd in (terminal.master, terminal.slave, terminal._directory):
+        os.close(fd)
 
 
 def test_only_the_user_of_the_manager_may_open_the_socket(bench: Bench) -> None:

@@ -136,3 +136,70 @@ def test_a_run_that_has_taken_turns_is_killed_when_it_does_not_stop_in_time(benc
     bench.executor.stop(RunId(1), grace_s=0.0)
     assert bench.gone(1).stopped
     assert not processes_of(bench.top)
+
+
+HOPPER = """
+import os, sys, time
+if os.fork():
+    while True:
+        time.sleep(60)
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    time.sleep(0.002)
+    open(sys.argv[1], "a").write("0 0" + chr(10))
+    if os.fork():
+        os._exit(0)
+"""
+
+
+def stands_still(bench: Bench, hops: Path) -> bool:
+    """Many looks, because each may miss a process that lives for 2 ms."""
+    before = hops.stat().st_size
+    return all(states(bench) == {"T"} for _ in range(20)) and hops.stat().st_size == before
+
+
+def test_a_process_that_forks_every_2_ms_stands_still_with_its_run(bench: Bench) -> None:
+    """One look at the processes of the run would miss what was forked since."""
+    hops = bench.top / "hops"
+    bench.start(*PYTHON, HOPPER, str(hops), run=1)
+    bench.up(1)
+    until(lambda: len(instants(hops)) > 20, "it hops")
+    for _ in range(3):
+        bench.executor.pace(RunId(1), 0, 0, SLICE_S)
+        until(lambda: stands_still(bench, hops), "all of it stands still")
+        before = len(instants(hops))
+        bench.executor.pace(RunId(1), 0, 1, SLICE_S)
+        until(lambda before=before: len(instants(hops)) > before, "it hops on")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("is_worker", [True, False], ids=["the worker", "a child of it"])
+def test_a_run_that_somebody_continues_out_of_its_turn_is_stopped_again(
+    bench: Bench, is_worker: bool
+) -> None:
+    """Its user may send SIGCONT from elsewhere."""
+    steps = bench.top / "steps-1"
+    program = [*PYTHON, TRAINING, str(steps)]
+    bench.start(*program if is_worker else ["/bin/sh", "-c", '"$@"; :', "sh", *program], run=1)
+    bench.executor.pace(RunId(1), 0, 0, SLICE_S)
+    bench.up(1)
+    until(lambda: states(bench) == {"T"}, "the training is stopped")
+    pid = max(processes_of(bench.top))
+    for _ in range(3):
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: states(bench) == {"T"}, "it is stopped again")
+    assert len(instants(steps)) < STEPS
+
+
+def test_a_keeper_that_was_killed_is_followed_by_another_one(bench: Bench) -> None:
+    steps = train(bench, 1, turn=0, turns=0)
+    bench.up(1)
+    until(lambda: states(bench) == {"T"}, "the training is stopped")
+    children = Path(f"/proc/{supervisor_of(bench, 1)}/task/{supervisor_of(bench, 1)}/children")
+    worker = processes_of(bench.top)[0]
+    [keeper] = {int(pid) for pid in children.read_text().split()} - {worker}
+    os.kill(keeper, signal.SIGKILL)
+    bench.executor.pace(RunId(1), 0, 1, SLICE_S)
+    until(lambda: "T" not in states(bench), "it works")
+    bench.executor.pace(RunId(1), 0, 0, SLICE_S)
+    until(lambda: "T" in states(bench) or len(instants(steps)) == STEPS, "it is stopped")
+    assert len(instants(steps)) < STEPS

@@ -182,6 +182,41 @@ def test_a_run_that_is_stopped_before_it_was_found_again_is_watched_once(bench: 
     assert later.executor._epoll.poll(0) == []
 
 
+def test_a_run_that_was_given_turns_before_it_was_found_again_takes_them(bench: Bench, world: World) -> None:
+    spec = bench.shell(FOR_LONG)
+    bench.up()
+    bench.executor.pace(R1, 0, 0, 60.0)
+    looks(bench)
+    [gang] = world.gangs
+    assert gang.is_stopped, "it is paused"
+    later = next_manager(bench, world)
+    world.shortages = {errno.EMFILE: 1.0}
+    later.executor.adopt([spec])
+    world.shortages = {}
+    later.executor.pace(R1, 0, 1, 60.0)
+    looks(later)
+    assert not gang.is_stopped
+
+
+def test_a_run_takes_the_turns_that_a_killed_manager_had_only_written(bench: Bench, world: World) -> None:
+    spec = bench.shell(FOR_LONG)
+    bench.up()
+    bench.executor.pace(R1, 0, 0, 60.0)
+    looks(bench)
+    works = {"turn": 0, "turns": 1, "slice_s": 60.0}
+    run_files.put(str(spec.part_dir), run_files.PACE, works, kernel_of(bench))
+    later = next_manager(bench, world)
+    later.executor.adopt([spec])
+    later.executor.pace(R1, 0, 1, 60.0)
+    looks(later)
+    assert [gang.is_stopped for gang in world.gangs] == [False]
+
+
+def kernel_of(bench: Bench) -> SimulatedKernel:
+    assert isinstance(bench.executor, Ticking)
+    return bench.executor.kernel
+
+
 def test_a_run_that_ignores_sigterm_is_killed_at_once_when_the_disk_is_full(world: World) -> None:
     bench = Bench(Ticking(world), TOP)
     training = Training(FOR_LONG, 1, 600.0, load_s=0.0, on_stop=OnStop.IGNORE)

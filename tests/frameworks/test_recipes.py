@@ -62,6 +62,18 @@ print(json.dumps([steps, [run.info.status for run in runs], boards]))
 """
 
 
+def store_of(training) -> dict[str, str]:
+    return {"MLFLOW_TRACKING_URI": f"file://{training.directory}/mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"}
+
+
+def curves(bench, training, board: Path) -> tuple[list, list, list]:
+    """The steps of each run in MLflow, how these runs ended, and the steps of each board of TensorBoard."""
+    command = [bench.python, "-c", CURVE, board]
+    found = subprocess.check_output(command, text=True, env=store_of(training), stderr=subprocess.DEVNULL)
+    steps, statuses, boards = json.loads(found.splitlines()[-1])
+    return steps, statuses, boards
+
+
 @pytest.mark.parametrize(
     ("script", "options", "board", "logged"),
     [
@@ -71,21 +83,18 @@ print(json.dumps([steps, [run.info.status for run in runs], boards]))
 )
 def test_trackers_keep_one_curve_for_all_runs(bench, training, script, options, board, logged):
     mine = training(script, *options)
-    store = {"MLFLOW_TRACKING_URI": f"file://{mine.directory}/mlruns", "MLFLOW_ALLOW_FILE_STORE": "true"}
     mine.allow(4)
-    id = bench.submit(mine, "--auto", **store)
+    id = bench.submit(mine, "--auto", **store_of(mine))
     bench.preempted_often(id, mine, times=2, every=4)
-    command = [bench.python, "-c", CURVE, mine.directory / board]
-    found = subprocess.check_output(command, text=True, env=store, stderr=subprocess.DEVNULL)
-    curves, statuses, boards = json.loads(found.splitlines()[-1])
-    assert (curves, statuses, boards) == ([logged], ["FINISHED"], [logged])
+    assert curves(bench, mine, mine.directory / board) == ([logged], ["FINISHED"], [logged])
 
 
-def test_weights_and_biases_is_told_one_run_for_all_runs(bench, training):
+@pytest.mark.parametrize(("script", "options"), [("wandb_train.py", ("--auto",)), ("trackers_train.py", ())])
+def test_weights_and_biases_is_told_one_run_for_all_runs(bench, training, script, options):
     """Without a server each run of the job leaves a file; `wandb sync` sends it to the run of that id."""
-    mine = training("wandb_train.py", str(STEPS))
+    mine = training(script, str(STEPS))
     mine.allow(4)
-    id = bench.submit(mine, "--auto")
+    id = bench.submit(mine, *options)
     bench.preempted_often(id, mine, times=2, every=4)
     begun = [line for line in bench.log(id).splitlines() if line.startswith("wandb run ")]
     assert len(begun) == 3
@@ -94,6 +103,8 @@ def test_weights_and_biases_is_told_one_run_for_all_runs(bench, training):
     left = sorted(mine.directory.glob(f"wandb/offline-run-*/run-{run_id}.wandb"))
     assert len(left) == 3
     assert mine.trained() == STEPS  # each step once
+    if not options:  # the script names one directory of TensorBoard for all runs, and one run of W&B
+        assert curves(bench, mine, bench.home / f"jobs/{id}/checkpoint") == ([], [], [[*range(STEPS)]])
 
 
 def test_the_example_runs_as_it_is(bench, tmp_path):

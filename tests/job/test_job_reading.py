@@ -88,6 +88,13 @@ def test_a_field_with_a_wrong_value_counts_as_not_given(bad):
     json.dumps(report.metrics, allow_nan=False)
 
 
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 4000, str(2**63)])
+def test_a_whole_number_that_no_float_or_encoder_holds_is_text(number):
+    report = parse(f'{{"at":5,"metrics":{{"loss":{number}}}}}'.encode())
+    assert report is not None
+    assert report.metrics == {"loss": number[:200]}
+
+
 @given(st.binary(max_size=200))
 def test_no_line_is_an_error(data):
     report = parse(data)

@@ -131,6 +131,17 @@ def test_a_cancelled_job_that_does_not_stop_is_said_to_have_been_killed(tmp_path
         assert event.text == "run 1 ended: cancelled; it did not stop in its grace period and was killed"
 
 
+def test_a_job_that_is_cancelled_at_once_is_not_said_to_have_ignored_its_signal(tmp_path: Path) -> None:
+    with a_lab(tmp_path) as lab:
+        id = lab.submit(("python", "-c", STUBBORN))
+        until_begun(lab, id)
+        lab.manager.requests.cancel(ADMIN, id, now=True)
+        [job] = lab.until_ended(id)
+        assert job.reason_text == "cancelled; killed at once"
+        [event] = [e for e in lab.manager.queries.story(ADMIN, id) if e.kind == "RunExited"]
+        assert event.text == "run 1 ended: cancelled; it was killed at once"
+
+
 def test_events_say_how_a_run_ended_and_call_only_preemptions_so(tmp_path: Path) -> None:
     endings = {
         "requeued": lambda lab, id: lab.manager.requests.requeue(ADMIN, id),

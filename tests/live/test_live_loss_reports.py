@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from tiresias.core import facts as f
-from tiresias.core.model import JobId
+from tiresias.core.model import JobId, Phase
 from tiresias.testing.live import SETTINGS, LiveLab
 
 QUICK = SETTINGS | {"loss_every_s": 0.05}
@@ -67,3 +69,33 @@ def test_after_a_restart_the_losses_of_runs_that_go_on_are_read_on(tmp_path: Pat
         assert lab.manager.state.memory.trainings.of[id].points[-1][0] >= 15, "the allocator knows of it"
         (tmp_path / "go-on").touch()
         lab.until_ended(id)
+
+
+HUGE = "1" + "0" * 400
+ABSURD = (
+    f'{{"at": 1000.0, "step": 5, "metrics": {{"loss": {HUGE}, "epoch": {HUGE}}}}}',
+    '{"at": 1000.0, "step": 5, "metrics": {"loss": 1e308, "epoch": 5e-324}}',
+    '{"at": 1000.0, "step": 5, "metrics": {"loss": -1e308, "epoch": -1e308, "\\ud800": "\\udfff"}}',
+)
+REPORTING_TEXT = """
+import os, sys, time
+from pathlib import Path
+go_on, text = Path(sys.argv[1]), sys.argv[2]
+with open(os.path.join(os.environ["TIRESIAS_RUN_DIR"], "report-0.jsonl"), "a") as file:
+    file.write(text + chr(10))
+while not go_on.exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("text", ABSURD)
+def test_a_report_that_no_number_can_hold_disturbs_nobody(tmp_path: Path, text: str) -> None:
+    with LiveLab(tmp_path / "home", gpus=1, policy="optimus", settings=QUICK) as lab:
+        id = lab.submit(("python", "-c", REPORTING_TEXT, str(tmp_path / "go-on"), text))
+        lab.until(lambda: (shown := lab.of(id).progress) is not None and shown.step == 5)
+        other = lab.submit(("true",))
+        looked = lab.manager.losses.next_due_at
+        lab.until(lambda: lab.manager.losses.next_due_at > looked)
+        (tmp_path / "go-on").touch()
+        assert {each.phase for each in lab.until_ended(id, other)} == {Phase.SUCCEEDED}
+        assert lab.manager.queries.policy()["name"] == "optimus", "its policy was not replaced"

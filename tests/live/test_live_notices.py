@@ -6,10 +6,12 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import create_server
 from threading import Event, Thread
 from typing import Any
 
@@ -277,3 +279,67 @@ def test_what_is_no_target_is_refused_in_words(url: str) -> None:
 def test_a_job_with_a_private_target_is_refused_where_it_is_not_allowed(tmp_path: Path) -> None:
     with LiveLab(tmp_path) as lab, pytest.raises(Invalid, match="not a public address"):
         lab.submit("true", notify="http://127.0.0.1:9/x")
+
+
+@contextmanager
+def answering(*pieces: bytes) -> Iterator[str]:
+    """A target that answers with these pieces, and then with the last one again and again; its URL."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                for piece in pieces:
+                    connection.sendall(piece)
+                while not is_over.wait(0.01):
+                    connection.sendall(pieces[-1])
+
+    is_over = Event()
+    with create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        is_over.set()
+    thread.join()
+
+
+def error_of(url: str) -> str:
+    return deliver(Parcel("notice:1", target_of(url), b"{}", "s"), networks_of(LOOPBACK)).error
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[b"HTTP/1.1 ", b"2"], [b"HTTP/1.1 200", b" "], [b"HTTP/1.1 100 Continue\r\n\r\n"]],
+    ids=["in the number", "behind it", "always another beginning"],
+)
+def test_a_target_that_answers_byte_by_byte_for_ever_keeps_no_thread(
+    pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiresias.live.courier.TIMEOUT_S", 0.5)
+    with answering(*pieces) as url:
+        assert error_of(url), "it is tried again later"
+
+
+def test_an_answer_may_come_in_pieces_and_after_another_one(tmp_path: Path) -> None:
+    with answering(b"HTTP/1.1 103 Early Hints\r\nA: b\r\n", b"\r\nHTTP/1.", b"1 204 No Content\r\n") as url:
+        assert error_of(url) == ""
+    with answering(b"SSH-2.0-OpenSSH_9.6\r\n") as url:
+        assert "SSH" in error_of(url)
+
+
+def test_a_silent_run_is_found_whatever_its_user_puts_beside_its_reports(
+    tmp_path: Path, target: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is the user's: to look at each file of a million would delay everybody."""
+    looked_at = []
+    scandir, listdir = os.scandir, os.listdir
+    monkeypatch.setattr(os, "scandir", lambda path: looked_at.append(str(path)) or scandir(path))
+    monkeypatch.setattr(os, "listdir", lambda path: looked_at.append(str(path)) or listdir(path))
+    with a_lab(tmp_path, settings={**SETTINGS, "idle_notice_s": 0.5}) as lab:
+        command = ("/bin/sh", "-c", "touch $TIRESIAS_RUN_DIR/own.log; exec sleep 600")
+        lab.submit(command, notify=target.url, notify_on="idle")
+        lab.until(lambda: target.got)
+        assert target.events == ["idle"]
+    assert any(path.endswith("/runs/1") for path in looked_at)
+    assert not any(path.endswith("/runs/1/job") for path in looked_at)

@@ -42,6 +42,18 @@ def test_jobs_share_a_gpu_as_far_as_its_memory_goes(tmp_path: Path) -> None:
         lab.until_running(three)
 
 
+def test_a_gpu_names_all_jobs_that_share_it(tmp_path: Path) -> None:
+    with a_lab(tmp_path) as lab:
+        one, two = (lab.submit(FOR_LONG, gpus=1, gpu_memory_bytes=6 * GIB) for _ in range(2))
+        lab.until_running(one, two)
+        [[slot]] = [node.slots for node in lab.manager.queries.nodes()]
+        assert (slot.state, slot.job_id, slot.job_ids) == ("busy", one, [one, two])
+        lab.manager.requests.cancel(ADMIN, one)
+        lab.until_ended(one)
+        [[slot]] = [node.slots for node in lab.manager.queries.nodes()]
+        assert (slot.job_id, slot.job_ids) == (two, [two])
+
+
 def test_a_job_that_does_not_state_its_memory_shares_no_gpu_and_is_told_so(tmp_path: Path) -> None:
     with a_lab(tmp_path) as lab:
         stated = lab.submit(FOR_LONG, gpus=1, gpu_memory_bytes=2 * GIB)

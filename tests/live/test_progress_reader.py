@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tiresias.core.model import RunId
+from tiresias.job.reports import Report
 from tiresias.live import progress_reader
-from tiresias.live.progress_reader import ProgressReader
+from tiresias.live.progress_reader import ProgressReader, Reading, read_loss
 
 RUN = RunId(1)
 
@@ -56,3 +59,17 @@ def test_a_training_that_reports_without_end_does_not_delay_others(tmp_path: Pat
     monkeypatch.setattr(progress_reader, "read_reports", read_while_it_grows)
     assert ProgressReader().latest(RUN, tmp_path, 2000.0) is not None
     assert len(calls) <= progress_reader.MOST_READS
+
+
+@pytest.mark.parametrize("loss", [1e31, -1e31, float("inf"), True, "0.5"])
+def test_a_loss_that_would_make_infinities_is_skipped_and_counted(loss: object) -> None:
+    reading = Reading()
+    read_loss(reading, Report(1000.0, 5, metrics={"loss": loss}))  # type: ignore[dict-item]
+    assert (reading.loss, reading.skipped_losses) == (None, 1)
+
+
+@pytest.mark.parametrize("epoch", [5e-324, -1.0, 1e10, float("nan")])
+def test_an_epoch_that_cannot_be_is_not_taken_and_its_loss_is(epoch: float) -> None:
+    reading = Reading()
+    read_loss(reading, Report(1000.0, 5, metrics={"loss": 0.5, "epoch": epoch}))
+    assert reading.loss == (5, 0.5, None, None)

@@ -33,6 +33,18 @@ def test_a_policy_without_levels_has_one_order_and_one_that_never_preempts_displ
         assert [(level.running_jobs, level.waiting_jobs) for level in found.levels] == [(1, 0)]
 
 
+def test_an_allocator_has_leases_and_names_nobody_as_the_next_to_be_displaced(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=2, policy="themis") as lab:
+        runs = lab.submit("sleep 600", gpus=2)
+        lab.until_running(runs)
+        lab.submit("true", gpus=2)
+        found = lab.manager.queries.order.info()
+        assert (found.kind, found.preempts, found.next_displaced) == ("allocator", True, [])
+        assert list(found.leases) == [runs]
+        assert found.leases[runs] > lab.manager.now()
+        assert found.again_at is not None
+
+
 def test_a_job_that_has_started_has_an_end_and_no_start(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=2, policy="fifo") as lab:
         runs = lab.submit("sleep 600", gpus=2)

@@ -57,6 +57,14 @@ def test_runs_on_cpus_use_no_gpus():
     assert found.waiting_jobs == [0.0] * 10, "it runs, though on CPUs"
 
 
+def test_a_gpu_that_jobs_share_is_in_use_once_and_counts_for_each_of_them():
+    jobs = [job(1, 0.0, 0.0, None, user="ann", gpus=2), job(2, 0.0, 20.0, None, user="bob"),
+            job(3, 0.0, 20.0, None, user="bob")]  # fmt: skip
+    found = use(jobs, [run(2, 2, 20.0, 60.0), run(3, 3, 20.0, 30.0), run(1, 1, 0.0, 40.0, gpus=2)])
+    assert found.gpus == [2, 2, 2, 2, 1, 1, 0, 0, 0, 0]
+    assert {share.who: share.gpu_s for share in found.shares} == {"ann": 80.0, "bob": 50.0}
+
+
 def test_what_lies_outside_of_the_window_counts_as_far_as_it_is_inside():
     found = use([job(1, -50.0, -40.0, None)], [run(1, 1, -40.0, 200.0)])
     assert found.gpus == [1.0] * 10

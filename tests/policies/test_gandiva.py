@@ -11,9 +11,10 @@ import pytest
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
-from tiresias.core.model import Cluster, JobId, Priority
+from tiresias.core.model import Cluster, Demand, JobId, Priority
 from tiresias.core.plugins import OptionError, placers, policies
 from tiresias.core.state import State
+from tiresias.policies.gandiva import _pays
 from tiresias.profiles.utilisation import BUSY, busy, slowdown
 from tiresias.sim import simulate
 from tiresias.testing import a_job, a_trace
@@ -105,6 +106,23 @@ def test_beyond_its_layers_a_job_waits_and_says_why() -> None:
     assert lab.nodes(3) == [0]
 
 
+def test_with_fewer_layers_than_before_jobs_of_upper_layers_go_on() -> None:
+    lab = Lab(Cluster.of(1, 1))
+    ids = [lab.submit(1) for _ in range(5)]
+    lab.finish(ids[0])
+    lab.finish(ids[1])
+    fewer = policies.make("gandiva", {"packing": "off", "layers": "3"})
+    lab.controller = Controller(lab.state, fewer, placers.make("packed"))
+    lab.handle(f.TimerFired(lab.at))
+    stopping = [id for id in ids[2:] if self_is_stopping(lab, id)]
+    assert stopping == ids[3:], "they were on layers that there are no more"
+    for id in stopping:
+        run = lab.state.jobs[JobId(id)].run
+        assert run is not None
+        lab.handle(f.RunExited(lab.at, run.id, f.ExitCause.PREEMPTED, 1.0))
+    assert sorted(lab.turns(id) for id in ids[2:]) == [(0, 3), (1, 3), (2, 3)]
+
+
 def test_a_job_of_low_priority_is_paused_while_one_of_high_priority_is_on_its_seat() -> None:
     lab = Lab(Cluster.of(1, 1))
     low, high = lab.submit(1), lab.submit(1, priority=Priority.HIGH)
@@ -186,3 +204,88 @@ def test_gangs_that_ask_for_nodes_sit_and_share_on_so_many(seed: int) -> None:
         over_several += sum(len(run.allocation) > 1 for run in controller.state.runs.values())
     assert over_several
     assert "has asked for" not in controller.allotting.first_refused_wish
+
+
+# --- growing and shrinking -----------------------------------------------------------------------------
+
+
+ELASTIC = {"min_gpus": [1, None, None], "max_gpus": [8, None, None]}
+
+
+def sizes_of(story: Story, id: int) -> list[tuple[float, int]]:
+    """When the runs of a job began, and on how many GPUs."""
+    return [
+        (fact.at, sum(mask.bit_count() for _, mask in fact.allocation))
+        for fact in story.facts
+        if isinstance(fact, f.RunGranted) and fact.job_id == id
+    ]
+
+
+@pytest.mark.parametrize("packing", ["on", "off"])
+def test_an_elastic_job_grows_when_it_has_settled_and_shrinks_for_who_comes(packing: str) -> None:
+    """It has eight GPUs to itself; a gang of four comes at 5,000 s and leaves 1,000 s later."""
+    trace = a_trace([(0.0, 1, 36000.0), (5000.0, 4, 1000.0)], min_gpus=[1, None], max_gpus=[8, None])
+    story = story_of(trace, "2x8", "gandiva", options={"packing": packing}, preemption_cost_s=60.0)
+    assert sizes_of(story, 0) == [(0.0, 1), (610.0, 8)], "the gang finds an empty node"
+    story = story_of(trace, "1x8", "gandiva", options={"packing": packing}, preemption_cost_s=60.0)
+    assert sizes_of(story, 0)[:3] == [(0.0, 1), (610.0, 8), (5010.0, 4)], "what the gang leaves"
+    assert sizes_of(story, 1) == [(5010.0, 4)], "it waits for one save"
+    rules = [fact.why.rule for fact in story.facts if isinstance(fact, f.RunRevoked) and fact.why]
+    assert set(rules) == {f.Rule.RESIZE}
+
+
+def test_a_job_does_not_grow_over_what_others_could_use() -> None:
+    """Three gangs of three on eight GPUs: two slots are free, and the third gang shares."""
+    rows = [(0.0, 3, 20000.0)] * 3
+    trace = a_trace(rows, min_gpus=[3, None, None], max_gpus=[8, None, None])
+    story = story_of(trace, "1x8", "gandiva", options={"packing": "off"})
+    both_share = next(fact.at for fact in story.facts if isinstance(fact, f.RunExited))
+    assert [size for at, size in sizes_of(story, 0) if at < both_share] == [3]
+
+
+def test_as_few_jobs_shrink_as_are_needed() -> None:
+    trace = a_trace(
+        [(0.0, 1, 90000.0), (0.0, 1, 90000.0), (2000.0, 2, 100.0)],
+        min_gpus=[1, 1, None],
+        max_gpus=[5, 3, None],
+    )
+    story = story_of(trace, "1x8", "gandiva", options={"packing": "off"})
+    before = [size for id in (0, 1) for at, size in sizes_of(story, id) if at < 2000.0]
+    assert before == [1, 5, 1, 3]
+    shrunk = [id for id in (0, 1) for at, size in sizes_of(story, id) if 2000.0 <= at < 2200.0]
+    assert shrunk == [0], "it has the most to give"
+
+
+def test_nobody_shares_the_gpus_of_a_job_that_has_grown() -> None:
+    rows = [(0.0, 1, 90000.0), (2000.0, 4, 9000.0), (2000.0, 4, 9000.0)]
+    story = story_of(a_trace(rows, **ELASTIC), "1x8", "gandiva", options={"packing": "off"})
+    of_first = [fact for fact in story.facts if isinstance(fact, f.RunPaced)]
+    runs = {run for run, grant in story.grants().items() if grant.job_id == 0}
+    assert not [fact for fact in of_first if fact.run_id in runs]
+
+
+def test_what_was_measured_not_to_pay_is_not_repeated() -> None:
+    policy = policies.make("gandiva", {})
+    memory = policy.new_memory()
+    lab = Lab(Cluster.of(1, 8))
+    job = lab.state.jobs[JobId(lab.submit(1))]
+    assert _pays(memory, job, 4), "nothing is known"
+    memory["alone"] |= {f"{job.model}*1": 1.0, f"{job.model}*4": 1.01}
+    assert not _pays(memory, job, 4)
+    memory["alone"][f"{job.model}*4"] = 3.0
+    assert _pays(memory, job, 4)
+
+
+def test_on_a_quiet_cluster_jobs_that_may_grow_end_sooner() -> None:
+    rows = [(600.0 * nth, 1 + nth % 2, 7200.0) for nth in range(12)]
+    rigid = simulate(a_trace(rows), "4x8", "gandiva")
+    elastic = simulate(a_trace(rows, max_gpus=[4 * gpus for _, gpus, _ in rows]), "4x8", "gandiva")
+    assert elastic.resizes
+    assert elastic.summary()["avg_jct_s"] < 0.7 * rigid.summary()["avg_jct_s"]
+
+
+def test_why_says_what_the_size_of_an_elastic_job_depends_on() -> None:
+    lab = Lab(Cluster.of(1, 8))
+    reason = lab.controller.why(JobId(lab.submit(1, demand=Demand(1, max_gpus=4))))
+    assert reason is not None
+    assert "it grows while GPUs of its node are free" in reason.text

@@ -124,7 +124,7 @@ def test_the_checkers_see_what_they_look_for() -> None:
 
 
 class Stepper:
-    """An Engine that stops at every instant to have the Controller's books checked."""
+    """An Engine that stops at every instant to have the Controller's counters checked."""
 
     def __init__(self, trace: Trace, cluster: Cluster, policy: str, options: dict[str, Any]):
         made = policies.make(policy, options)

@@ -92,11 +92,11 @@ class Cluster:
         )  # more would block the manager
 
     def notify(self) -> Value:
-        """What this user is told about jobs, and where; with the secret that signs notices."""
+        """Of which events of jobs this user gets notices, and where; with the secret that signs them."""
         return self._requester.value("GET", "/api/v1/notify")
 
     def set_notify(self, url: str, on: Sequence[str] = ()) -> Value:
-        """Set it for jobs that say nothing else; an empty URL: nothing is told."""
+        """Set it for jobs that say nothing else; an empty URL: no notices."""
         return self._requester.value("PUT", "/api/v1/notify", {"url": url, "on": list(on)})
 
     def test_notify(self) -> Value:

@@ -45,7 +45,7 @@ class Sessions:
     def exchange(self, given: str) -> str | None:
         """A new session for a code that is still good; None for any other."""
         for code, ends in list(self._codes.items()):
-            if hmac.compare_digest(code.encode(), given.encode()):
+            if hmac.compare_digest(code.encode(), given.encode(errors="replace")):
                 del self._codes[code]
                 if self._now() > ends:
                     return None

@@ -1,4 +1,4 @@
-"""What users are told about their jobs, and where."""
+"""Which notices users get about their jobs, and where."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Notify:
 
 @router.get("/notify", response_model=Notify)
 async def notify(caller: AnyCaller, shared: Shared) -> Response:
-    """What the caller is told, and where."""
+    """Which notices the caller gets, and where."""
     return _answer(shared, caller.user)
 
 
 @router.put("/notify", response_model=Notify)
 async def set_notify(body: NotifyBody, caller: AnyCaller, shared: Shared) -> Response:
-    """Set what the caller is told about jobs that say nothing else; an empty URL: nothing."""
+    """Set which notices the caller gets about jobs that say nothing else; an empty URL: none."""
     shared.manager.requests.set_notify(caller, body.url, body.on)
     await shared.service.committed()
     return _answer(shared, caller.user)

@@ -9,7 +9,6 @@ manager that listens on TCP; they differ in how a person signs in.
 from __future__ import annotations
 
 import hashlib
-import re
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,8 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+from tiresias.api import shortened
 
 WEB = Path(__file__).parent / "web"
 VENDOR = WEB / "vendor"
@@ -55,19 +56,6 @@ class File:
     tag: str
 
 
-def _without_comments(text: str) -> str:
-    """Our own scripts without indentation and without lines that are comments: people read the files, and
-    telephones need not load them."""
-    lines = (line.strip() for line in text.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
-
-
-def _without_spaces(text: str) -> str:
-    """Our own style without comments and without spaces that mean nothing."""
-    bare = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
-    return re.sub(r";}", "}", re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r":\s+", ":", bare))).strip() + "\n"
-
-
 def _read(path: Path) -> bytes:
     """A file of ours as it is served; libraries are served unchanged."""
     if path.suffix not in SHORTENED or VENDOR in path.parents:
@@ -75,7 +63,7 @@ def _read(path: Path) -> bytes:
     return SHORTENED[path.suffix](path.read_text("utf-8")).encode()
 
 
-SHORTENED = {".js": _without_comments, ".css": _without_spaces}
+SHORTENED = {".js": shortened.script, ".css": shortened.style}
 
 
 def _compressed(body: bytes) -> bytes:

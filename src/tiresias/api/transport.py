@@ -211,9 +211,9 @@ class Transport:
 
 def _is_readable(connection: socket.socket) -> bool:
     """Whether there is something to read; an idle connection was then closed by the other side."""
-    looking = select.poll()  # unlike select.select it takes any number of open files
-    looking.register(connection, select.POLLIN)
-    return bool(looking.poll(0))
+    poll = select.poll()  # unlike select.select it takes any number of open files
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def checked(reply: Reply) -> Reply:

@@ -1,8 +1,8 @@
 """What-if: the past of this manager under other policies and with more GPUs, as a stream with its progress.
 
 Rules: it is computed in a process of its own, of the lowest priority and bounded (what_if_child.py), never by
-the manager. Each user has one at a time: a new one ends the former. MOST_AT_ONCE run together, and further
-callers are told to come again. The process ends with the stream, so closing the page cancels it.
+the manager. Each user has one at a time: a new one ends the former. MOST_AT_ONCE run together; further
+callers are asked to come again. The process ends with the stream, so closing the page cancels it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def what_if(
     """What ended jobs would have got under other policies or with more GPUs: a stream with progress."""
     question = _question(shared, caller, policy or [], more_gpus or [], since_s)
     shared.what_ifs.check(caller.user)
-    return stream(_told(shared, caller.user, question))
+    return stream(_computed(shared, caller.user, question))
 
 
 def _question(
@@ -83,7 +83,7 @@ def _question(
     }
 
 
-async def _told(shared: State, user: str, question: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _computed(shared: State, user: str, question: dict[str, Any]) -> AsyncIterator[bytes]:
     try:
         running = await shared.what_ifs.begin(user)
     except Unavailable as problem:

@@ -13,6 +13,7 @@ import resource
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ MOST_DATA_BYTES = 4 * 2**30
 MOST_JOBS = 20_000  # the latest
 PAGE = 500  # jobs that are read at once
 POLITE = 19
+FIRST_TO_GO = "800"  # if the machine runs out of memory, this is ended, and no job and no manager
 
 
 def main() -> int:
     os.nice(POLITE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO)
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S + 5))
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_DATA_BYTES, MOST_DATA_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -33,7 +37,7 @@ def main() -> int:
     threading.Thread(target=_end_with_input, daemon=True).start()
     try:
         say("result", answered(question))
-    except Exception as error:  # noqa: BLE001  (a plug-in may raise anything; whoever asked is told)
+    except Exception as error:  # noqa: BLE001  (a plug-in may raise anything; the caller gets the message)
         say("failed", {"message": _message(error)})
     return 0
 

@@ -109,6 +109,14 @@ LossKind = Annotated[
         help="How losses fall, for policies that predict from them: smooth, realistic (the default), none.",
     ),
 ]
+Failures = Annotated[
+    str | None,
+    typer.Option(
+        "--failures",
+        metavar="KIND[,RULE,…]",
+        help="Make trials of jobs fail: philly, and rules that spare GPUs from it: no-retry, preflight=120.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 FormatName = Annotated[
     str | None, typer.Option("--format", help="Format of the trace, if it is not recognised.")

@@ -55,6 +55,7 @@ def sweep(
     use_cpus: inputs.UseCpus = None,
     shares: inputs.Shares = None,
     losses: inputs.LossKind = None,
+    failures: inputs.Failures = None,
     out: Out = Path("sweep.csv"),
     format: inputs.FormatName = None,
     columns: inputs.Columns = None,
@@ -93,6 +94,7 @@ def sweep(
         use_cpus=use_cpus,
         shares=inputs.read_shares(shares),
         losses=losses,
+        failures=failures,
     )
     for cell in cells:
         experiment.check(cell)

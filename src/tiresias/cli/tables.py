@@ -52,6 +52,8 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
     lost = f"{significant(of['lost_gpu_s'] / HOUR_S)} GPU-hours lost to them"
     lines.add_row("preemptions", f"{of['preemptions']:,}, {lost}" if of["preemptions"] else "none")
     lines.add_row("GPU utilisation", percent(of["gpu_utilization"]))
+    if "failed_jobs" in of:
+        lines.add_row("failures", failures(of))
     if "max_rho" in of:
         lines.add_row("fairness", _fairness(of))
     if "cpu_runs" in of:
@@ -66,6 +68,18 @@ def one_result(result: Result, cluster: str, skipped_rows: int) -> RenderableTyp
         lines.add_row("waited for slots", waited)
     lines.add_row("simulated", f"{of['events']:,} events in {duration(of['wall_s'])}")
     return Group(title, Text(), times, Text(), lines)
+
+
+def failures(of: dict[str, Any]) -> str:
+    """What failed, and what that took."""
+    if not of["failed_jobs"]:
+        return f"no job has failed; {count(of['failed_runs'], 'run')} did"
+    told = f"{count(of['failed_jobs'], 'job')} failed, {duration(of['avg_until_failed_s'])} after submission"
+    lost, tried = (significant(of[name] / HOUR_S) for name in ("failed_gpu_s", "preflight_gpu_s"))
+    took = f"{count(of['failed_runs'], 'failed run')} took {lost} GPU-hours"
+    if not of["preflight_gpu_s"]:
+        return f"{told}; {took}"
+    return f"{told}; {took}; preflights took {tried} and found {of['failed_in_preflight']:,} of the jobs"
 
 
 def _fairness(of: dict[str, Any]) -> str:
@@ -87,6 +101,13 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
 
     slowdowns = [_times(each["avg_slowdown"]) for each in summaries]
 
+    failed = []
+    if all("failed_gpu_s" in each for each in summaries):
+        failed = [
+            Column("failed\njobs", [f"{each['failed_jobs']:,}" for each in summaries], 8),
+            Column("failed\nGPU-h", [significant(each["failed_gpu_s"] / HOUR_S) for each in summaries], 8),
+        ]
+
     def time(name: str) -> list[str]:
         return [significant(None if each[name] is None else each[name] / size) for each in summaries]
 
@@ -101,6 +122,7 @@ def comparison(summaries: Sequence[dict[str, Any]], width: int) -> RenderableTyp
         Column("preemp-\ntions", [f"{each['preemptions']:,}" for each in summaries], 4),
         Column("lost\nGPU-h", [significant(each["lost_gpu_s"] / HOUR_S) for each in summaries], 1),
         Column("utili-\nsation", [percent(each["gpu_utilization"]) for each in summaries], 2),
+        *failed,
         Column(RHO, [significant(each.get("max_rho")) for each in summaries], 0),
         Column("vs\nbest", [ratio(each["avg_jct_s"], best) for each in summaries], 8),
     ]

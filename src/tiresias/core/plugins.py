@@ -152,8 +152,8 @@ class Policy(ABC):
     def begin(self, memory: Any, state: State) -> None:
         """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
 
-        What follows from the State need not be saved; here it can be found again. Jobs without GPUs, of which
-        `learn` and `rank` are never told, are in the State as well: leave them out.
+        What follows from the State need not be saved; here it can be found again. Jobs without GPUs, which
+        are never passed to `learn` and `rank`, are in the State as well: leave them out.
         """
         return None
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tiresias.core.facts import Allocation, Allotment
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from tiresias.core.entries import JobEntry
     from tiresias.core.state import JobState, State
     from tiresias.core.wish_target import WishTarget
+
+
+_BY_JOB = attrgetter("job_id")
 
 
 class WishError(ValueError):
@@ -72,14 +76,18 @@ class WishChange:
 def difference(
     answer: Wish | WishChange, state: State, entries: Mapping[JobId, JobEntry]
 ) -> tuple[tuple[Allotment, ...], tuple[JobId, ...]]:
-    """What is given and what is withdrawn, compared with the wish that stands."""
+    """What is given and what is withdrawn, compared with the wish that stands.
+
+    Both are in the order of the jobs, whatever order the allocator chose: it may have found its wish in
+    another order if the manager was restarted before, and the decisions must be the same.
+    """
     standing = {} if state.wish is None else state.wish.jobs
     if isinstance(answer, WishChange):
-        return tuple(answer.given), tuple(answer.withdrawn)
+        return tuple(sorted(answer.given, key=_BY_JOB)), tuple(sorted(answer.withdrawn))
     jobs = answer.jobs
-    given = tuple([each for id, each in jobs.items() if standing.get(id) != each])
+    given = sorted([each for id, each in jobs.items() if standing.get(id) != each], key=_BY_JOB)
     gone = standing.keys() - jobs.keys()
-    return given, tuple(sorted(id for id in gone if id not in entries or not entries[id].pinned))
+    return tuple(given), tuple(sorted(id for id in gone if id not in entries or not entries[id].pinned))
 
 
 def check(

@@ -335,7 +335,7 @@ class NodeReturned:
 
 @dataclass(slots=True, frozen=True)
 class NodeUnusable:
-    """The node answers and must not be used, until it is told to have joined. `reason` is a clause for users.
+    """The node answers and must not be used, until it joins. `reason` is a clause for users.
 
     Examples: it does not see the shared folder, it has another version, another node has the same name.
     """
@@ -346,7 +346,7 @@ class NodeUnusable:
 
 @dataclass(slots=True, frozen=True)
 class GpusTroubled:
-    """The GPUs of a node that must not be used at present: by index, why. Replaces what was told before."""
+    """The GPUs of a node that must not be used at present: by index, why. Replaces the report before."""
 
     name: str
     reasons: Mapping[int, str]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20  # the most that a process without privileges may ask for
-LARGEST_TURN = 16  # pieces that are copied before the supervisor looks at anything else
+LARGEST_TURN_BYTES = 16 * PIECE_BYTES  # are copied before the supervisor looks at anything else
 
 
 class CopiedOutput:
@@ -34,11 +34,12 @@ class CopiedOutput:
         self.is_over = False
         os.set_blocking(source, False)
 
-    def copy(self) -> None:
+    def copy(self, most_bytes: int = LARGEST_TURN_BYTES) -> int:
         """Copy what there is, up to a limit; sets `is_over` when nobody can write any more."""
-        for _ in range(LARGEST_TURN):
+        copied = 0
+        while copied < most_bytes:
             try:
-                data = os.read(self.source, PIECE_BYTES)
+                data = os.read(self.source, min(PIECE_BYTES, most_bytes - copied))
             except BlockingIOError:
                 break
             except OSError:  # EIO: the last process has closed the terminal
@@ -47,18 +48,22 @@ class CopiedOutput:
                 self.is_over = True
                 break
             self.add(data)
+            copied += len(data)
             if len(data) < PIECE_BYTES // 4:
                 break
         if self._on_copied is not None:
             self._on_copied()
+        return copied
 
     def copy_rest(self) -> None:
-        """At the end of the run: all that its processes have left, and how much the disk did not take."""
-        while not self.is_over:
-            before = os.lseek(self._log, 0, os.SEEK_END)
-            self.copy()
-            if os.lseek(self._log, 0, os.SEEK_END) == before:
-                break
+        """At the end of the run: all that its processes have left, and how much the disk did not take.
+
+        That is no more than the source holds. A process that is not of the run may have the other end open,
+        as a terminal that its user writes to from elsewhere, and may write for ever.
+        """
+        left = _holds_bytes(self.source)
+        while left > 0 and not self.is_over and (copied := self.copy(left)):
+            left -= copied
         if self._dropped:
             self.add(b"\n[tiresias: the disk was full; %d bytes of output are lost]\n" % self._dropped)
 
@@ -84,3 +89,13 @@ def make_pipe() -> tuple[int, int]:
     except OSError:  # the user has used up what pipes may hold; a small one does as well
         pass
     return reader, writer
+
+
+def _holds_bytes(source: int) -> int:
+    """How much can have been written to a pipe or terminal that was not read yet."""
+    import fcntl
+
+    try:
+        return max(PIPE_BYTES, fcntl.fcntl(source, fcntl.F_GETPIPE_SZ))
+    except OSError:  # a terminal, which holds less
+        return PIPE_BYTES

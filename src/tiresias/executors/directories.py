@@ -18,10 +18,17 @@ PASSAGE = 0o711  # others may pass through, and list nothing
 def make_passage(path: Path, kernel: Kernel = KERNEL) -> None:
     """Make the directory and its missing parents, each open to pass through whatever the umask is."""
     try:
-        kernel.mkdir(str(path), PASSAGE)
+        _make_open(path, kernel)
     except FileNotFoundError:
+        if path.parent == path:
+            raise
         make_passage(path.parent, kernel)
-        make_passage(path, kernel)
+        _make_open(path, kernel)  # /proc says again that nothing is there, although the parent is
+
+
+def _make_open(path: Path, kernel: Kernel) -> None:
+    try:
+        kernel.mkdir(str(path), PASSAGE)
     except FileExistsError:
         if not stat.S_ISDIR(kernel.stat(str(path)).st_mode):  # something else is in the way
             raise

@@ -1,4 +1,4 @@
-"""The nodes of a gang executor: which there are, what they are told, and whether they answer.
+"""The nodes of a gang executor: which there are, which orders they get, and whether they answer.
 
 Each node has tasks of its own, so that one that does not answer delays no other. Agents are asked for updates
 all the time, which shows as well whether a node answers.
@@ -42,10 +42,10 @@ class Hosted(Protocol):
     """What the nodes ask of the runs."""
 
     def orders_for(self, node: str) -> list[Order]:
-        """What an agent that is new to this executor must be told of the runs of its node."""
+        """The orders that an agent which is new to this executor needs for the runs of its node."""
 
     def on_update(self, node: str, update: RunUpdate) -> None:
-        """The agent of this node has told something of a run."""
+        """The agent of this node has reported something about a run."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class GangNode:
     orders: deque[Order] = field(default_factory=deque)
     has_orders: asyncio.Event = field(default_factory=asyncio.Event)
     is_silent: bool = False
-    is_told: bool = False  # the manager knows that it has joined
+    is_reported: bool = False  # the manager knows that it has joined
     problem: str = ""
     troubled: Mapping[int, str] = field(default_factory=dict)
     old_runs: set[RunId] = field(default_factory=set)  # given up here, and not known to be over
@@ -96,7 +96,7 @@ class GangNodes:
 
     def in_use(self) -> list[str]:
         """The nodes on which something new may start."""
-        return [name for name, node in self._nodes.items() if node.is_told and not node.is_silent]
+        return [name for name, node in self._nodes.items() if node.is_reported and not node.is_silent]
 
     async def _discover(self) -> None:
         while True:
@@ -106,10 +106,10 @@ class GangNodes:
                     is_new = node.found != seen.node or node.problem != seen.problem
                     node.found, node.problem = seen.node, seen.problem
                     if is_new and seen.problem:
-                        node.is_told = False
+                        node.is_reported = False
                         self._updates.report_node(NodeUnusable(node.name, seen.problem))
                     elif is_new:
-                        node.is_told = False
+                        node.is_reported = False
                         self._tell(node)
                     self._tell_troubles(node, seen.troubled)
             await asyncio.sleep(DISCOVER_S)
@@ -118,15 +118,15 @@ class GangNodes:
         """Tell the manager that the node may be used, if it may."""
         if node.found is None or node.problem or not node.life or node.old_runs:
             return
-        if not node.is_told:
-            node.is_told, node.is_silent = True, False
+        if not node.is_reported:
+            node.is_reported, node.is_silent = True, False
             self._updates.report_node(NodeJoined(node.found))
         elif node.is_silent:
             node.is_silent = False
             self._updates.report_node(NodeReturned(node.name))
 
     def _tell_troubles(self, node: GangNode, troubled: Mapping[int, str]) -> None:
-        if node.is_told and node.troubled != troubled:
+        if node.is_reported and node.troubled != troubled:
             node.troubled = troubled
             self._updates.report_node(GpusTroubled(node.name, troubled))
 

@@ -48,7 +48,7 @@ class GangRun:
     spec: RunSpec
     parts: dict[str, GangPart] = field(default_factory=dict)  # by node
     is_begun: bool = False  # it is being started, or was
-    is_ordered: bool = False  # the agents of its nodes are told of it
+    is_ordered: bool = False  # its orders are for the agents of its nodes
     is_up: bool = False
     is_stopping: bool = False
     grace_s: float | None = None
@@ -111,7 +111,7 @@ class GangRuns:
         return [order for run, part in self.on_node(node) for order in self._orders(run, part)]
 
     def on_node(self, node: str) -> list[tuple[GangRun, GangPart]]:
-        """The parts that the agent of this node has been told of, and whose end is not known."""
+        """The parts that the agent of this node has orders for, and whose end is not known."""
         found = [(run, run.parts.get(node)) for run in self._runs.values() if run.is_ordered]
         return [(run, part) for run, part in found if part is not None and part.gone is None]
 

@@ -16,10 +16,10 @@ class Updates:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # of the updates, and of the descriptor that announces them
-        self._has_told = threading.Condition(self._lock)  # of a node
+        self._has_reported = threading.Condition(self._lock)  # of a node
         self._updates: deque[RunUpdate] = deque()
         self._node_updates: deque[NodeUpdate] = deque()
-        self._announces_nodes = False  # not before somebody reads what is told of nodes
+        self._announces_nodes = False  # not before somebody reads the updates of nodes
         self._failure: BaseException | None = None
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -31,7 +31,7 @@ class Updates:
     def report_node(self, update: NodeUpdate) -> None:
         with self._lock:
             self._node_updates.append(update)
-            self._has_told.notify_all()
+            self._has_reported.notify_all()
             if self._announces_nodes:
                 self._wake()
 
@@ -51,7 +51,7 @@ class Updates:
         return self._event
 
     def announce_nodes(self) -> None:
-        """From now on, the descriptor announces what is told of nodes, too."""
+        """From now on, the descriptor announces updates of nodes, too."""
         with self._lock:
             self._announces_nodes = True
             if self._node_updates:
@@ -67,7 +67,7 @@ class Updates:
             return wanted <= joined | unusable
 
         with self._lock:
-            self._has_told.wait_for(are_known, within_s)
+            self._has_reported.wait_for(are_known, within_s)
 
     def node_updates(self) -> list[NodeUpdate]:
         with self._lock:

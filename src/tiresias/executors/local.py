@@ -53,6 +53,8 @@ class _Run:
     is_killed_at_once: bool = False  # by a signal, because no grace of 0 could be written
     cgroup: str = ""  # its directory; empty if the run has none
     is_swept: bool = False  # its supervisor was killed; another one ends what it left behind
+    is_paced: bool = False  # `pace.json` says which turns it has
+    knows_turns: bool = False  # this process has signalled its supervisor since that was written last
     may_begin: bool = False  # a supervisor was started, by this process or by one before it
     why: Mapping[str, Any] = field(default_factory=dict)  # in its exit record, if it has not begun
     gone: RunGone | None = None
@@ -152,11 +154,22 @@ class LocalExecutor:
             return
         wanted = {"turn": turn, "turns": turns, "slice_s": slice_s}
         known = run_files.read(run.dir, run_files.PACE, self._kernel)
-        if known == wanted or (known is None and turns == 1):
+        if known is None and turns == 1:
             return
-        make_run_dir(run.spec, self._kernel)
-        run_files.put(run.dir, run_files.PACE, wanted, self._kernel)
-        if run.pidfd >= 0:
+        run.is_paced = True
+        if known is None or not wanted.items() <= known.items():
+            make_run_dir(run.spec, self._kernel)
+            run.knows_turns = False
+            run_files.put(run.dir, run_files.PACE, wanted, self._kernel)
+        self._signal_turns(run)
+
+    def _signal_turns(self, run: _Run) -> None:
+        """Let its supervisor read the turns, if it can be signalled and was not signalled for these.
+
+        A process before this one may have been killed after it had written them.
+        """
+        if run.is_paced and not run.knows_turns and run.pidfd >= 0:
+            run.knows_turns = True
             with suppress(ProcessLookupError):  # it has just ended
                 self._kernel.pidfd_send_signal(run.pidfd, signal.SIGHUP)
 
@@ -440,6 +453,7 @@ class LocalExecutor:
         if not run.is_up:
             self._starting[run.spec.run_id] = run
             self._pipe.wake()
+        self._signal_turns(run)
         if run.is_stopping:
             self._signal(run)
 

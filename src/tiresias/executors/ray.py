@@ -84,11 +84,11 @@ class RayTransport:
             self._process, ours = beside(MODULE, descriptor, self._prefix)
         finally:
             os.close(descriptor)
-        told = self._options.address, self._log_file
+        about = self._options.address, self._log_file
         try:
             ours.sendall(frame({each.name: getattr(self._options, each.name) for each in fields(RayOptions)}))
-            expect(ours, "connected", REACH_S + IMPORT_S, *told)
-            return ours, expect(ours, "begun", AGENT_S + IMPORT_S, *told) or {}
+            expect(ours, "connected", REACH_S + IMPORT_S, *about)
+            return ours, expect(ours, "begun", AGENT_S + IMPORT_S, *about) or {}
         except BaseException:
             ours.close()
             self._end()

@@ -134,7 +134,7 @@ class NodeAgent:
 def _take_niceness(raylet: int) -> None:
     """Have the niceness of the Ray node, which runs inherit; only root may.
 
-    Ray gives its workers a niceness of 15 where it was not told which. Trainings would then be slowed down by
+    Ray gives its workers a niceness of 15 unless it is set otherwise. Trainings would then be slowed down by
     whatever else a machine does.
     """
     if "RAY_worker_niceness" not in os.environ:

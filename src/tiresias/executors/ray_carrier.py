@@ -48,7 +48,7 @@ LOOK_S = 10.0  # between two looks at the GPUs of a node
 OTHER_S = 5.0  # another manager that has been silent for so long is over: it asks every second
 RESERVE_S = 10.0  # for GPUs that others on Ray may just be giving back
 THREADS = 32
-ASKED = ("shared", "lease_s", "fake_gpus", "sdk", "uid", "user")  # what agents are told of the options
+ASKED = ("shared", "lease_s", "fake_gpus", "sdk", "uid", "user")  # the options that agents get
 
 log = logging.getLogger("tiresias.ray")
 

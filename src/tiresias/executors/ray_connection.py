@@ -67,7 +67,7 @@ def connect(address: str, namespace: str, again: str) -> None:
 
 
 def refusal(address: str, said: str, here_ray: str, again: str) -> NoRay:
-    """What the user is told when `ray.init` has said this; `here_ray` is the version of Ray here."""
+    """The message for the user when `ray.init` has said this; `here_ray` is the version of Ray here."""
     if "ersion mismatch" in said:
         there = {word: _after(said, word) for word in ("Ray:", "Python:")}
         here = {"Ray:": here_ray, "Python:": ".".join(map(str, sys.version_info[:3]))}

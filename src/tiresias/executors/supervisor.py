@@ -176,7 +176,7 @@ class Supervisor:
             return
         if not self._make_cgroup():
             return
-        self.files = checkpoint_files.look(self.plan["checkpoint_dir"])
+        self.files = checkpoint_files.look_as(self.plan["account"], self.plan["checkpoint_dir"])
         for each in self.plan["workers"]:
             worker = Worker()
             self.workers.append(worker)
@@ -415,13 +415,19 @@ class Supervisor:
         """Stop or continue the processes of the run, if it has lost or got the turn."""
         turns = self.turns
         works = turns.may_work(now()) or self.deadline is not None or self.lost  # who must end works
-        if works is not turns.are_stopped or not self.is_up:
+        if not self.is_up:
             return
         try:
+            if works is not turns.are_stopped and (works or not turns.has_escaped()):
+                return
             if works:
                 turns.resume(self._leftovers())
             elif any(not worker.ended for worker in self.workers):
                 turns.stop(self._leftovers())
+                rest = self._freeze()  # also what has forked meanwhile
+                turns.tell_keeper(rest)
+                if self.deadline is not None:  # a worker has failed meanwhile
+                    turns.resume(rest)
         except OSError as error:  # no descriptor is left, for example: it works in the meantime
             _log(f"cannot take turns: {error}")
 
@@ -558,7 +564,9 @@ class Supervisor:
             over_memory_bytes = self.plan["memory_bytes"] if self.cgroup.is_over_memory() else None
             self.cgroup.remove()
         self.outputs.close()
-        saved, last_saved_at = checkpoint_files.changed(self.plan["checkpoint_dir"], self.files)
+        saved, last_saved_at = checkpoint_files.changed(
+            self.plan["checkpoint_dir"], self.files, self.plan["account"]
+        )
         self.logs.look(is_last=True)
         record = {
             "journal": self.plan["journal"],

@@ -21,6 +21,8 @@ import struct
 from _socket import AF_UNIX, SO_PEERCRED, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_SEQPACKET, SOL_SOCKET
 from _socket import socket as Socket
 
+from tiresias.executors import procfs
+
 TYPE_CHECKING = False  # a supervisor that loads neither typing nor enum starts in half the time
 if TYPE_CHECKING:
     import signal
@@ -48,7 +50,7 @@ class Terminal:
         self._pending = b""  # input that the run has not taken yet
         self._seen: dict[bytes, int] = {}  # session: the number of its last input
         self._connections: dict[int, Socket] = {}
-        self._is_told = False  # the foreground was asked to end
+        self._is_asked = False  # the foreground was asked to end
         self.touched = True  # input or output since the last look
         self._directory = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._listening = self._listen()
@@ -158,12 +160,13 @@ class Terminal:
         import fcntl
         import termios
 
-        try:
-            fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            # Also if the size is the same: a program that fills the screen then draws it for who has come.
-            os.killpg(os.tcgetpgrp(self.master), signal.SIGWINCH)
-        except OSError:
-            pass
+        # The kernel tells the foreground if the size has changed. Here it always does: a program that fills
+        # the screen then draws it for who has come.
+        for pixels in (1, 0):
+            try:  # noqa: SIM105
+                fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, pixels, 0))
+            except OSError:
+                pass
 
     def end(self, leader: int) -> None:
         """Ask the program in the foreground to end, and then the shell, which does not heed SIGTERM.
@@ -174,12 +177,22 @@ class Terminal:
         """
         try:
             foreground = os.tcgetpgrp(self.master)
-            if foreground in (0, leader):
-                os.killpg(leader, signal.SIGHUP)
-            elif not self._is_told:
-                self._is_told = True
-                os.killpg(foreground, signal.SIGTERM)
-                os.killpg(foreground, signal.SIGCONT)
+            if foreground not in (0, leader):
+                if self._is_asked:
+                    return
+                self._is_asked = True
+                # Its number may be that of another group by now: only processes of our session count.
+                asked = [
+                    each
+                    for each in procfs.all_processes()
+                    if each.group == foreground and each.session == leader and each.alive
+                ]
+                for each in asked:
+                    procfs.send(each, signal.SIGTERM)
+                    procfs.send(each, signal.SIGCONT)
+                if asked:
+                    return
+            os.killpg(leader, signal.SIGHUP)
         except OSError:  # it has ended just now
             pass
 

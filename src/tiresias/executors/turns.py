@@ -24,6 +24,8 @@ else:
     import _signal as signal
 
 SLICE_S = 60.0
+ESCAPED_S = 0.25  # between two looks whether somebody has continued what is stopped
+STILL = "TtDZX"  # states in which a process computes nothing
 
 
 class Turns:
@@ -35,6 +37,8 @@ class Turns:
         self.are_stopped = False  # the processes of the run are stopped because it does not have the turn
         self.keeper = 0  # its pid
         self._pipe = -1
+        self._known: list[procfs.Process] = []  # the processes that the keeper was told of last
+        self._looked_at = 0.0  # when `has_escaped` looked at them last
         self._text = b""
         self.read()
 
@@ -64,19 +68,46 @@ class Turns:
         return int(now // self.slice_s) % self.turns == self.turn
 
     def wait_s(self, now: float) -> float | None:
-        """Until the next slice; None: nothing changes by itself."""
-        return self.slice_s - now % self.slice_s if self.turns > 1 else None
+        """Until the next slice or the next look; None: nothing changes by itself."""
+        waits_s = [self.slice_s - now % self.slice_s] if self.turns > 1 else []
+        if self.are_stopped:
+            waits_s.append(ESCAPED_S)
+        return min(waits_s, default=None)
 
     def stop(self, processes: Iterable[procfs.Process]) -> None:
         """Stop these processes, after the keeper has been told of them."""
-        processes = [each for each in processes if each.pid != self.keeper]
-        if not self.keeper:
-            self._start_keeper()
-        text = " ".join(f"{each.pid}:{each.start}" for each in processes)
-        os.write(self._pipe, f"{text}\n".encode())
-        for process in processes:
+        self.tell_keeper(processes)
+        for process in self._known:
             procfs.send(process, signal.SIGSTOP)
-        self.are_stopped = True
+        self.are_stopped, self._looked_at = True, time.monotonic()
+
+    def tell_keeper(self, processes: Iterable[procfs.Process]) -> None:
+        """These are the processes of the run that are stopped, or are about to be."""
+        processes = [each for each in processes if each.pid != self.keeper]
+        text = " ".join(f"{each.pid}:{each.start}" for each in processes)
+        try:
+            self._write(f"{text}\n".encode())
+        except BrokenPipeError:  # the kernel has killed it for want of memory, for example
+            self.close()
+            self._write(f"{text}\n".encode())
+        self._known = processes
+
+    def _write(self, text: bytes) -> None:
+        if self._pipe < 0:
+            self._start_keeper()
+        os.write(self._pipe, text)
+
+    def has_escaped(self) -> bool:
+        """Whether a process works that was stopped: its user may continue it. Looks at intervals only."""
+        if not self.are_stopped or time.monotonic() - self._looked_at < ESCAPED_S:
+            return False
+        now = (procfs.look(each.pid) for each in self._known)
+        found = any(
+            each is not None and each.start == known.start and each.state not in STILL
+            for each, known in zip(now, self._known, strict=True)
+        )
+        self._looked_at = time.monotonic()
+        return found
 
     def resume(self, processes: Iterable[procfs.Process]) -> None:
         for process in processes:
@@ -91,7 +122,12 @@ class Turns:
 
     def _start_keeper(self) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reader)
+            os.close(writer)
+            raise
         if pid == 0:
             os.close(writer)
             os.setsid()

@@ -29,6 +29,7 @@ URL, ACTIVE = "jupyter.url", "active"
 LOOK_S = 10.0
 ANSWER_S = 5.0
 STARTING_S = 0.2
+LISTENING = "0A"  # the state of a socket in /proc/net/tcp
 
 
 def free_port() -> int:
@@ -62,8 +63,25 @@ def _version(program: str) -> str:
     return found.stdout.decode(errors="replace").strip()
 
 
+def is_ours(port: int) -> bool:
+    """Whether what listens at this port of the loopback address belongs to the user of this process.
+
+    Between the choice of the port and the start of the server any user may take it, and would be sent the
+    token. Where the kernel does not tell (/proc/net/tcp), nothing is ours.
+    """
+    try:
+        with open("/proc/net/tcp") as file:
+            rows = [line.split() for line in file][1:]
+    except OSError:
+        return False
+    users = {row[7] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == LISTENING}
+    return users == {str(os.geteuid())}
+
+
 def asked(port: int, what: str) -> Any:
     """What the server answers; None if it does not."""
+    if not is_ours(port):
+        return None
     request = urllib.request.Request(f"http://127.0.0.1:{port}/api/{what}")
     request.add_header("Authorization", "token " + os.environ["JUPYTER_TOKEN"])
     try:

@@ -19,6 +19,7 @@ from ._job import FINISHED
 Metric = int | float | str | bool | None
 CHUNK_BYTES = 1 << 20
 MOST_STEPS = 2**53
+LARGEST_WHOLE = 2**63 - 1  # of a metric; what encodes JSON for us takes no larger one
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +126,6 @@ def metric(value: object) -> Metric:
     """The value of a metric, as text if JSON cannot hold it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:  # a float may not hold it either
+        return str(value)[:200]
     return value if value is None or isinstance(value, int | float | str) else str(value)[:200]

@@ -133,7 +133,10 @@ class JobDetail(OptionValues):  # type: ignore[misc]  # the options of JobSpec t
 
 @dataclass(slots=True)
 class SlotInfo:
-    """One GPU. `state` is free, busy, saving, foreign, out (of service) or drained."""
+    """One GPU. `state` is free, busy, saving, foreign, out (of service) or drained.
+
+    Several jobs may share it, on layers: `job_ids` are all that hold it, and `job_id` is the first of them.
+    """
 
     name: str  # node:index
     state: str
@@ -145,6 +148,7 @@ class SlotInfo:
     utilisation: float | None = None  # from 0 to 1; null where the driver does not know it
     memory_used_bytes: int | None = None
     temperature_c: int | None = None
+    job_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -204,9 +208,12 @@ class QueueInfo:
     kind: str  # levels, order (one order), strict (none passes another), allocator
     preempts: bool
     levels: list[QueueLevel]
-    next_displaced: list[JobSummary]  # runs that would be preempted, the first to be so first
+    next_displaced: list[JobSummary]  # runs that would be preempted, the first to be so first; not known of
+    # an allocator, which decides anew about all jobs
     not_preemptible: int  # runs that no plan may stop at present
     learned: list[str]  # what the policy has learned, as sentences
+    again_at: float | None = None  # when an allocator decides again, if nothing happens before
+    leases: dict[int, float] = field(default_factory=dict)  # until when an allocator lets a job keep its GPUs
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import http.client
 import ipaddress
+import re
 import socket
 import ssl
 import time
@@ -20,10 +21,12 @@ from threading import Thread
 from tiresias import __version__
 from tiresias.live.notice_target import Network, Target, refusal
 
-TIMEOUT_S = 10.0  # for the connection, and for each part of the answer
+TIMEOUT_S = 10.0  # for the connection, for sending, and for the whole beginning of the answer
+ANSWER_BYTES = 16 * 1024  # are read at most until the status is known
 IDLE_S = 5.0  # a thread without work ends after this time
 MOST_THREADS = 16
 SIGNATURE = "X-Tiresias-Signature"
+STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b[^\n]*\n")
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,7 +112,7 @@ def deliver(parcel: Parcel, allowed: Sequence[Network]) -> Delivery:
     }
     try:
         connection.request("POST", target.path, parcel.body, headers)
-        status = connection.getresponse().status
+        status = _status(connection.sock)
     except (OSError, http.client.HTTPException) as error:
         return Delivery(parcel.key, f"{target.name}: {error or type(error).__name__}")
     finally:
@@ -118,6 +121,31 @@ def deliver(parcel: Parcel, allowed: Sequence[Network]) -> Delivery:
         return Delivery(parcel.key, "")
     hint = " (redirects are not followed)" if 300 <= status < 400 else ""
     return Delivery(parcel.key, f"{target.name} answered {status}{hint}", is_gone=status == 410)
+
+
+def _status(sock: socket.socket) -> int:
+    """The status of the answer, which must come within TIMEOUT_S, however it comes.
+
+    `http.client` waits for so long for each piece: a target that sends one byte at a time would keep a thread
+    for ever, and a few of them would keep all.
+    """
+    ends = time.monotonic() + TIMEOUT_S
+    answer = b""
+    while len(answer) <= ANSWER_BYTES:
+        left_s = ends - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        sock.settimeout(left_s)
+        piece = sock.recv(4096)
+        answer += piece
+        while answer.startswith(b"HTTP/1.1 1") and b"\r\n\r\n" in answer:  # the status is yet to come
+            answer = answer.partition(b"\r\n\r\n")[2]
+        is_first = not answer.startswith(b"HTTP/1.1 1")
+        if found := STATUS.match(answer) if is_first else None:
+            return int(found[1])
+        if not piece:
+            break
+    raise http.client.BadStatusLine(repr(answer[:80]))
 
 
 class _Connection(http.client.HTTPConnection):

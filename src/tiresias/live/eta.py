@@ -58,11 +58,16 @@ class Estimate:
     ends_p90_s: float | None = None
 
 
+def _too_few(known: int) -> str:
+    ended = {0: "no job has ended yet", 1: "only 1 job has ended"}.get(known, f"only {known} jobs have ended")
+    return f"{ended}; {LEAST_HISTORY} are needed"
+
+
 def estimate(queue: Queue, durations_s: Sequence[float], seed: int) -> Estimate:
     """When a job behind this queue starts; `durations_s` are the executed times of ended jobs."""
     known = len(durations_s)
     if known < LEAST_HISTORY:
-        return Estimate(history=known, unknown=f"only {known} jobs have ended; {LEAST_HISTORY} are needed")
+        return Estimate(history=known, unknown=_too_few(known))
     if len(queue.ahead) > MOST_AHEAD:
         return Estimate(history=known, unknown=f"more than {MOST_AHEAD:,} jobs are ahead")
     if queue.gpus > queue.capacity:

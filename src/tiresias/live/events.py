@@ -36,7 +36,10 @@ def _ending(fact: f.RunExited, exit: StoredExit | None, stopped_by: str) -> str:
     if not exit.had_to_stop:
         return "it asked to be run again"
     how = STOPPED.get(stopped_by, fact.cause.value)
-    return f"{how}; it did not stop in its grace period and was killed" if exit.was_killed else how
+    if not exit.was_killed:
+        return how
+    killed = "was killed at once" if exit.was_at_once else "did not stop in its grace period and was killed"
+    return f"{how}; it {killed}"
 
 
 def _text(fact: f.Fact, run: int | None) -> str:

@@ -134,7 +134,7 @@ def controller(state: State, policy: Policy, placer: Placer, *, keeps_memory: bo
 
 
 def problem(stored: Mapping[str, Any] | None) -> str:
-    """What a person is told about a failure that was stored; empty if there is none."""
+    """The sentence about a failure that was stored; empty if there is none."""
     if not stored:
         return ""
     fields = {name: stored[name] for name in ("kind", "name", "error", "file", "line", "function")}
@@ -144,7 +144,7 @@ def problem(stored: Mapping[str, Any] | None) -> str:
 
 
 def refusal(controller: Controller) -> str:
-    """What a person is told about a wish that was refused; empty if the last one was not."""
+    """The sentence about a wish that was refused; empty if the last one was not."""
     if not controller.allotting.refused_wish:
         return ""
     name = controller.policy.name

@@ -147,7 +147,7 @@ class GpuHealth:
         return facts
 
     def trouble(self, node: Node, reasons: Mapping[int, str], at: float) -> list[f.Fact]:
-        """What the node itself has told: its GPUs that must not be used at present, and no others."""
+        """What the node itself has reported: its GPUs that must not be used at present, and no others."""
         facts: list[f.Fact] = []
         for index in range(node.gpus):
             slot, reason = f"{node.name}:{index}", reasons.get(index, "")

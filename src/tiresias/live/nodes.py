@@ -35,14 +35,14 @@ CORES_PER_SLOT = 8  # of a node without GPUs
 
 
 class Nodes:
-    """The part that takes in what the source tells. On one machine there is none, and it does nothing."""
+    """The part that takes in what the source reports. On one machine there is none, and it does nothing."""
 
     next_due_at = INFINITY
 
     def __init__(self, journal: Journal, machine: Machine, gpu_health: GpuHealth):
         self._journal, self._machine, self._gpu_health = journal, machine, gpu_health
         self.unusable: dict[str, str] = {}  # nodes that answer and must not be used, with the reasons
-        self._heard_until: dict[str, float] = {}  # silent nodes: when that was told
+        self._heard_until: dict[str, float] = {}  # silent nodes: when that was reported
 
     def on(self, taken: Taken) -> list[Input]:
         return []
@@ -70,10 +70,10 @@ class Nodes:
         since = self._heard_until.get(name)
         return "it does not answer" + ("" if since is None else f" since {self._journal.now() - since:.0f} s")
 
-    # --- what the source tells -------------------------------------------------------------------------
+    # --- what the source reports ----------------------------------------------------------------------
 
     def poll(self) -> Iterator[Input]:
-        """What the source has told since the last call; each input must be handled before the next one."""
+        """The reports of the source since the last call; each input must be handled before the next one."""
         source = self._machine.source
         if source is None:
             return
@@ -87,13 +87,13 @@ class Nodes:
                 yield Input(facts)
                 facts, concerned = [], set()
             concerned.add(name)
-            facts += self._told(update, at)
+            facts += self._facts_of(update, at)
         if self._machine.uuids != uuids:
             self._journal.keep_setting(GPUS, dict(self._machine.uuids))
         if facts:
             yield Input(facts)
 
-    def _told(self, update: NodeUpdate, at: float) -> Sequence[f.Fact]:
+    def _facts_of(self, update: NodeUpdate, at: float) -> Sequence[f.Fact]:
         if isinstance(update, NodeJoined):
             return self._joined(update.node, at)
         name = update.name

@@ -16,6 +16,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tiresias.core import facts as f
 from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.state import JobState
 from tiresias.executors.idle import WARN_S
+from tiresias.executors.log_cap import is_log
 from tiresias.live.courier import Courier, Parcel
 from tiresias.live.errors import Conflict, Invalid
 from tiresias.live.home_paths import HomePaths
@@ -37,7 +39,7 @@ from tiresias.spec.notices import EVENTS, OFF, USUAL, events_in
 log = logging.getLogger("tiresias")
 
 NOTICE = "notice:"  # the prefix of the settings that are notices
-NOTIFY = "notify"  # the setting: what users want to be told, and where
+NOTIFY = "notify"  # the setting: which notices users want, and where
 LOOK_S = 0.2  # between two looks at what became of deliveries
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 3600.0
 KEEP_S = 3 * 86_400.0
@@ -52,7 +54,7 @@ MOST_AT_ONCE = 2  # deliveries per user
 
 @dataclass(slots=True)
 class Wish:
-    """What a user wants to be told by default, where, and the secret with which it is signed."""
+    """Which notices a user wants by default, where, and the secret with which it is signed."""
 
     url: str = ""
     on: list[str] = field(default_factory=lambda: list(USUAL))
@@ -99,7 +101,7 @@ class Notices:
         self._flying: dict[str, tuple[str, str]] = {}  # notices that are being delivered: their lanes
         self._look_at = INFINITY
         self._idle_at = journal.now()
-        self._told_idle: set[RunId] = set()
+        self._noticed_idle: set[RunId] = set()
         for key, body in journal.store.settings_of(NOTICE).items():
             self._outbox[key] = Notice(**body)
         for key in sorted(self._outbox, key=lambda each: (self._outbox[each].at, each)):
@@ -120,7 +122,7 @@ class Notices:
             self._keep_wishes()
 
     def set_wish(self, user: str, url: str, on: Sequence[str]) -> None:
-        """What the user wants to be told about jobs that say nothing else; an empty URL: nothing."""
+        """Which notices the user wants about jobs that say nothing else; an empty URL: none."""
         if url:
             check_url(url, self._allowed)
         if odd := [each for each in on if each not in EVENTS]:
@@ -148,7 +150,7 @@ class Notices:
         self._write(Notice(user, wish.url, "test", self._journal.now(), "This is a test of Tiresias.", None))
 
     def _wanted(self, spec: Submission, event: str) -> str:
-        """The URL to which this event of a job is told; empty if it is not."""
+        """The URL that gets a notice of this event of a job; empty if none does."""
         if spec.notify == OFF:
             return ""
         wish = self._wishes.get(spec.user, Wish())
@@ -214,7 +216,7 @@ class Notices:
         self._idle_at = at + min(60.0, self._settings.idle_notice_s)
         managed, wall = self._journal.managed, self._journal.wall()
         runs = self._journal.state.runs
-        self._told_idle &= runs.keys()
+        self._noticed_idle &= runs.keys()
         for run in runs.values():
             job = self._journal.state.jobs[run.job_id]
             if job.phase is not Phase.RUNNING or not self._wanted(managed[job.id].spec, "idle"):
@@ -226,9 +228,9 @@ class Notices:
             if limit_s is not None:  # before it is ended
                 notice_s = min(notice_s, limit_s - min(WARN_S, limit_s / 4))
             if quiet_s < notice_s:
-                self._told_idle.discard(run.id)
-            elif run.id not in self._told_idle:
-                self._told_idle.add(run.id)
+                self._noticed_idle.discard(run.id)
+            elif run.id not in self._noticed_idle:
+                self._noticed_idle.add(run.id)
                 words = f"has written and reported nothing for {quiet_s / 60:.0f} minutes"
                 if limit_s is not None:
                     words += f"; it is ended when nobody has used it for {lasting(limit_s)}"
@@ -319,14 +321,18 @@ def _about(job: JobState) -> dict[str, Any]:
 
 
 def _last_written(folder: Path) -> float:
-    """When a file of a run was last written to, by the wall clock."""
+    """When an output or the reports of a run were last written to, by the wall clock.
+
+    Only files that have these names are looked at: the directory of the job is its user's, who may have
+    filled it with a million others.
+    """
     newest = 0.0
-    for place in (folder, folder / "job"):
-        try:
-            with os.scandir(place) as entries:
-                for each in entries:
-                    if each.name.endswith((".log", ".jsonl")):
-                        newest = max(newest, each.stat(follow_symlinks=False).st_mtime)
-        except OSError:
-            continue
+    try:
+        logs = [name for name in os.listdir(folder) if is_log(name)]
+    except OSError:
+        return newest
+    reports = [f"job/report-{name.removeprefix('worker-').removesuffix('.log')}.jsonl" for name in logs]
+    for name in (*logs, *reports):
+        with suppress(OSError):
+            newest = max(newest, (folder / name).lstat().st_mtime)
     return newest

@@ -140,8 +140,8 @@ def backoff_s(nth: int, settings: Settings) -> float:
     return float(min(settings.backoff_s * 2 ** (nth - 1), settings.most_backoff_s))
 
 
-def exit_record(gone: RunGone, outcome: Outcome) -> dict[str, Any]:
-    """What is kept of a run's exit, for ever."""
+def exit_record(gone: RunGone, outcome: Outcome, grace_s: float) -> dict[str, Any]:
+    """What is kept of a run's exit, for ever. `grace_s` is the grace period that it had at its end."""
     return {
         "code": gone.status,
         "reason": outcome.code.value,
@@ -149,6 +149,7 @@ def exit_record(gone: RunGone, outcome: Outcome) -> dict[str, Any]:
         "evidence": outcome.evidence,
         "workers": [[each.code, each.signal, each.was_signalled] for each in gone.exits],
         "killed": gone.killed,
+        "killed_at_once": gone.killed and not grace_s,
         "escaped": gone.escaped,
         "lost": gone.lost,
     }

@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(slots=True)
 class TimelineRun:
-    """A run on a timeline. Names of jobs are not told: they may belong to other users."""
+    """A run on a timeline. Names of jobs are not shown: they may belong to other users."""
 
     id: int
     job_id: int

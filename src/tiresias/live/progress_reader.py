@@ -15,6 +15,8 @@ from tiresias.live.answers import ProgressInfo
 READ_BYTES = 64 * 1024  # some hundred reports: the last ten minutes of a training that reports often
 MOST_READS = 4
 LOSS, EPOCH = "loss", "epoch"  # metrics with a meaning of their own
+LARGEST_LOSS = 1e30  # what is larger, or nearer to 0 epochs, would make infinities of what policies compute
+LEAST_EPOCH, LARGEST_EPOCH = 1e-9, 1e9
 
 
 class LossPoint(NamedTuple):
@@ -110,9 +112,11 @@ class ProgressReader:
 def read_loss(reading: Reading, report: Report) -> None:
     """Take in the loss of a report: a number, after a number of steps."""
     loss, epoch = number(report.metrics[LOSS]), number(report.metrics.get(EPOCH))
-    if loss is None:
+    if loss is None or abs(loss) > LARGEST_LOSS:
         reading.skipped_losses += 1
         return
+    if epoch is not None and not (epoch == 0 or LEAST_EPOCH <= epoch <= LARGEST_EPOCH):
+        epoch = None
     step = report.step if report.step is not None else reading.progress.step
     if step is not None:
         reading.loss = LossPoint(step, loss, epoch, report.total_steps or reading.progress.total_steps)

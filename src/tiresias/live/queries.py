@@ -378,9 +378,10 @@ class Queries:
     def nodes(self) -> list[NodeInfo]:
         """Every node that is known, and those that were found and cannot be used."""
         state = self._state
-        holders: dict[str, Run] = {}
-        for run in state.runs.values():
-            holders |= dict.fromkeys(state.slot_names(run.allocation), run)
+        holders: dict[str, list[Run]] = {}
+        for run in sorted(state.runs.values(), key=lambda run: run.layer):
+            for name in state.slot_names(run.allocation):
+                holders.setdefault(name, []).append(run)
         found = [self._node(position, node, holders) for position, node in enumerate(state.ledger.nodes)]
         known = {node.name for node in state.ledger.nodes}
         for name, reason in self._nodes.unusable.items():
@@ -388,12 +389,12 @@ class Queries:
                 found.append(NodeInfo(name, 0, 0, False, reason, [], is_silent=True))
         return found
 
-    def _node(self, position: int, node: Node, holders: Mapping[str, Run]) -> NodeInfo:
+    def _node(self, position: int, node: Node, holders: Mapping[str, list[Run]]) -> NodeInfo:
         ledger = self._state.ledger_of(node.name)
         is_in, is_silent = ledger.in_service[position], ledger.silent[position]
         names = [f"{node.name}:{index}" for index in range(node.gpus or node.cpu_slots)]
         is_out = not ledger.is_usable(position)
-        slots = [self._slot(name, holders.get(name), is_drained=is_out) for name in names]
+        slots = [self._slot(name, holders.get(name, []), is_drained=is_out) for name in names]
         if not node.gpus:
             for slot in slots:
                 slot.gpu = f"{node.cpus_per_slot} cores"
@@ -414,17 +415,17 @@ class Queries:
             is_silent,
         )
 
-    def _slot(self, name: str, run: Run | None, *, is_drained: bool) -> SlotInfo:
+    def _slot(self, name: str, runs: Sequence[Run], *, is_drained: bool) -> SlotInfo:
         reason = self._gpu_health.out_of_service.get(name, "")
-        if run is not None:
-            is_saving = self._state.jobs[run.job_id].phase is Phase.STOPPING
-            state = "saving" if is_saving else "busy"
+        if runs:
+            are_saving = all(self._state.jobs[run.job_id].phase is Phase.STOPPING for run in runs)
+            state = "saving" if are_saving else "busy"
         elif reason:
             state = "foreign" if reason.startswith(FOREIGN) else "out"
         else:
             state = "drained" if is_drained else "free"
         gpu = self._machine.gpus.get(name)
-        job_id, run_id = (None, None) if run is None else (run.job_id, run.id)
+        job_id, run_id = (runs[0].job_id, runs[0].id) if runs else (None, None)
         kind, memory = ("", 0) if gpu is None else (gpu.name, gpu.memory_bytes)
         now = self._reading("" if gpu is None else gpu.uuid)
         return SlotInfo(
@@ -438,6 +439,7 @@ class Queries:
             now.utilisation,
             now.memory_used_bytes,
             now.temperature_c,
+            [run.job_id for run in runs],
         )
 
     def _reading(self, uuid: str) -> Reading:
@@ -544,13 +546,13 @@ class Queries:
         return sorted(rows.values(), key=lambda row: (-row.service_gpu_s, row.who))
 
     def events(self, caller: Caller, since: int, limit: int = 1000) -> list[EventInfo]:
-        return self._told(self._journal.store.facts(since, limit))
+        return self._event_infos(self._journal.store.facts(since, limit))
 
     def story(self, caller: Caller, id: JobId) -> list[EventInfo]:
         self._readable(caller, id)
-        return self._told(self._journal.store.facts_of_job(id))
+        return self._event_infos(self._journal.store.facts_of_job(id))
 
-    def _told(self, stored: list[StoredFact]) -> list[EventInfo]:
+    def _event_infos(self, stored: list[StoredFact]) -> list[EventInfo]:
         """The facts as events, with runs by the numbers that `show` gives them."""
         ids = {id for each in stored if (id := getattr(each.fact, "run_id", None)) is not None}
         numbers = self._journal.store.run_numbers(ids)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from tiresias.core.entries import JobEntry
-from tiresias.core.model import Phase
+from tiresias.core.model import INFINITY, Phase
 from tiresias.core.state import JobState
+from tiresias.core.wish import Wish
 from tiresias.live.answers import JobSummary, QueueInfo, QueueLevel
 from tiresias.live.journal import Journal
 
@@ -56,16 +58,26 @@ class QueueOrder:
             next_displaced=self._summarise(victims),
             not_preemptible=sum(1 for entry in journal.controller.pinned() if entry.job.run is not None),
             learned=policy.learned(memory),
+            **(_dates(journal.state.wish, now) if policy.allots else {}),
         )
 
     def _next_displaced(self) -> Iterator[JobEntry]:
         """Running jobs that may be preempted, the one with the worst rank first."""
-        if not self._journal.controller.policy.preempts:
+        policy = self._journal.controller.policy
+        if not policy.preempts or policy.allots:
             return
         for entry in reversed(list(self._journal.controller.target)):
             job = entry.job
             if job.gpu_run is not None and not entry.pinned and job.phase is not Phase.STOPPING:
                 yield entry
+
+
+def _dates(wish: Wish | None, now: float) -> dict[str, Any]:
+    """When the allocator decides again, and the leases that have not ended."""
+    if wish is None:
+        return {}
+    leases = {id: each.until for id, each in wish.jobs.items() if each.until is not None and each.until > now}
+    return {"again_at": None if wish.again_at == INFINITY else wish.again_at, "leases": leases}
 
 
 def _empty(ladder: Sequence[float]) -> list[QueueLevel]:

@@ -1,8 +1,8 @@
 """Which jobs a user means. One rule for all verbs, all endpoints and all pages:
 
 - digits are the id of a job;
-- a name is one job: of several with this name, one of the caller's own before those of others, an active one
-  before an ended one, and the latest;
+- a name is one job: of several with this name, one of the caller's own before those of others, and an active
+  one before an ended one; of active ones that which was submitted last, of ended ones that which ended last;
 - the id of an array, as `tir submit` and `tir show` print it, is all jobs of the array;
 - a pattern with `*`, `?` or `[…]` is all of the caller's own jobs whose names match, an admin's own as well.
 

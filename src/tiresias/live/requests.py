@@ -422,7 +422,7 @@ class Requests:
             raise Denied(f"job {id} belongs to {owner}, and you are {caller.user}")
         if job is None:
             assert record is not None
-            raise Conflict(f"job {id} has ended ({record.phase}); submit it again to run it once more")
+            raise Conflict(f"job {id} has ended ({record.phase}); `tir again {id}` submits it once more")
         return job
 
     # --- the cluster -----------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ class Requests:
             self._apply(f.SharesSet(self.journal.now(), dict(shares)))
 
     def set_notify(self, caller: Caller, url: str, on: Sequence[str]) -> None:
-        """What the caller is told about jobs that say nothing else, and where; an empty URL: nothing."""
+        """Which notices the caller gets about jobs that say nothing else, and where; an empty URL: none."""
         self._check_ready()
         self.notices.set_wish(caller.user, url, on)
 

@@ -99,9 +99,10 @@ class Runs:
                 at=at,
             )
             changes |= judgement.changes
-        how = not_stopped(self._grace_s(managed)) if gone.killed else ""
-        outcome = replace(outcome, sentence=_told(outcome.sentence, how, judgement.sentence))
-        record = exit_record(gone, outcome) | {"reported": reports, "lost_s": judgement.lost_s}
+        grace_s = self._grace_s(managed)
+        how = not_stopped(grace_s) if gone.killed else ""
+        outcome = replace(outcome, sentence=_with_its_work(outcome.sentence, how, judgement.sentence))
+        record = exit_record(gone, outcome, grace_s) | {"reported": reports, "lost_s": judgement.lost_s}
         if outcome.exit in (ExitCause.FAILED, ExitCause.RETRIED):
             changes["failure"] = {key: record[key] for key in KEPT}
         self._journal.managed.change(job.id, **changes)
@@ -220,7 +221,7 @@ def _steps(reports: list[Any] | None) -> tuple[int, int] | None:
     return reports[0][1], reports[1][1]
 
 
-def _told(sentence: str, how: str, of_its_work: str) -> str:
+def _with_its_work(sentence: str, how: str, of_its_work: str) -> str:
     """How a run ended, whether it had to be killed, and what became of its work."""
     return " ".join(filter(None, (sentence, killed(how), of_its_work)))
 

@@ -56,7 +56,7 @@ def checked(text: str | None) -> Path:
 
 
 class SharedFolder:
-    """Taken for one manager, until `close`. `about` is what others are told: journal, home, host, pid."""
+    """Taken for one manager, until `close`. `about` is what others can read: journal, home, host, pid."""
 
     def __init__(self, folder: Path, about: dict[str, Any], journal_ids: Iterable[str]):
         self.path, self.about = folder, about

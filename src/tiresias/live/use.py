@@ -1,9 +1,9 @@
 """The use of the GPUs, the queue and the waits over a window of time, by user or tenant.
 
 Rules: pure values in and out, so that it can run in another thread. The window is cut into equal steps, and a
-run or a wait adds to each step as long as it lasted in it, so figures are means over their step. A job waits
-from when it could first have run until its end whenever it has no run. Waits are those of jobs that first
-started in the window.
+run or a wait adds to each step as long as it lasted in it, so figures are means over their step. A GPU that
+runs share is in use once, and counts for each of their users. A job waits from when it could first have run
+until its end whenever it has no run. Waits are those of jobs that first started in the window.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Use:
     ends_at: float
     step_s: float
     capacity: int  # GPUs that there are now
-    gpus: list[float]  # held by runs
+    gpus: list[float]  # held by runs; one that several runs share counts once
     waiting_jobs: list[float]
     waiting_gpus: list[float]
     waits: list[WaitFigures]  # of the jobs that first started in the step
@@ -92,6 +92,26 @@ class Steps:
         return [round(max(0.0, each), 6) for each in found]
 
 
+class Slots:
+    """The GPUs that runs hold, over the steps: those that are shared count once. Runs come as they began."""
+
+    def __init__(self, held: Steps):
+        self._held = held
+        self._until: dict[tuple[int, int], float] = {}  # by node and bit: free of runs so far
+
+    def add(self, node: int, mask: int, begin: float, end: float) -> None:
+        weights: dict[float, int] = {}  # by the instant from which a GPU is held by this run alone
+        while mask:
+            slot = node, mask & -mask
+            mask ^= slot[1]
+            until = self._until.get(slot, begin)
+            if end > until:
+                weights[max(begin, until)] = weights.get(max(begin, until), 0) + 1
+                self._until[slot] = end
+        for since, weight in weights.items():
+            self._held.add(since, end, weight)
+
+
 def use_of(
     jobs: Sequence[JobSpan],
     runs: Iterable[HeldSlots],
@@ -110,6 +130,7 @@ def use_of(
         return Steps(begin, step_s, steps)
 
     held, waiting, wanted = made(), made(), made()
+    slots = Slots(held)
     who = {job.id: job.user if by == "user" else job.tenant for job in jobs}
     gpus = {job.id: job.gpus for job in jobs}
     ready = {job.id: job.ready_at for job in jobs}
@@ -120,7 +141,7 @@ def use_of(
             until = end if job.ended_at is None else job.ended_at
             waiting.add(job.ready_at, until, 1.0)
             wanted.add(job.ready_at, until, job.gpus)
-    for run in runs:
+    for run in sorted(runs, key=lambda run: run.granted_at):
         name = who.get(run.job_id)
         if name is None or not gpus[run.job_id]:
             continue
@@ -129,10 +150,11 @@ def use_of(
         if ready_at is not None:  # a preflight may run before its job is ready
             waiting.add(max(run.granted_at, ready_at), until, -1.0)
             wanted.add(max(run.granted_at, ready_at), until, -gpus[run.job_id])
-        count = sum(mask.bit_count() for node, mask in run.allocation if node in gpu_nodes)
-        if count:
-            seconds = held.add(run.granted_at, until, count)
-            of_each.setdefault(name, made()).add(run.granted_at, until, count)
+        parts = [(node, mask) for node, mask in run.allocation if node in gpu_nodes]
+        if count := sum(mask.bit_count() for _, mask in parts):
+            for node, mask in parts:
+                slots.add(node, mask, run.granted_at, until)
+            seconds = of_each.setdefault(name, made()).add(run.granted_at, until, count)
             gpu_s[name] = gpu_s.get(name, 0.0) + seconds * count
     started = [
         (int(min((job.first_started_at - begin) / step_s, steps - 1)), who[job.id], _wait(job))

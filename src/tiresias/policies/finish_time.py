@@ -1,9 +1,9 @@
 """What `themis` and `ftf` have in common: estimates of rho, rounds, and what happens between rounds.
 
-Rounds are at the multiples of the lease. In a round all GPUs are shared out anew but those of runs whose
-lease is not over; what a subclass chooses gets them, and what it leaves goes to runs that hold GPUs already,
-then to waiting jobs. Between rounds nobody is preempted: what becomes free goes to waiting jobs, those with
-the shortest duration first.
+There are a few rounds in the time of a lease, so that whoever comes need not wait for a whole lease. In a
+round all GPUs are shared out anew but those of runs whose lease is not over; a subclass chooses who gets
+them. Between rounds nobody is preempted: what becomes free goes to waiting jobs, those with the shortest
+duration first.
 
 The estimate of rho is that of Themis: (elapsed + left) / ideal, with the work that is left at the speed at
 which a run was seen to work, and with an ideal that counts the apps that were active on average over the
@@ -24,8 +24,8 @@ from tiresias.core.plugins import Allocator, OptionError, option
 from tiresias.core.state import JobState, State
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
-from tiresias.policies.books import Books, refresh
-from tiresias.policies.options import PreemptiveOptions, positive_seconds
+from tiresias.policies.options import PreemptiveOptions, number, positive_seconds
+from tiresias.policies.roster import Roster, refresh
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,9 +78,8 @@ class Contention:
 
 @dataclass(slots=True)
 class LeaseOptions(PreemptiveOptions):
-    lease_s: float = option(
-        600.0, "seconds between two rounds, for which winners keep GPUs", positive_seconds
-    )
+    lease_s: float = option(600.0, "seconds for which winners keep GPUs", positive_seconds)
+    rounds: int = option(2, "rounds in the time of a lease", number)
 
 
 @dataclass(slots=True)
@@ -103,12 +102,19 @@ class LeaseAllocator(Allocator):
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._books: Books | None = None
+        self._roster: Roster | None = None
+
+    @property
+    def round_s(self) -> float:
+        """Seconds between two rounds."""
+        return float(self.options.lease_s / self.options.rounds)
 
     @abstractmethod
     def choose(self, bidders: Bidders, room: int) -> tuple[list[int], dict[int, float]]:
-        """Positions of bidders, those first that shall have GPUs, and the part of a lease that each keeps;
-        of those who are not named the allocator takes care."""
+        """Positions of bidders, those first that shall have GPUs, and the part of a lease that each keeps.
+
+        Who is not named gets nothing.
+        """
 
     # --- order between rounds, and memory --------------------------------------------------------------
 
@@ -151,17 +157,17 @@ class LeaseAllocator(Allocator):
     def allot(self, view: AllotView, memory: Contention, at: float) -> WishChange:
         given: dict[JobId, Allotment] = {}
         withdrawn: list[JobId] = []
-        books = self._books = refresh(self._books, view, given, withdrawn)
-        if not books.waiting:
+        roster = self._roster = refresh(self._roster, view, given, withdrawn)
+        if not roster.waiting:
             return WishChange(list(given.values()), withdrawn, INFINITY)
-        lease_s = self.options.lease_s
-        number = round(at / lease_s)
-        if abs(at - number * lease_s) <= 2 * BLINK_S:
-            self._round(books, view, memory, at, given, withdrawn)
-        for id, gpus in books.fill(view.room):
+        lease_s, round_s = self.options.lease_s, self.round_s
+        number = round(at / round_s)
+        if abs(at - number * round_s) <= 2 * BLINK_S:
+            self._round(roster, view, memory, at, given, withdrawn)
+        for id, gpus in roster.fill(view.room):
             given[id] = Allotment(id, gpus, until=at + lease_s)
-        next_at = (number + 1) * lease_s if (number * lease_s <= at + 2 * BLINK_S) else number * lease_s
-        return WishChange(list(given.values()), withdrawn, next_at if books.waiting else INFINITY)
+        next_at = (number + 1) * round_s if (number * round_s <= at + 2 * BLINK_S) else number * round_s
+        return WishChange(list(given.values()), withdrawn, next_at if roster.waiting else INFINITY)
 
     def bidders(self, jobs: list[JobState], memory: Contention, at: float) -> Bidders:
         import numpy as np  # not before: it delays each start of a manager
@@ -192,13 +198,11 @@ class LeaseAllocator(Allocator):
     def reason(self, job: JobState, view: AllotView, memory: Contention) -> str:
         mine = self.bidders([job], memory, view.at)
         rho = float((mine.elapsed_s[0] + mine.left_s[0]) / mine.ideal_s[0])
-        return (
-            f"its rho is {rho:.2f} if it runs from now on; there is a round every {self.options.lease_s:g} s"
-        )
+        return f"its rho is {rho:.2f} if it runs from now on; there is a round every {self.round_s:g} s"
 
     def _round(
         self,
-        books: Books,
+        roster: Roster,
         view: AllotView,
         memory: Contention,
         at: float,
@@ -206,27 +210,25 @@ class LeaseAllocator(Allocator):
         withdrawn: list[JobId],
     ) -> None:
         """Share out all GPUs anew but those of taken runs."""
-        ids = sorted([*books.waiting, *(id for id in books.given if id not in books.taken)])
+        ids = sorted([*roster.waiting, *(id for id in roster.given if id not in roster.taken)])
         jobs = [job for id in ids if (job := view.job(id)) is not None]
         bidders = self.bidders(jobs, memory, at)
         room = view.room
         order, kept = self.choose(bidders, room)
-        named = set(order)
-        holders = [nth for nth in range(len(jobs)) if nth not in named and bidders.holds[nth]]
         chosen: dict[JobId, float] = {}
-        for nth in [*order, *holders]:
+        for nth in order:
             job = jobs[nth]
             if job.gpus <= room:
                 room -= job.gpus
                 chosen[job.id] = kept.get(nth, 1.0)
         for job in jobs:
-            if job.id in books.given and job.id not in chosen:
+            if job.id in roster.given and job.id not in chosen:
                 if given.pop(job.id, None) is None:
                     withdrawn.append(job.id)
-                books.update(job, view, is_given=False)
+                roster.update(job, view, is_given=False)
         for id, part in chosen.items():
-            if id in books.waiting:
-                gpus = books.start(id)
+            if id in roster.waiting:
+                gpus = roster.start(id)
                 given[id] = Allotment(id, gpus, until=at + part * self.options.lease_s)
 
 

@@ -4,7 +4,8 @@ A reconstruction from the paper; docs/explanation/gandiva.md says how it differs
 as far as seats go: a job sits on free slots of a node whose jobs have its size, of an empty node, of any
 node, or else shares the slots of a job of its size (policies/seats.py). Jobs that share slots take turns, a
 slice of time each. If one leaves, a job that waits takes its place, or one of a fuller seat migrates there.
-A gang that has waited for long makes smaller jobs migrate.
+A gang that has waited for long makes smaller jobs migrate. An elastic job grows over the free slots of its
+node while nobody waits or shares, and gives them back as soon as another job could use them.
 
 Packing: while jobs have to share, two or more of them work at the same time if that was measured to do more
 work than turns do, or was not measured yet. The memory has the speed of each model alone, by GPUs, and what a
@@ -22,23 +23,17 @@ from typing import Any
 from tiresias.core import facts as f
 from tiresias.core.entries import Key
 from tiresias.core.facts import Allocation, Allotment
+from tiresias.core.holes import lowest
 from tiresias.core.model import INFINITY, JobId, Phase
 from tiresias.core.plugins import Allocator, option, policies
 from tiresias.core.state import JobState, State
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
-from tiresias.policies.options import count, one_of, positive_seconds, seconds
+from tiresias.policies.options import number, one_of, positive_seconds, seconds
 from tiresias.policies.seats import Floor, Seat, Suits
 
 GAIN = 1.02  # packing must do at least so much of what turns do
 Class = tuple[Any, ...]  # jobs that ask for the same, which the same seats suit
-
-
-def number(text: str) -> int:
-    value = count(text)
-    if value < 1:
-        raise ValueError("must be 1 or more")
-    return value
 
 
 @policies.register
@@ -47,6 +42,7 @@ class Gandiva(Allocator):
 
     name = "gandiva"
     names_slots = True
+    sizes = True
     learns = frozenset({f.RunStarted, f.RunProgressed})
     layers = 8
 
@@ -58,7 +54,7 @@ class Gandiva(Allocator):
             "on", "let jobs share GPUs at the same time where that pays", one_of("on", "off")
         )
         pack: int = option(4, "jobs that may be packed together", number)
-        settle_s: float = option(600.0, "seconds for which a run stays where it is", seconds)
+        settle_s: float = option(600.0, "seconds for which a run stays where it is, and as it is", seconds)
         patience_s: float = option(1800.0, "seconds a gang waits before others make room for it", seconds)
 
     def __init__(self, options: Any = None):
@@ -74,6 +70,7 @@ class Gandiva(Allocator):
         self._waits: dict[JobId, tuple[Class, Key]] = {}
         self._touched: dict[Allocation, Seat] = {}  # seats about which something has changed
         self._gone: dict[JobId, None] = {}  # jobs that have left their seats
+        self._elastic: dict[JobId, None] = {}  # jobs on seats that may grow or shrink
         self._is_trial = False  # something in the seat that was composed last is not measured yet
         self._seen = -1  # the number of gains that the seats were composed by
 
@@ -138,6 +135,7 @@ class Gandiva(Allocator):
             self._touch_shared()
         again_at = self._seat_those_that_wait(view, at)
         again_at = min(again_at, self._migrate(view, at))
+        again_at = min(again_at, self._grow(view, memory, at))
         given, withdrawn, is_trial = self._difference(view, memory)
         if is_trial:  # by then it has been measured
             again_at = min(again_at, at + self.slice_s)
@@ -147,6 +145,11 @@ class Gandiva(Allocator):
         return WishChange(given, withdrawn, again_at)
 
     def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
+        wished = view.wish.get(job.id)
+        if wished is not None:
+            if wished.gpus > job.job.demand.gpus:
+                return "the other GPUs of its node are free, until another job could use them"
+            return "it grows while GPUs of its node are free and nobody waits for them"
         if job.job.demand.gpu_memory_bytes is None and any(
             node.gpu_memory_bytes for node in view.ledger.nodes
         ):
@@ -159,6 +162,7 @@ class Gandiva(Allocator):
         self._floor = floor = Floor(view.ledger, self.layers)
         self._waiting.clear()
         self._waits.clear()
+        self._elastic.clear()
         self._seen = -1
         for job in sorted(view.taken(), key=lambda job: job.id):
             self._update(job, view)
@@ -225,11 +229,16 @@ class Gandiva(Allocator):
             not mate.preemptible or (view.is_taken(mate) and not _is_named(mate, seat, view))
             for mate in seat.members.values()
         )
+        for mate in seat.members.values():
+            if mate.job.demand.is_elastic:
+                self._elastic[mate.id] = None
+                seat.is_closed = seat.is_closed or seat.gpus > mate.job.demand.gpus  # it shrinks instead
 
     def _leave(self, id: JobId) -> None:
         assert self._floor is not None
         seat = self._floor.leave(id)
         self._gone[id] = None
+        self._elastic.pop(id, None)
         if seat is not None:
             if seat.members:
                 self._touch(seat)
@@ -253,7 +262,7 @@ class Gandiva(Allocator):
             return
         demand = job.job.demand
         kind = (
-            *(job.gpus, job.preemptible, demand.gpu_type, demand.cpus, demand.memory_bytes),
+            *(demand.gpus, job.preemptible, demand.gpu_type, demand.cpus, demand.memory_bytes),
             *(demand.gpu_memory_bytes, demand.nodes),
         )
         insort(self._waiting.setdefault(kind, []), (key, job), key=_by_key)
@@ -293,11 +302,14 @@ class Gandiva(Allocator):
         suits = floor.suits(job.job.demand)
         slots = self._free_slots(job, suits, without)
         seat = None
+        if slots is None and self._elastic:
+            slots = self._shrink_for(job, suits, view)
         if slots is None and job.preemptible:
             seat = floor.seat_to_share(job, suits, self.layers)
             slots = None if seat is None else seat.slots
-        if slots is None and job.job.demand.nodes is None:
-            slots = floor.free_slots_of_many(job.gpus, suits)
+        demand = job.job.demand
+        if slots is None and demand.nodes is None:
+            slots = floor.free_slots_of_many(demand.gpus, suits)
         if slots is None:
             return False
         self._stop_waiting(job.id)
@@ -314,9 +326,9 @@ class Gandiva(Allocator):
         assert floor is not None
         if demand.nodes is not None:
             return floor.free_slots_in_pieces(demand.pieces, suits)
-        slots = floor.free_slots_for(job.gpus, suits, without) if job.gpus <= floor.total else None
-        if slots is None and job.gpus > max(floor.sizes, default=0):
-            slots = floor.free_slots_of_many(job.gpus, suits)
+        slots = floor.free_slots_for(demand.gpus, suits, without) if demand.gpus <= floor.total else None
+        if slots is None and demand.gpus > max(floor.sizes, default=0):
+            slots = floor.free_slots_of_many(demand.gpus, suits)
         return slots
 
     def _make_room(self, job: JobState, view: AllotView) -> bool:
@@ -326,21 +338,21 @@ class Gandiva(Allocator):
         """
         floor = self._floor
         assert floor is not None
-        suits = floor.suits(job.job.demand)
+        suits, gpus = floor.suits(job.job.demand), job.job.demand.gpus
         nodes: list[tuple[int, int]] = []
         for node in range(len(floor.sizes)):
             if not floor.sizes[node] or (suits is not None and not suits(node)):
                 continue
             jobs = [mate for seat in floor.seats_on(node) for mate in seat.members.values()]
-            if all(mate.gpus < job.gpus and not view.is_taken(mate) for mate in jobs):
-                nodes.append((sum(mate.gpus for mate in jobs), node))
+            if all(mate.job.demand.gpus < gpus and not view.is_taken(mate) for mate in jobs):
+                nodes.append((sum(mate.job.demand.gpus for mate in jobs), node))
         chosen, room = [], 0
         pieces = () if job.job.demand.nodes is None else job.job.demand.pieces
         for _, node in sorted(nodes):
-            if room < job.gpus and (not pieces or floor.sizes[node] >= pieces[0]):
+            if room < gpus and (not pieces or floor.sizes[node] >= pieces[0]):
                 chosen.append(node)
                 room += pieces[len(chosen) - 1] if pieces else floor.sizes[node]
-        if room < job.gpus:
+        if room < gpus:
             return False
         homeless: dict[JobId, JobState] = {}
         for node in chosen:
@@ -350,7 +362,7 @@ class Gandiva(Allocator):
                     homeless[mate.id] = mate
         slots = self._free_slots(job, suits)
         if slots is None and not pieces:
-            slots = floor.free_slots_of_many(job.gpus, suits)
+            slots = floor.free_slots_of_many(gpus, suits)
         assert slots is not None, ("no room", job.id, chosen)
         self._stop_waiting(job.id)
         new = floor.sit(job, slots)
@@ -362,6 +374,81 @@ class Gandiva(Allocator):
             if not self._seat(mate, view):
                 self._wait(mate, view)
         return True
+
+    # --- growing and shrinking -------------------------------------------------------------------------
+
+    def _grow(self, view: AllotView, memory: dict[str, Any], at: float) -> float:
+        """Let elastic jobs grow over free slots of their nodes that nobody could use, once they have settled.
+
+        Returns the next instant at which one may that may not now.
+        """
+        floor = self._floor
+        assert floor is not None
+        again_at = INFINITY
+        if not self._elastic or self._waits or any(floor.deepest(size) > 1 for size in floor.gang_sizes()):
+            return again_at
+        for id in sorted(self._elastic):
+            seat = floor.seat_of[id]
+            job, node = seat.members[id], seat.slots[0][0]
+            more = min(floor.counts[node], job.job.demand.most - seat.gpus)
+            if more <= 0 or len(seat.slots) > 1:
+                continue
+            may_at = self._may_migrate_at(job, view)
+            if may_at == INFINITY and not view.is_taken(job):  # it is about to begin
+                may_at = at + self.options.settle_s
+            if may_at > at:
+                again_at = min(again_at, may_at)
+            elif _pays(memory, job, seat.gpus + more):
+                self._resize(job, node, seat.slots[0][1] | lowest(floor.free[node], more), view)
+        return again_at
+
+    def _shrink_for(self, job: JobState, suits: Suits | None, view: AllotView) -> Allocation | None:
+        """Let jobs that have grown shrink, as few as possible on one node, so that the job gets free slots.
+
+        A gang that is larger than any node, or has asked for nodes, makes all of them shrink.
+        """
+        floor = self._floor
+        assert floor is not None
+        grown: dict[int, list[tuple[int, JobId]]] = {}
+        for id in self._elastic:
+            seat = floor.seat_of[id]
+            mate = seat.members[id]
+            surplus = seat.gpus - mate.job.demand.gpus
+            if surplus > 0 and len(seat.slots) == 1 and not view.is_taken(mate):
+                grown.setdefault(seat.slots[0][0], []).append((-surplus, id))
+        gpus = job.job.demand.gpus
+        if job.job.demand.nodes is not None or gpus > max(floor.sizes, default=0):
+            if floor.total - sum(surplus for each in grown.values() for surplus, _ in each) < gpus:
+                return None
+            for node in sorted(grown):
+                for _, id in sorted(grown[node]):
+                    self._shrink(id, node, view)
+            return self._free_slots(job, suits)
+        for node in sorted(grown, key=lambda node: (len(grown[node]), node)):
+            room = floor.counts[node] - sum(surplus for surplus, _ in grown[node])
+            if room < gpus or (suits is not None and not suits(node)):
+                continue
+            for _, id in sorted(grown[node]):
+                if floor.counts[node] < gpus:
+                    self._shrink(id, node, view)
+            return ((node, lowest(floor.free[node], gpus)),)
+        return None
+
+    def _shrink(self, id: JobId, node: int, view: AllotView) -> None:
+        assert self._floor is not None
+        seat = self._floor.seat_of[id]
+        job = seat.members[id]
+        self._resize(job, node, lowest(seat.slots[0][1], job.job.demand.gpus), view)
+
+    def _resize(self, job: JobState, node: int, mask: int, view: AllotView) -> None:
+        """The job, which sits alone, gets these slots of its node."""
+        assert self._floor is not None
+        self._leave(job.id)
+        seat = self._floor.sit(job, ((node, mask),))
+        assert seat is not None, ("no seat", job.id, node, mask)
+        self._gone.pop(job.id, None)
+        self._close_or_open(seat, view)
+        self._touch(seat)
 
     # --- migration -------------------------------------------------------------------------------------
 
@@ -560,6 +647,13 @@ def _by_grant(job: JobState) -> tuple[float, int]:
 def _profile(job: JobState) -> str:
     """Jobs of one model and size are taken to be alike."""
     return f"{job.model}*{job.gpus}"
+
+
+def _pays(memory: dict[str, Any], job: JobState, gpus: int) -> bool:
+    """Whether the job is faster on so many GPUs, as far as trainings of its model were measured."""
+    now = memory["alone"].get(_profile(job))
+    then = memory["alone"].get(f"{job.model}*{gpus}")
+    return now is None or then is None or then > now * GAIN
 
 
 def _is_named(job: JobState, seat: Seat, view: AllotView) -> bool:

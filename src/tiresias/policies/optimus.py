@@ -27,10 +27,10 @@ from tiresias.core.plugins import Allocator, OptionError, option, policies
 from tiresias.core.state import JobState
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
-from tiresias.policies.books import Books, refresh
 from tiresias.policies.convergence import LEAST_POINTS, convergence
 from tiresias.policies.options import PreemptiveOptions, factor_below_one, positive_seconds
 from tiresias.policies.preemption_costs import PreemptionCosts
+from tiresias.policies.roster import Roster, refresh
 from tiresias.policies.size_speeds import Speed, fitted
 from tiresias.policies.trainings import Training, Trainings
 
@@ -75,7 +75,7 @@ class Optimus(Allocator):
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._books: Books | None = None
+        self._roster: Roster | None = None
         self._ends: dict[JobId, tuple[Training, int, float, float | None]] = {}  # see _refresh_ends
         self._curves: dict[JobId, tuple[float, Speed]] = {}  # and the seconds that were measured
         self._any_elastic = False  # whether any active job may be elastic
@@ -206,31 +206,31 @@ class Optimus(Allocator):
     def allot(self, view: AllotView, memory: Memory, at: float) -> WishChange:
         given: dict[JobId, Allotment] = {}
         withdrawn: list[JobId] = []
-        if view.changed is None or self._books is None:
+        if view.changed is None or self._roster is None:
             self._any_elastic = any(job.job.demand.is_elastic for job in view.jobs())
         else:
             self._any_elastic |= any(job.job.demand.is_elastic for job in view.changed)
-        books = self._books = refresh(self._books, view, given, withdrawn)
+        roster = self._roster = refresh(self._roster, view, given, withdrawn)
         round_s = self.options.round_s
         if view.again_at <= at + BLINK_S:
-            self._round(books, view, memory, at, given, withdrawn)
-        for id, gpus in books.fill(view.room):  # until the next round
+            self._round(roster, view, memory, at, given, withdrawn)
+        for id, gpus in roster.fill(view.room):  # until the next round
             given[id] = Allotment(id, gpus)
-        if not books.waiting and not self._may_resize(books, view):
+        if not roster.waiting and not self._may_resize(roster, view):
             return WishChange(list(given.values()), withdrawn, INFINITY)
         next_at = (floor((at + 2 * BLINK_S) / round_s) + 1) * round_s
         return WishChange(list(given.values()), withdrawn, next_at)
 
-    def _may_resize(self, books: Books, view: AllotView) -> bool:
+    def _may_resize(self, roster: Roster, view: AllotView) -> bool:
         """Whether a run could have another size after the next round."""
         if not self._any_elastic:
             return False
-        sized = (view.job(id) for id in books.given if id not in books.taken)
+        sized = (view.job(id) for id in roster.given if id not in roster.taken)
         return any(job is not None and job.job.demand.is_elastic for job in sized)
 
     def _round(
         self,
-        books: Books,
+        roster: Roster,
         view: AllotView,
         memory: Memory,
         at: float,
@@ -239,29 +239,29 @@ class Optimus(Allocator):
     ) -> None:
         """Size all jobs anew but those that are taken."""
         running = {
-            id: job for id in books.given if id not in books.taken and (job := view.job(id)) is not None
+            id: job for id in roster.given if id not in roster.taken and (job := view.job(id)) is not None
         }
         self._refresh_ends(list(running.values()), memory)
-        chosen, room = self._least(books, view, memory, at, running)
+        chosen, room = self._least(roster, view, memory, at, running)
         room = self._grow(chosen, room, view, memory, at)
         self._keep(chosen, room, running, view, memory, at)
         for id, job in running.items():
             if id not in chosen:
                 if given.pop(id, None) is None:
                     withdrawn.append(id)
-                books.update(job, view, is_given=False)
+                roster.update(job, view, is_given=False)
         for id, gpus in chosen.items():
             wanted = running.get(id)
             if wanted is None:
-                books.start(id, gpus)
+                roster.start(id, gpus)
             elif wanted.gpus != gpus:
-                books.resize(id, gpus)
+                roster.resize(id, gpus)
             else:
                 continue
             given[id] = Allotment(id, gpus)
 
     def _least(
-        self, books: Books, view: AllotView, memory: Memory, at: float, running: dict[JobId, JobState]
+        self, roster: Roster, view: AllotView, memory: Memory, at: float, running: dict[JobId, JobState]
     ) -> tuple[dict[JobId, int], int]:
         """The least for as many jobs as there is room for, those with the least service left first; the
         GPUs that remain."""
@@ -270,8 +270,8 @@ class Optimus(Allocator):
             need = self._need(job, memory, at)
             key = (job.priority, self._service_gpu_s(job, memory, at, need), job.submitted_at, job.id)
             heap.append((key, job.id, need, [], 0))
-        for queue in books.queues.values():
-            heap += [(*line[0], 0, line, 0) for line in queue.by_size.values()]
+        for jobs in roster.tenants.values():
+            heap += [(*waiting[0], 0, waiting, 0) for waiting in jobs.by_size.values()]
         heapify(heap)
         room, chosen = view.room, dict[JobId, int]()
         while heap and room > 0:

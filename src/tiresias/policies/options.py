@@ -42,6 +42,13 @@ def count(text: str) -> int:
     return value
 
 
+def number(text: str) -> int:
+    value = count(text)
+    if value < 1:
+        raise ValueError("must be 1 or more")
+    return value
+
+
 def factor(text: str) -> float:
     value = float(text)
     if not 1 <= value < float("inf"):

@@ -26,8 +26,8 @@ from tiresias.core.shares import whole_shares
 from tiresias.core.state import JobState
 from tiresias.core.view import AllotView
 from tiresias.core.wish import WishChange
-from tiresias.policies.books import Books, Queue, refresh
 from tiresias.policies.options import PreemptiveOptions, positive_seconds, seconds, share
+from tiresias.policies.roster import Roster, TenantJobs, refresh
 
 BLINK_S = 1e-6  # an instant may come this much too early by rounding
 
@@ -71,7 +71,7 @@ class Philly(Allocator):
 
     def __init__(self, options: Any = None):
         super().__init__(options)
-        self._books: Books | None = None
+        self._roster: Roster | None = None
         self._known_quotas: tuple[object, dict[str, int]] | None = None  # what they follow from, and they
 
     def suits(self, gpus: int) -> None:
@@ -88,8 +88,8 @@ class Philly(Allocator):
     def allot(self, view: AllotView, memory: Any, at: float) -> WishChange:
         given: dict[JobId, Allotment] = {}
         withdrawn: list[JobId] = []
-        books = self._books = refresh(self._books, view, given, withdrawn)
-        again_at = self._share_out(books, view, at, given, withdrawn)
+        roster = self._roster = refresh(self._roster, view, given, withdrawn)
+        again_at = self._share_out(roster, view, at, given, withdrawn)
         return WishChange(list(given.values()), withdrawn, again_at)
 
     def reason(self, job: JobState, view: AllotView, memory: Any) -> str:
@@ -120,39 +120,39 @@ class Philly(Allocator):
 
     def _share_out(
         self,
-        books: Books,
+        roster: Roster,
         view: AllotView,
         at: float,
         given: dict[JobId, Allotment],
         withdrawn: list[JobId],
     ) -> float:
         """Give what is free, and preempt where that is due; returns when to ask again."""
-        if not books.waiting:
+        if not roster.waiting:
             return INFINITY
-        quotas = self._quotas(books.queues, view)
+        quotas = self._quotas(roster.tenants, view)
         again_at = INFINITY
-        room = view.room - books.used
+        room = view.room - roster.used
         kept = 0  # of the room, by gangs that gather
         seen: set[JobId] = set()
         found = True
         while found and room > kept:
             found = False
-            for tenant in self._in_order(books, quotas):
+            for tenant in self._in_order(roster, quotas):
                 if kept == room:
                     break
-                id, kept, until = self._next(books.queues[tenant], view, at, room, kept, seen)
+                id, kept, until = self._next(roster.tenants[tenant], view, at, room, kept, seen)
                 again_at = min(again_at, until)
                 if id is not None:
-                    gpus = books.start(id)
-                    given[id] = Allotment(id, gpus, lent=books.queues[tenant].used > quotas.get(tenant, 0))
+                    gpus = roster.start(id)
+                    given[id] = Allotment(id, gpus, lent=roster.tenants[tenant].used > quotas.get(tenant, 0))
                     room -= gpus
                     found = True
                     break
-        self._preempt(books, view, quotas, room, given, withdrawn)
+        self._preempt(roster, view, quotas, room, given, withdrawn)
         return again_at
 
     def _next(
-        self, queue: Queue, view: AllotView, at: float, room: int, kept: int, seen: set[JobId]
+        self, jobs: TenantJobs, view: AllotView, at: float, room: int, kept: int, seen: set[JobId]
     ) -> tuple[JobId | None, int, float]:
         """The first job that can be given GPUs; what gangs ahead of it keep; when the first releases that.
 
@@ -160,7 +160,7 @@ class Philly(Allocator):
         used by others until then, or they would have it.
         """
         again_at = INFINITY
-        for _, id, gpus in queue.heads():
+        for _, id, gpus in jobs.heads():
             if gpus <= room - kept:
                 return id, kept, again_at
             if id in seen:
@@ -176,19 +176,19 @@ class Philly(Allocator):
                     break
         return None, kept, again_at
 
-    def _in_order(self, books: Books, quotas: Mapping[str, int]) -> list[str]:
+    def _in_order(self, roster: Roster, quotas: Mapping[str, int]) -> list[str]:
         """The tenants with waiting jobs: those first that use the smallest part of their quotas."""
 
         def part(tenant: str) -> tuple[float, str]:
             quota = quotas.get(tenant, 0)
-            used = books.queues[tenant].used
+            used = roster.tenants[tenant].used
             return (used / quota if quota else INFINITY if used else 1.0, tenant)
 
-        return sorted((tenant for tenant, queue in books.queues.items() if queue.by_size), key=part)
+        return sorted((tenant for tenant, jobs in roster.tenants.items() if jobs.by_size), key=part)
 
     def _preempt(
         self,
-        books: Books,
+        roster: Roster,
         view: AllotView,
         quotas: Mapping[str, int],
         room: int,
@@ -198,41 +198,41 @@ class Philly(Allocator):
         """While the cluster is full, let tenants below their quotas have what others use above theirs."""
         if view.gpus - room < self.options.preempt_above * view.gpus:
             return
-        over = sum([max(0, queue.used - quotas.get(who, 0)) for who, queue in books.queues.items()])
-        below = [who for who, queue in books.queues.items() if queue.used < quotas.get(who, 0)]
-        if not over or not any(books.queues[who].by_size for who in below):
+        over = sum([max(0, jobs.used - quotas.get(who, 0)) for who, jobs in roster.tenants.items()])
+        below = [who for who, jobs in roster.tenants.items() if jobs.used < quotas.get(who, 0)]
+        if not over or not any(roster.tenants[who].by_size for who in below):
             return
-        for tenant in self._in_order(books, quotas):
-            while (queue := books.queues.get(tenant)) is not None and queue.by_size:
-                _, id, gpus = queue.heads()[0]
-                if queue.used + gpus > quotas.get(tenant, 0):
+        for tenant in self._in_order(roster, quotas):
+            while (jobs := roster.tenants.get(tenant)) is not None and jobs.by_size:
+                _, id, gpus = jobs.heads()[0]
+                if jobs.used + gpus > quotas.get(tenant, 0):
                     break
-                victims = self._victims(books, view, quotas, gpus - room, given)
+                victims = self._victims(roster, view, quotas, gpus - room, given)
                 if victims is None:
                     break
                 for victim in victims:
                     room += victim.gpus
                     withdrawn.append(victim.id)
-                    books.update(victim, view, is_given=False)
-                books.start(id)
+                    roster.update(victim, view, is_given=False)
+                roster.start(id)
                 given[id] = Allotment(id, gpus)
                 room -= gpus
 
     def _victims(
         self,
-        books: Books,
+        roster: Roster,
         view: AllotView,
         quotas: Mapping[str, int],
         wanted: int,
         given: Mapping[JobId, Allotment],
     ) -> list[JobState] | None:
         """The runs to stop for so many GPUs: no tenant falls below its quota. None: there are not enough."""
-        over = {who: queue.used - quotas.get(who, 0) for who, queue in books.queues.items()}
+        over = {who: jobs.used - quotas.get(who, 0) for who, jobs in roster.tenants.items()}
         over = {who: gpus for who, gpus in over.items() if gpus > 0}
         if sum(over.values()) < wanted:
             return None
         victims: list[JobState] = []
-        for run in sorted(_stoppable(books, view, over, given), key=lambda job: _latest_first(job, over)):
+        for run in sorted(_stoppable(roster, view, over, given), key=lambda job: _latest_first(job, over)):
             if wanted <= 0:
                 break
             if run.gpus <= over[run.tenant]:
@@ -249,10 +249,10 @@ class Philly(Allocator):
 
 
 def _stoppable(
-    books: Books, view: AllotView, over: Mapping[str, int], given: Mapping[JobId, Allotment]
+    roster: Roster, view: AllotView, over: Mapping[str, int], given: Mapping[JobId, Allotment]
 ) -> Iterator[JobState]:
-    for id, (tenant, _) in books.given.items():
-        if tenant in over and id not in books.taken and id not in given:
+    for id, (tenant, _) in roster.given.items():
+        if tenant in over and id not in roster.taken and id not in given:
             job = view.job(id)
             if job is not None:
                 yield job

@@ -62,10 +62,11 @@ class Floor:
         if seat is None:
             if any(mask & ~self.free[node] for node, mask in slots):
                 return None
-            seat = self._open(slots, job.gpus)
+            seat = self._open(slots, sum([mask.bit_count() for _, mask in slots]))
         elif len(seat.members) >= self._layers:
             return None
-        if layer is None or layer in seat.layers.values():
+        # A run may be on a layer that there was when slots had more of them: it gets another one.
+        if layer is None or layer >= self._layers or layer in seat.layers.values():
             layer = seat.free_layer()
         self._move(seat, len(seat.members) + 1)
         seat.members[job.id] = job
@@ -202,7 +203,7 @@ class Floor:
         self, job: JobState, suits: Suits | None, below: int, without: Allocation = ()
     ) -> Seat | None:
         """The seat of jobs of this size with the fewest of them, and with fewer than `below`."""
-        for some in self._by_depth.get(job.gpus, ())[:below]:
+        for some in self._by_depth.get(job.job.demand.gpus, ())[:below]:
             for slots in sorted(some) if len(some) > 1 else some:
                 seat = some[slots]
                 if (

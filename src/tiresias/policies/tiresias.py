@@ -324,7 +324,7 @@ class Tiresias(Policy):
         if revoked_at is not None and fact.cause is PREEMPTED:
             memory.costs.saved(job.model, fact.at - revoked_at)
         has_ended = job.ended_at != INFINITY
-        if job.first_started_at != INFINITY:  # on CPUs alone it has told nothing about GPUs
+        if job.first_started_at != INFINITY:  # a job that ran on CPUs alone shows nothing about GPUs
             memory.classes.stops(job, fact.progress_s, has_ended=has_ended)
         if not has_ended and job.id in memory.promoted:
             if fact.at >= memory.promoted[job.id][1] - BLINK_S:

@@ -7,7 +7,7 @@ from typing import Any
 from tiresias.policies.classes import ALL, Key
 from tiresias.policies.hazards import Rates, survival
 
-LONGEST_S = 90 * 86400.0  # what lasts longer than this is not told more exactly
+LONGEST_S = 90 * 86400.0  # what lasts longer than this is not given more exactly
 NEAR = 1.25  # factor within which two durations count as equal
 SHOWN = 5  # classes that are named
 

@@ -115,6 +115,10 @@ class Engine:
         while job is not None and job.submitted_at <= at:
             self.world.jobs[job.id] = job
             facts.append(f.JobSubmitted(at, job))
+            if self.world.failures is not None:
+                deferral = self.world.preflight(job)
+                if deferral is not None:
+                    facts.append(deferral)
             job = next(self._jobs, None)
         self._next_job = job
 

@@ -37,11 +37,12 @@ from tiresias.sim import Result, notebook, simulate, traces
 from tiresias.sim.clusters import Machines
 from tiresias.sim.cpus import require_cpus
 from tiresias.sim.errors import InputError
+from tiresias.sim.failures import failures_of
 from tiresias.sim.losses import losses_of
 from tiresias.sim.models import Mix
 from tiresias.sim.options import make_policy, read_options
 from tiresias.sim.plugins import load_plugins, plugin_digests, plugin_names, use_plugins
-from tiresias.sim.report import SUMMARY_KEYS, SweepFile, SweepRow
+from tiresias.sim.report import FAILURE_KEYS, SUMMARY_KEYS, SweepFile, SweepRow
 from tiresias.sim.report import Value as Figure
 from tiresias.sim.simulate import chosen_fabric, machines_of, placer_name
 from tiresias.sim.trace import SCHEMA, Trace
@@ -92,6 +93,7 @@ class Cell:
     use_cpus: bool | None = None
     shares: tuple[tuple[str, float], ...] | None = None
     losses: str | None = None
+    failures: str | None = None
 
     def __str__(self) -> str:
         machines = None if isinstance(self.cluster, str) else machines_of(self.cluster)
@@ -143,6 +145,7 @@ def compare(
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
     losses: str | None = None,
+    failures: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
     elsewhere: Elsewhere | None = None,
@@ -155,7 +158,7 @@ def compare(
     replayed = traces.load(trace) if isinstance(trace, str | Path) else trace
     given = options or {}
     weights = None if shares is None else tuple(shares.items())
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses)
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses, failures)
     cells = [
         Cell(name, cluster, tuple(given.get(name, {}).items()), None, each, *common)
         for name in names
@@ -213,10 +216,11 @@ def grid(
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
     losses: str | None = None,
+    failures: str | None = None,
 ) -> list[Cell]:
     """Every combination of seed, cluster, policy and the values of the policy's options."""
     weights = None if shares is None else tuple(shares.items())
-    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses)
+    common = (preemption_cost_s, network, models, cpu_speed, use_cpus, weights, losses, failures)
     cells = []
     for seed, size, name in itertools.product(seeds, sizes, names):
         spans = (options or {}).get(name, {})
@@ -301,6 +305,7 @@ def check(cell: Cell) -> None:
     machines = machines_of(cell.cluster)
     chosen_fabric(cell.network, machines)
     losses_of(cell.losses)
+    failures_of(cell.failures)
     try:
         require_cpus(cell.cpu_speed, cell.use_cpus, machines.cluster)
     except InputError as error:
@@ -333,6 +338,8 @@ def key(cell: Cell, digest: str) -> str:
         parts["shares"] = sorted(shares.items())
     if cell.losses is not None:
         parts["losses"] = cell.losses
+    if (failing := failures_of(cell.failures)) is not None:
+        parts["failures"] = dataclasses.asdict(failing.rules)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -354,7 +361,8 @@ def whole(result: Result) -> Result:
 
 def figures(result: Result) -> dict[str, Figure]:
     """What a sweep keeps of a result."""
-    return {name: figure for name, figure in result.summary().items() if name in SUMMARY_KEYS}
+    summary = result.summary()
+    return {name: summary.get(name) for name in (*SUMMARY_KEYS, *FAILURE_KEYS)}
 
 
 def run_cells(
@@ -369,7 +377,8 @@ def run_cells(
 ) -> Generator[tuple[int, T], None, None]:
     """Simulate the cells in up to `workers` processes; yield (number, what `keep` returns) as they finish.
 
-    `on_raised` is told the number of a cell whose plug-in raised, and what; without it that ends everything.
+    `on_raised` is called with the number of a cell whose plug-in raised, and the message; without it, such an
+    exception ends everything.
     A policy that was defined in a notebook or at a prompt is simulated in this process, after the others:
     worker processes cannot import it.
     """
@@ -629,5 +638,6 @@ def simulate_cell(
         use_cpus=cell.use_cpus,
         shares=None if cell.shares is None else dict(cell.shares),
         losses=cell.losses,
+        failures=cell.failures,
         progress=progress,
     )

@@ -82,10 +82,12 @@ SUMMARY_KEYS = (
     "events",
     "wall_s",
 )
+FAILURE_KEYS = ("failed_jobs", "failed_runs", "failed_gpu_s")
+"""What a summary has only if trials were made to fail; the table of a sweep always has these columns."""
 WORDS = ("policy", "placer", "network", "models")
 """The values of a summary that are not numbers."""
 SWEEP_KEYS = ("key", "version", "trace", "seed", "cluster", "policy", "options", "preemption_cost_s")
-SWEEP_COLUMNS = (*SWEEP_KEYS, *(name for name in SUMMARY_KEYS if name != "policy"))
+SWEEP_COLUMNS = (*SWEEP_KEYS, *(name for name in SUMMARY_KEYS if name != "policy"), *FAILURE_KEYS)
 
 
 def to_json(value: Any) -> str:
@@ -195,7 +197,7 @@ class SweepRow:
     policy: str
     options: str  # as key=value, separated by spaces
     preemption_cost_s: float
-    figures: dict[str, Value] = field(default_factory=dict)  # SUMMARY_KEYS without the policy
+    figures: dict[str, Value] = field(default_factory=dict)  # SUMMARY_KEYS without the policy, FAILURE_KEYS
 
     def number(self, name: str) -> float:
         """The figure, or NaN if there is none because no job finished."""
@@ -208,7 +210,7 @@ class SweepRow:
         return ["" if cell is None else cell for cell in [*own, *self._measured()]]
 
     def _measured(self) -> list[Value]:
-        return [self.figures[name] for name in SWEEP_COLUMNS[len(SWEEP_KEYS) :]]
+        return [self.figures.get(name) for name in SWEEP_COLUMNS[len(SWEEP_KEYS) :]]
 
 
 class SweepFile:

@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from tiresias.core.model import INFINITY, Cluster, JobId
+from tiresias.core.model import INFINITY, Cluster, JobId, Phase
 from tiresias.core.state import JobState, State
 from tiresias.sim import fairness
 from tiresias.sim.fabric import OFF
+from tiresias.sim.failures import Tally
 from tiresias.sim.fairness import Contention
 from tiresias.sim.tenants import Shares
 from tiresias.sim.world import OnCPUs, Spent
@@ -34,9 +35,14 @@ class Recorder:
         self._latest = (-INFINITY, (0, 0, 0))  # the latest use, stored or not
         self._stride = 1
         self._skipped = 0
+        self.failed = 0  # jobs that ended as failed
         self.resizes = 0  # runs of finished jobs that had another number of GPUs than the run before
 
     def end(self, job: JobState) -> None:
+        if job.phase is Phase.FAILED:
+            self.failed += 1
+            self._spent.pop(job.id, None)  # a job that failed in its preflight has no runs
+            return
         self.rows.append(job.id)
         spent = self._spent.pop(job.id)
         self.resizes += spent.resizes
@@ -186,7 +192,7 @@ class Result:
     migrations: int = 0  # runs that were stopped to make a hole for another gang
     resizes: int | None = None  # None: no job of the trace is elastic
     interrupted: bool = False
-    unfinished_jobs: int = 0  # neither finished nor rejected: interrupted, or refused by the placer
+    unfinished_jobs: int = 0  # neither ended nor rejected: interrupted, or refused by the placer
     simulated_s: float = 0.0  # from the first submission to the last instant simulated
     notes: list[str] = field(default_factory=list)
     rejections: list[str] = field(default_factory=list)  # sentences that say why jobs were rejected
@@ -195,6 +201,7 @@ class Result:
     on_cpus: OnCPUs | None = None  # None: no node offers CPUs
     contention: Contention | None = None  # what the jobs competed with; None: fairness is not measured
     shares: Shares | None = None  # of the tenants
+    failures: Tally | None = None  # None: nothing was made to fail
 
     def __repr__(self) -> str:
         """One line: what was simulated, and the average JCT."""
@@ -249,6 +256,7 @@ class Result:
             "gpu_utilization": used,
             **self._placement(),
             **({} if self.resizes is None else {"resizes": self.resizes}),
+            **({} if self.failures is None else self.failures.figures()),
             **self._cpu_figures(),
             **self._fairness(),
             "events": self.events,

@@ -26,6 +26,7 @@ from tiresias.sim.cpus import cpu_nodes_of, require_cpus, with_cpu_speed, with_c
 from tiresias.sim.engine import Engine
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
+from tiresias.sim.failures import Failures, failures_of, work_with_failures
 from tiresias.sim.fairness import CONTENTION_COLUMNS, Contention
 from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
@@ -67,6 +68,7 @@ def simulate(
     use_cpus: bool | None = None,
     shares: Mapping[str, float] | None = None,
     losses: str | None = None,
+    failures: str | None = None,
     progress: Progress | None = None,
     journal: Path | None = None,
     speed_model: SpeedModel | None = None,
@@ -83,12 +85,14 @@ def simulate(
       and jobs whose model is not known get one from `models`.
     - `cpu_speed`: the speed on CPUs, relative to GPUs, of jobs that do not state one. On nodes with CPUs
       only, policies that preempt let jobs run while the GPUs are full, unless `use_cpus` says otherwise.
-    - `profile_of`: with a network, what each job trains, if that is not what the placer is told: jobs whose
+    - `profile_of`: with a network, what each job trains, if that is not what the placer learns: jobs whose
       model the trace does not name then stay without a name.
     - `shares`: weights of tenants; by default those of the cluster, otherwise each tenant's part of the
       GPU-time that the trace asks for.
     - `losses`: how the losses of trainings fall, for policies that learn from them: smooth, realistic or
       none (sim/losses.py).
+    - `failures`: which trials of jobs fail, such as `philly,no-retry,preflight=120` (sim/failures.py); by
+      default none does.
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
 
@@ -105,7 +109,8 @@ def simulate(
     if (fabric is not None and profile_of is None) or models is not None:
         replayed, models_from = with_models(replayed, models or Mix())
     controller = Controller(State(machines.cluster), chosen_policy, chosen_placer)
-    world = _world(preemption_cost_s, machines.cluster, losses_for(chosen_policy, losses))
+    failing = failures_of(failures)
+    world = _world(preemption_cost_s, machines.cluster, losses_for(chosen_policy, losses), failing)
     chosen_policy.expect(controller.state.memory, preemption_cost_s)
     recorder = Recorder(world.spent)
     shared = chosen_shares(shares, machines, replayed)
@@ -176,10 +181,12 @@ def losses_for(policy: Policy, kind: str | None) -> Losses | None:
     return found if f.LossReported in policy.learns else None
 
 
-def _world(preemption_cost_s: float, cluster: Cluster, losses: Losses | None) -> World:
+def _world(
+    preemption_cost_s: float, cluster: Cluster, losses: Losses | None, failures: Failures | None
+) -> World:
     if not 0 <= preemption_cost_s < float("inf"):
         raise InputError(f"preemption cost {preemption_cost_s!r} is not a number of seconds, 0 or more")
-    return World(preemption_cost_s, cpu_nodes_of(cluster), losses)
+    return World(preemption_cost_s, cpu_nodes_of(cluster), losses, failures)
 
 
 def _speeds(
@@ -227,7 +234,7 @@ def _result(
     controller, world = engine.controller, engine.world
     policy, placer = controller.policy, controller.placer
     jobs = recorder.jobs(trace.jobs)
-    unfinished = len(trace) - len(rejected.rows) - jobs.height
+    unfinished = len(trace) - len(rejected.rows) - jobs.height - recorder.failed
     notes = [f"{policy.name}: {policy.problem}"] if policy.problem else []
     if unfinished and not interrupted:
         notes.append(f"{unfinished} jobs did not finish: {_blame(controller)}")
@@ -256,7 +263,8 @@ def _result(
         interrupted=interrupted,
         unfinished_jobs=unfinished,
         notes=notes,
-        contention=_contention(trace, cluster, rejected),
+        contention=_contention(trace, cluster, rejected, world.failures),
+        failures=None if world.failures is None else world.failures.tally,
         simulated_s=engine.at - float(trace.jobs["submitted_at"][0]) if engine.events else 0.0,
     )
 
@@ -276,8 +284,15 @@ def _first_facts(policy: Policy, shares: Shares, trace: Trace) -> list[f.Fact]:
     return [f.SharesSet(at, {tenant: float(gpus) for tenant, gpus in shares.gpus.items()})]
 
 
-def _contention(trace: Trace, cluster: Cluster, rejected: Rejections) -> Contention:
+def _contention(
+    trace: Trace, cluster: Cluster, rejected: Rejections, failures: Failures | None
+) -> Contention:
+    """What the jobs compete with, their failed trials included; rules that spare these do not change it."""
     jobs = trace.jobs.select("id", *CONTENTION_COLUMNS)
+    if failures is not None:
+        durations = ((JobId(row), lasts_s) for row, lasts_s in enumerate(jobs["duration_s"].to_list()))
+        work = list(work_with_failures(failures.rules.seed, durations))
+        jobs = jobs.with_columns(duration_s=pl.Series(work, dtype=pl.Float64))
     if rejected.rows:
         jobs = jobs.with_row_index("row").filter(~pl.col("row").is_in(list(rejected.rows))).drop("row")
     return Contention(jobs.filter(pl.col("gpus") > 0), cluster.gpus)
@@ -302,7 +317,7 @@ def _run(engine: Engine, recorder: Recorder, total: int, progress: Progress | No
         now = time.perf_counter()
         if progress is not None and now - shown >= PROGRESS_EVERY_S:
             shown = now
-            progress(len(recorder.rows), total, at)
+            progress(len(recorder.rows) + recorder.failed, total, at)
 
     interrupted = False
     collecting = gc.isenabled()

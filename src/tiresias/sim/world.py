@@ -2,7 +2,8 @@
 
 Rules: a preemption costs `cost_s` seconds without progress: one sixth of it for saving, on the old slots, and
 the rest for loading, on the new ones. A job that does not save begins anew instead: it loses all its work,
-and loads and saves nothing. The World answers commands with facts, at the instants on its heap.
+and loads and saves nothing; so does a trial after one that has failed (failures.py). The World answers
+commands with facts, at the instants on its heap.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Job, JobId, RunId
+from tiresias.sim.failures import Failures
 from tiresias.sim.losses import Losses, next_report_s
 
 SAVING = 1 / 6  # share of a preemption's cost
 
 FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
 # Priorities at one instant: exits go first, then what was lost with them.
-EXIT, LOSS, START, REPORT = 0, 1, 2, 3
+EXIT, LOSS, START, REPORT, PREFLIGHT = 0, 1, 2, 3, 4
 
 Due = tuple[float, int, int, "WorldRun"]
 
@@ -31,6 +33,7 @@ class WorldRun:
         "began_s",
         "cause",
         "done_s",
+        "ends_s",
         "exits_at",
         "gpus",
         "id",
@@ -53,6 +56,7 @@ class WorldRun:
         self.started_at = started_at
         self.works_from = works_from
         self.began_s = self.done_s = done_s  # work of the job that is done at its start, and at works_from
+        self.ends_s = 0.0  # the work at which it ends: that of the job, or that at which its trial fails
         self.speed = 1.0
         self.exits_at = INFINITY
         self.reports_at = INFINITY  # when it reports its loss next
@@ -63,16 +67,21 @@ class WorldRun:
 class Spent:
     """What the exited runs of a job took."""
 
-    __slots__ = ("first_started_at", "gpus", "lost_s", "moved_resumes", "node_s", "nodes", "resizes")
+    __slots__ = (
+        *("cpu_work_gpu_s", "executed_s", "first_started_at", "gpus", "lost_s", "moved_resumes", "node_s"),
+        *("nodes", "resizes"),
+    )
 
     def __init__(self, first_started_at: float) -> None:
         self.first_started_at = first_started_at
-        self.lost_s = 0.0  # seconds without progress
+        self.executed_s = 0.0
+        self.lost_s = 0.0  # seconds without progress, or whose work was lost with a trial
         self.node_s = 0.0  # nodes x seconds
         self.nodes: tuple[int, ...] = ()  # of the last run on GPUs
         self.moved_resumes = 0  # how many runs were on other nodes than the run before
         self.gpus = 0  # of the last run on GPUs
         self.resizes = 0  # how many runs had another number of GPUs than the run before
+        self.cpu_work_gpu_s = 0.0  # its part of OnCPUs.work_gpu_s in the present trial
 
 
 class OnCPUs:
@@ -94,9 +103,11 @@ class World:
         preemption_cost_s: float,
         cpu_nodes: frozenset[int] = frozenset(),
         losses: Losses | None = None,
+        failures: Failures | None = None,
     ):
         self.preemption_cost_s = preemption_cost_s
         self.losses = losses  # what the trainings report; None: nothing, because nobody wants to know
+        self.failures = failures  # None: nothing fails
         self.on_cpus = OnCPUs()
         self._cpu_nodes = cpu_nodes  # indices of nodes without GPUs
         self.heap: list[Due] = []
@@ -119,7 +130,7 @@ class World:
         """Start a run; return the fact that it works, or None if it has to load first."""
         job, run_id = self.jobs[command.job_id], command.run_id
         load_s = done_s = 0.0
-        if command.resumes:
+        if command.resumes and job.id in self.saved_s:
             load_s = self.cost_s(job) * (1 - SAVING)
             done_s = self.saved_s.pop(job.id)
         works_from = at + load_s
@@ -130,7 +141,8 @@ class World:
         elif job.demand.is_elastic:
             run.gpus = sum([slots.bit_count() for _, slots in command.allocation])
         assert job.duration_s is not None
-        self._exit(run, works_from + (job.duration_s - done_s))
+        run.ends_s = job.duration_s if self.failures is None else self.failures.ends_s(job)
+        self._exit(run, works_from + (run.ends_s - done_s))
         if self.losses is not None:
             self._report(run, works_from, done_s)
         if load_s:
@@ -160,9 +172,8 @@ class World:
             return None
         self._progress(run, at)
         run.speed = speed
-        assert run.job.duration_s is not None
         if speed > 0:
-            self._exit(run, run.works_from + (run.job.duration_s - run.done_s) / speed)
+            self._exit(run, run.works_from + (run.ends_s - run.done_s) / speed)
         else:  # it is paused
             run.exits_at = INFINITY
         if self.losses is not None:
@@ -182,6 +193,8 @@ class World:
             return f.WorkLost(at, run.job.id, run.lost_s, run.gpus)
         if priority == REPORT:
             return self._reported(run, at)
+        if priority == PREFLIGHT:
+            return self._failed_in_preflight(run, at)
         if run.exits_at != at or run.id not in self.runs:
             return None
         del self.runs[run.id]
@@ -190,9 +203,11 @@ class World:
         spent = self.spent.get(job.id)
         if spent is None:
             spent = self.spent[job.id] = Spent(run.started_at)
+        if run.cause is FINISHED and self.failures is not None:
+            run.cause = self.failures.end_trial(job, job.demand.gpus)
         if not run.gpus:
             if run.nodes:
-                self._leave_cpus(run)
+                self._leave_cpus(run, spent)
         else:
             if spent.nodes != run.nodes:
                 spent.moved_resumes += bool(spent.nodes)
@@ -201,6 +216,7 @@ class World:
                 spent.resizes += bool(spent.gpus)
                 spent.gpus = run.gpus
         spent.lost_s += run.lost_s
+        spent.executed_s += at - run.started_at
         spent.node_s += (at - run.started_at) * len(run.nodes)
         if run.cause is FINISHED:
             assert job.duration_s is not None
@@ -208,20 +224,51 @@ class World:
             if self.losses is not None:
                 self.losses.forget(job)
             return f.RunExited(at, run.id, FINISHED, job.duration_s)
+        if run.cause is not PREEMPTED:
+            return self._fail(run, spent, at)
         self.saved_s[job.id] = run.done_s
         if not job.saves and run.lost_s:
             self._push(at, LOSS, run)
         return f.RunExited(at, run.id, PREEMPTED, run.done_s)
 
-    def _leave_cpus(self, run: WorldRun) -> None:
+    def preflight(self, job: Job) -> f.JobDeferred | None:
+        """The job has been submitted: what keeps it from the queue for now, if it has a preflight."""
+        known = None if self.failures is None else self.failures.preflight(job)
+        if known is None:
+            return None
+        ends_at, is_failure = known
+        if is_failure:
+            trial = WorldRun(RunId(0), job, (), job.submitted_at, job.submitted_at, 0.0)
+            self._push(ends_at, PREFLIGHT, trial)
+        return f.JobDeferred(job.submitted_at, job.id, "preflight", None if is_failure else ends_at)
+
+    def _failed_in_preflight(self, run: WorldRun, at: float) -> f.JobFailed:
+        assert self.failures is not None
+        self.failures.fail_in_preflight(run.job, at)
+        del self.jobs[run.job.id]
+        return f.JobFailed(at, run.job.id)
+
+    def _fail(self, run: WorldRun, spent: Spent, at: float) -> f.RunExited:
+        """The trial has failed, and its work is lost; the job is tried again, or has failed with it."""
+        assert self.failures is not None
+        self.on_cpus.work_gpu_s -= spent.cpu_work_gpu_s
+        spent.cpu_work_gpu_s = 0.0
+        spent.lost_s = spent.executed_s
+        if run.cause is ExitCause.FAILED:
+            self.failures.told(run.job, at)
+            del self.jobs[run.job.id]
+            if self.losses is not None:
+                self.losses.forget(run.job)
+        return f.RunExited(at, run.id, run.cause, 0.0)
+
+    def _leave_cpus(self, run: WorldRun, spent: Spent) -> None:
         on_cpus, job = self.on_cpus, run.job
         on_cpus.runs += 1
-        done_s = run.done_s
-        if run.cause is FINISHED:
-            assert job.duration_s is not None
-            on_cpus.jobs += 1
-            done_s = job.duration_s
-        on_cpus.work_gpu_s += (done_s - run.began_s) * job.demand.gpus
+        done_s = run.done_s if run.cause is PREEMPTED else run.ends_s
+        on_cpus.jobs += run.cause is FINISHED
+        work_gpu_s = (done_s - run.began_s) * job.demand.gpus
+        on_cpus.work_gpu_s += work_gpu_s
+        spent.cpu_work_gpu_s += work_gpu_s
 
     def _exit(self, run: WorldRun, at: float) -> None:
         run.exits_at = at
@@ -230,9 +277,8 @@ class World:
     def _report(self, run: WorldRun, works_from: float, done_s: float) -> None:
         """Let the training report its loss when it has done so much more work that a report is due."""
         run.reports_at = INFINITY
-        assert run.job.duration_s is not None
         due_s = next_report_s(done_s)
-        if run.speed > 0 and due_s < run.job.duration_s:
+        if run.speed > 0 and due_s < run.ends_s:
             run.reports_at = works_from + (due_s - done_s) / run.speed
             self._push(run.reports_at, REPORT, run)
 

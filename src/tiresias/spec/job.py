@@ -120,7 +120,8 @@ class JobSpec:
             metavar="NAME",
             default="the script's name",
             sbatch="job-name",
-            more="Commands accept it in place of the id and mean the latest job of that name.",
+            more="It has no slash and is not made of digits alone. Commands accept it"
+            " [in place of the id](#common-to-all).",
             api_help="A name by which the job can be found. It has no slash and is not made of digits alone.",
             is_resolved=True,
             can_change=True,
@@ -478,13 +479,13 @@ class JobSpec:
         default="",
         metadata=about(
             Text(most=LONGEST_URL),
-            "URL that is told when the job ends or fails (none: nobody is told).",
+            "URL that gets a notice when the job ends or fails (none: no notices).",
             flag="--notify",
             metavar="URL",
             default="that of `tir notify set`",
             more="[Notices](../howto/get-notices.md) has the forms and how they are signed.",
-            api_help="A URL that is told what becomes of the job; `none`: nobody is told; empty: that of the"
-            " user's defaults.",
+            api_help="A URL that gets notices of what becomes of the job; `none`: no notices; empty: that of"
+            " the user's defaults.",
             can_change=True,
             in_detail=True,
             label="notices to",
@@ -494,12 +495,12 @@ class JobSpec:
         default="",
         metadata=about(
             Text(rule=check_events),
-            "What is told: a list of ended, failed, preempted, idle.",
+            "What causes a notice: a list of ended, failed, preempted, idle.",
             flag="--notify-on",
             metavar="EVENTS",
             default="ended,failed",
-            api_help="What is told: a list of `ended`, `failed`, `preempted`, `idle`; empty: the user's"
-            " defaults.",
+            api_help="What causes a notice: a list of `ended`, `failed`, `preempted`, `idle`; empty: the"
+            " user's defaults.",
             in_detail=True,
         ),
     )

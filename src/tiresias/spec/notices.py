@@ -1,11 +1,11 @@
-"""The events that users can be told of."""
+"""The events that cause notices to users."""
 
 from __future__ import annotations
 
 EVENTS = ("ended", "failed", "preempted", "idle")
 USUAL = ("ended", "failed")
 LONGEST_URL = 2000
-OFF = "none"  # in the place of a URL: nothing is told
+OFF = "none"  # in the place of a URL: no notices
 
 
 def events_in(text: str) -> list[str]:

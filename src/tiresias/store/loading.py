@@ -85,8 +85,8 @@ def loaded(reader: Reader, policy: Policy | None) -> Loaded:
 def pending_commands(state: State) -> list[Command]:
     """The commands of decisions that are not known to have taken effect, in the order of the grants.
 
-    Of turns only the last are known. So a run that works all the time is told so: it may have had turns
-    before, and the manager may have been killed before it took them away.
+    Of turns only the last are known. So a run that works all the time gets a command, too: it may have had
+    turns before, and the manager may have been killed before it took them away.
     """
     commands: list[Command] = []
     for run in state.runs.values():

@@ -115,13 +115,13 @@ class Reader:
         """How those of these runs ended that have ended."""
         rows = self._all(
             "SELECT id, revoked_at IS NOT NULL, json_extract(exit, '$.reason'),"
-            " json_extract(exit, '$.killed') FROM runs"
+            " json_extract(exit, '$.killed'), json_extract(exit, '$.killed_at_once') FROM runs"
             " WHERE id IN (SELECT value FROM json_each(?)) AND exited_at IS NOT NULL",
             json.dumps(list(ids)),
         )
         return {
-            RunId(id): StoredExit(bool(had_to), reason or "", bool(killed))
-            for id, had_to, reason, killed in rows
+            RunId(id): StoredExit(bool(had_to), reason or "", bool(killed), bool(at_once))
+            for id, had_to, reason, killed, at_once in rows
         }
 
     def run_numbers(self, ids: Iterable[RunId]) -> dict[RunId, int]:

@@ -49,7 +49,8 @@ class StoredExit:
 
     had_to_stop: bool
     reason: str  # a code; empty if none was stored
-    was_killed: bool  # because it did not stop in its grace period
+    was_killed: bool  # because it did not stop in its grace period, or because somebody wanted it at once
+    was_at_once: bool = False  # of a run that was killed: it had no grace period
 
 
 @dataclass(slots=True, frozen=True)

@@ -80,8 +80,8 @@ class GangBench(Bench):
         slots = tuple(Slot(name, index) for name, count in counts for index in range(count))
         return super().spec(*command, run=run, **{"slots": slots, **changes})
 
-    def told(self, kind: type, name: str) -> None:
-        """Wait until the source has told this of a node."""
+    def reports(self, kind: type, name: str) -> None:
+        """Wait until the source has reported this of a node."""
 
         def look() -> bool:
             self.nodes += self.executor.node_updates()
@@ -92,7 +92,7 @@ class GangBench(Bench):
     def joined(self) -> None:
         """Wait for all three nodes."""
         for name in (self.a, self.b, self.c):
-            self.told(NodeJoined, name)
+            self.reports(NodeJoined, name)
 
     def again(self) -> None:
         """Another manager takes over."""
@@ -218,7 +218,7 @@ class GangContract(ABC):
         assert [each.code for each in gang.gone().exits] == [0, 0]
         assert sum(isinstance(each, RunUp) for each in gang.updates) == 1
 
-    def test_what_an_agent_told_before_its_run_was_named_is_told_again(self, gang: GangBench) -> None:
+    def test_what_an_agent_reported_before_its_run_was_named_is_reported_again(self, gang: GangBench) -> None:
         """A manager that is started again may hear of a run before it has read of it in its journal."""
         spec = gang.shell(gang.until_go("exit 7"), on=(1, 1))
         gang.up()
@@ -239,12 +239,12 @@ class GangContract(ABC):
         gang.shell(gang.until_go(), on=(1, 1))
         gang.up()
         gang.lab.cut(gang.b)
-        gang.told(NodeSilent, gang.b)
+        gang.reports(NodeSilent, gang.b)
         assert not gang.has_ended()
         gang.go()
         assert [each.code for each in gang.gone().exits] == [0, 0]
         gang.lab.mend()
-        gang.told(NodeReturned, gang.b)
+        gang.reports(NodeReturned, gang.b)
 
     def test_a_run_on_a_node_that_does_not_answer_can_be_stopped(self, gang: GangBench) -> None:
         gang.shell("exec sleep 600", on=(1, 1))
@@ -262,9 +262,9 @@ class GangContract(ABC):
         gone = gang.gone()
         assert gone.lost
         assert gone.unknown_on == ()
-        gang.told(NodeSilent, gang.b)
+        gang.reports(NodeSilent, gang.b)
         gang.lab.mend()
-        gang.told(NodeReturned, gang.b)
+        gang.reports(NodeReturned, gang.b)
         assert not (gang.top / "late").exists()
 
     def test_a_run_is_given_up_when_its_heartbeat_stands_still_and_its_node_stays_out_until_it_is_over(
@@ -283,9 +283,9 @@ class GangContract(ABC):
             gang.executor.forget(R1)
             gang.again()  # another manager knows it, too
             gang.lab.mend()
-            gang.told(NodeJoined, gang.a)
+            gang.reports(NodeJoined, gang.a)
             assert not any(isinstance(each, NodeJoined) and name_of(each) == gang.b for each in gang.nodes)
-        gang.told(NodeJoined, gang.b)
+        gang.reports(NodeJoined, gang.b)
         assert not processes_of(gang.top)
 
     def test_a_run_whose_directory_is_lost_for_a_while_is_ended_and_reported_when_it_is_back(
@@ -306,8 +306,8 @@ class GangContract(ABC):
     def test_a_known_node_that_a_new_source_does_not_reach_is_silent(self, gang: GangBench) -> None:
         gang.again()
         gang.executor.expect([gang.a, "nowhere"])
-        gang.told(NodeSilent, "nowhere")
-        gang.told(NodeJoined, gang.a)
+        gang.reports(NodeSilent, "nowhere")
+        gang.reports(NodeJoined, gang.a)
 
 
 def until_gone(gang: GangBench) -> Any:

@@ -5,6 +5,7 @@ import { number } from "./text.js";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const colours = ["--s0", "--s1", "--s2", "--s3", "--s4", "--s5", "--s6", "--s7"];
+const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat(); // steps of an axis
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [], [6, 3], [2, 3], [8, 3, 2, 3]];
 
 export function Chart({ title, x, series, height = 220, unit = "", isTime = true, log = false, xLabel = "", format = number, xFormat = number }) {
@@ -18,7 +19,7 @@ export function Chart({ title, x, series, height = 220, unit = "", isTime = true
       return new uPlot({
         width: box.current.clientWidth || 300, height, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
         scales: { x: { time: isTime, distr: log ? 3 : 1 }, y: isTime ? { range: (_, low, high) => [0, high || 1] } : {} },
-        axes: [{ ...axis, size: 32, ...(isTime ? {} : { values: (_, values) => values.map((each) => (each === null ? "" : xFormat(each))) }) },
+        axes: [{ ...axis, size: 32, ...(isTime ? {} : { incrs: WHOLE, values: (_, values) => values.map((each) => (each === null ? "" : xFormat(each))) }) },
           { ...axis, size: 56, space: 28, values: (_, values) => values.map((each) => `${format(each)}${unit}`) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: css(colours[each.colour % 8]), width: 2, dash: DASHES[each.colour % 8],

@@ -5,7 +5,7 @@ import { api, bytes, change, follow } from "./api.js";
 import { Chart } from "./charts.js";
 import { useData, useNow } from "./live.js";
 import { inWords } from "./now.js";
-import { Confirm, ENDED, Failure, JobLink, Key, Loading, Phase } from "./parts.js";
+import { Confirm, ENDED, Failure, JobLink, Key, Loading, Phase, Phrase, range } from "./parts.js";
 import { clock, counted, duration, logLine, number, percent, plain, sentence, service } from "./text.js";
 
 export function Job({ id, me }) {
@@ -33,9 +33,9 @@ export function Job({ id, me }) {
 function Head({ job }) {
   const now = useNow();
   const wait = job.first_started_at ? job.first_started_at - job.submitted_at : null;
-  return html`<div class="job-head"><h1><span class="name">${plain(job.name) || "job"}</span> <span class="quiet">${job.id}</span></h1>
+  return html`<div class="job-head"><h1><span class="name">${plain(job.name) || "job"}</span> <span class="quiet">job ${job.id}</span></h1>
     <p class="job-line"><${Phase} phase=${job.phase} /> <span>${plain(job.user)}${job.tenant ? ` · ${plain(job.tenant)}` : ""}</span>
-      <span>${job.gpus ? counted(job.gpus, "GPU") : "no GPUs"}</span>${job.queue === null ? null : html`<span>Q${job.queue}</span>`}
+      <span>${job.gpus ? counted(job.gpus, "GPU") : "no GPUs"}${job.max_gpus === null ? "" : `, elastic: ${range(job)}`}</span>${job.queue === null ? null : html`<span>Q${job.queue}</span>`}
       <span>${service(job.service_gpu_s)} received</span>
       ${wait === null ? html`<span>waiting for ${duration((job.finished_at ?? now) - job.submitted_at)}</span>` : html`<span>first started after ${duration(wait)}</span>`}
       ${job.finished_at ? html`<span>ended after ${duration(job.finished_at - job.submitted_at)}</span>` : null}
@@ -86,7 +86,7 @@ function Why({ job, why, id }) {
     ${found && found.ends_p50_s !== null && !job.progress?.eta_s ? html`<p>It ends in about ${duration(found.ends_p50_s)}, within ${duration(found.ends_p90_s)} in 9 of 10 cases.</p>` : null}
     ${found?.unknown ? html`<p class="quiet">When it ${waits ? "starts" : "ends"} cannot be known: ${plain(found.unknown)}.</p>` : null}
     ${found?.measured ? html`<p class="quiet">${sentence(found.measured, 400)}</p>` : null}
-    ${why.next_step ? html`<p class="quiet">Next: ${plain(why.next_step)}</p>` : null}</section>`;
+    ${why.next_step ? html`<p class="quiet">Next: <${Phrase} text=${why.next_step} /></p>` : null}</section>`;
 }
 
 const CAUSES = { finished: ["✓", "finished"], preempted: ["◑", "preempted"], retried: ["↻", "ended and is tried again"], failed: ["✗", "failed"] };
@@ -130,7 +130,7 @@ function Progress({ job }) {
 function Facts({ detail }) {
   const command = useMemo(() => detail.command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word}'`)).join(" "), [detail.command]);
   const rows = [
-    ["Command", html`<code>${plain(command, 3000)}</code>`], ["Directory", html`<code>${plain(detail.cwd, 500)}</code>`],
+    ["Command", html`<code>${command.slice(0, 3000).split("\n").map((line) => plain(line, 3000)).join("\n")}</code>`], ["Directory", html`<code>${plain(detail.cwd, 500)}</code>`],
     ["Submitted", clock(detail.summary.submitted_at)], ["Preemptible", detail.preemptible ? "yes" : "no"],
     ["Saves its work", detail.summary.resumable === null ? "not known yet" : detail.summary.resumable ? "yes" : "no"],
     ["Grace time", duration(detail.grace_s)], ["Retries", `${detail.retries_used} of ${detail.retries} used`],
@@ -149,7 +149,7 @@ function Metrics({ id, isOver }) {
   if (!names.length || data.steps.length < 2) return null;
   return html`<section class="card" aria-labelledby="metrics-title"><h2 id="metrics-title">Metrics</h2>
     <div class="charts">${names.map((name) => html`<${Chart} key=${name} title=${plain(name, 60)} x=${data.steps} isTime=${false}
-      series=${[{ label: plain(name, 60), values: data.metrics[name], colour: 0 }]} height=${150} unit="" xLabel="step" />`)}</div>
+      series=${[{ label: "latest", values: data.metrics[name], colour: 0 }]} height=${150} unit="" xLabel="step" />`)}</div>
     ${Object.keys(data.metrics).length > CURVES ? html`<p class="quiet">The first ${CURVES} of ${Object.keys(data.metrics).length} metrics.</p>` : null}</section>`;
 }
 

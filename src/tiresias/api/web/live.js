@@ -6,11 +6,12 @@ import { useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { api, follow, get, session } from "./api.js";
 
 const KEPT = 200; // events
+const MANY = ["LossReported", "RunPaced"]; // facts that a page need not keep: there is one per run and moment
 const SOON_MS = 40; // events that come together cause one request
 const CALM = 40; // between two requests lies so many times what the last one took
 const LEAST_MS = 500, MOST_MS = 5000;
 
-export const live = { state: "connecting", events: [], seq: null, seen: 0, problem: "" };
+export const live = { state: "connecting", events: [], seq: null, seen: 0, problem: "", at: 0 }; // `at`: of the latest word from the manager
 const watchers = new Set(), changed = new Set();
 
 function tell() { for (const each of watchers) each(); }
@@ -25,7 +26,7 @@ function tellSoon() {
 function received(event) {
   live.seq = event.seq;
   live.seen += 1;
-  live.events.unshift(event);
+  if (!MANY.includes(event.kind)) live.events.unshift(event);
   if (live.events.length > KEPT) live.events.length = KEPT;
   for (const each of changed) each(event);
   tellSoon();
@@ -45,8 +46,8 @@ async function loop(signal) {
       if (live.seq === null) {
         const page = await get(api("/jobs", { limit: 1 }), signal);
         live.seq = page.seq;
-        const before = await get(api("/events", { since: Math.max(0, page.seq - 30), limit: 30 }), signal);
-        live.events = before.events.filter((each) => each.seq <= page.seq).reverse();
+        const before = await get(api("/events", { since: Math.max(0, page.seq - KEPT), limit: KEPT }), signal);
+        live.events = before.events.filter((each) => each.seq <= page.seq && !MANY.includes(each.kind)).reverse();
       }
       await follow(api("/events", { follow: true }), live.seq, (name, value, id) => {
         if (live.state !== "live") {
@@ -54,6 +55,7 @@ async function loop(signal) {
           for (const each of changed) each(null);
           tellSoon();
         }
+        live.at = Date.now() / 1000;
         if (name === "event") received(value);
         else if (id) live.seq = Math.max(live.seq, Number(id));
       }, signal);

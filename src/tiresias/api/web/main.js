@@ -8,7 +8,7 @@ import { Now } from "./now.js";
 import { History, WhatIf } from "./past.js";
 import { Failure, Loading } from "./parts.js";
 import { Queue } from "./queue.js";
-import { plain } from "./text.js";
+import { clock, plain } from "./text.js";
 
 const VIEWS = [["", "Now", Now], ["queue", "Queue", Queue], ["history", "History", History], ["what-if", "What if", WhatIf]];
 const view = () => location.hash.replace(/^#\/?/, "").split("?")[0].split("&")[0];
@@ -49,7 +49,7 @@ function App({ problem }) {
     <header class="top"><a class="brand" href="#/"><img src="/web/icon.svg" alt="" width="22" height="22" />Tiresias</a>
       <nav aria-label="Pages">${signed ? VIEWS.map(([path, text]) => html`<a href="#/${path}" aria-current=${first === path || (path === "" && first === "jobs") ? "page" : undefined}>${text}</a>`) : null}</nav>
       ${signed ? html`<${Connection} me=${me} />` : null}</header>
-    <main id="main" ref=${main} tabindex="-1">${!signed ? html`<${SignIn} error=${error} onSigned=${() => { setError(null); setSigned(true); }} />`
+    <main id="main" ref=${main} tabindex="-1">${signed ? html`<${Stale} />` : null}${!signed ? html`<${SignIn} error=${error} onSigned=${() => { setError(null); setSigned(true); }} />`
       : me === null ? html`<${Failure} error=${error} />${error ? null : html`<${Loading} what="the page" />`}`
       : first === "jobs" && id ? html`<${Job} key=${id} id=${decodeURIComponent(id)} me=${me} />`
       : Page ? html`<${Page} me=${me} />` : html`<h1>There is no page ${plain(where)}</h1><p><a href="#/">Now</a> shows the GPUs and the jobs.</p>`}</main>`;
@@ -60,6 +60,11 @@ function Connection({ me }) {
   const [word, sign] = state === "live" ? ["live", "●"] : state === "waiting" ? ["not connected, trying again", "!"] : ["connecting", "○"];
   return html`<div class="connection" role="status" title=${plain(problem)}><span class=${`sign ${state}`} aria-hidden="true">${sign}</span> ${word}
     ${me?.user ? html`<span class="quiet">${plain(me.user, 60)}${me.role === "admin" ? ", admin" : ""}</span>` : null}</div>`;
+}
+
+function Stale() {
+  const { state, at } = useLive();
+  return state !== "waiting" || !at ? null : html`<p class="problem"><span aria-hidden="true">!</span> The manager does not answer. What is shown is of ${clock(at)} or earlier, and catches up by itself.</p>`;
 }
 
 function SignIn({ error, onSigned }) {

@@ -3,10 +3,11 @@
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { api, get } from "./api.js";
 import { live, useData, useLive, useNow } from "./live.js";
-import { ENDED, Failure, JobLink, Loading, Pages, Phase, Sorted, Tile, useParameter } from "./parts.js";
+import { ENDED, Failure, Gpus, JobLink, Loading, Pages, Phase, Sorted, Tile, useParameter } from "./parts.js";
 import { clock, counted, duration, number, percent, plain } from "./text.js";
 
-const ROWS = 60; // nodes
+const ROWS = 24; // nodes
+const SHARERS = 3; // jobs of one GPU
 const EVENTS = 14;
 const STATES = { // sign, word
   busy: ["", "in use"], free: ["·", "free"], saving: ["~", "saving"], foreign: ["×", "used by others"],
@@ -32,7 +33,7 @@ function Problems({ status }) {
 function Tiles({ status, nodes }) {
   if (!status) return html`<div class="tiles"><${Loading} what="the state" /></div>`;
   const jobs = status.jobs;
-  const running = (jobs.RUNNING ?? 0) + (jobs.STARTING ?? 0), waiting = (jobs.PENDING ?? 0) + (jobs.SUSPENDED ?? 0);
+  const running = (jobs.RUNNING ?? 0) + (jobs.STARTING ?? 0) + (jobs.PAUSED ?? 0), waiting = (jobs.PENDING ?? 0) + (jobs.SUSPENDED ?? 0);
   const all = nodes?.nodes.flatMap((node) => node.slots) ?? [];
   const read = all.filter((slot) => slot.utilisation !== null);
   const used = status.slots - status.free_slots;
@@ -40,7 +41,7 @@ function Tiles({ status, nodes }) {
     <${Tile} label="GPUs in use" value=${`${number(used)} of ${number(status.slots)}`}
       more=${read.length ? `they work ${percent(read.reduce((sum, slot) => sum + slot.utilisation, 0) / read.length)} of the time`
         : `${status.free_slots ? counted(status.free_slots, "is free", "are free") : "none is free"}; how busy is not known`} />
-    <${Tile} label="Running" value=${number(running)} more=${jobs.STOPPING ? `${number(jobs.STOPPING)} saving` : "jobs"} />
+    <${Tile} label="Running" value=${number(running)} more=${[jobs.PAUSED && `${number(jobs.PAUSED)} paused`, jobs.STOPPING && `${number(jobs.STOPPING)} saving`].filter(Boolean).join(", ") || "jobs"} />
     <${Tile} label="Waiting" value=${number(waiting)} more=${jobs.HELD ? `${number(jobs.HELD)} on hold` : "jobs"} />
     <${Tile} label="Policy" value=${plain(status.policy)} more=${html`<a href="#/queue">who is next, and why</a>`} /></div>`;
 }
@@ -50,12 +51,19 @@ function Grid({ nodes }) {
   const [all, setAll] = useState(false);
   if (!nodes) return html`<section class="card"><h2>GPUs</h2><${Loading} what="GPUs" /></section>`;
   const count = {};
-  for (const node of nodes.nodes) for (const slot of node.slots) count[slot.state] = (count[slot.state] ?? 0) + 1;
+  let shared = 0;
+  for (const node of nodes.nodes) {
+    for (const slot of node.slots) {
+      count[slot.state] = (count[slot.state] ?? 0) + 1;
+      if (slot.job_ids.length > 1) shared += 1;
+    }
+  }
+  const size = Math.max(0, ...nodes.nodes.map((node) => node.slots.length)), wide = size <= 4 ? 4 : size <= 8 ? 8 : 16;
   const shown = all ? nodes.nodes.slice(0, 100) : nodes.nodes.slice(0, ROWS);
   return html`<section class="card" aria-labelledby="gpus-title"><div class="head"><h2 id="gpus-title">GPUs</h2>
       <ul class="legend">${Object.entries(STATES).filter(([state]) => count[state]).map(([state, [sign, word]]) => html`
-        <li><span class="slot ${state}" aria-hidden="true">${sign || "12"}</span>${number(count[state])} ${word}</li>`)}</ul></div>
-    <div class="nodes">${shown.map((node) => html`<${NodeRow} key=${node.name} node=${node} chosen=${chosen} onChoose=${setChosen} />`)}</div>
+        <li><span class="slot ${state}" aria-hidden="true">${state === "saving" ? "~12" : sign || "12"}</span>${number(count[state])} ${word}</li>`)}${shared ? html`<li><span class="slot shared" aria-hidden="true"><span class="c1">12</span><span class="c2">13</span></span>${number(shared)} shared</li>` : null}</ul></div>
+    <div class="nodes n${wide}">${shown.map((node) => html`<${NodeRow} key=${node.name} node=${node} chosen=${chosen} onChoose=${setChosen} />`)}</div>
     ${nodes.nodes.length > shown.length ? html`<p class="quiet">${counted(nodes.nodes.length - shown.length, "more node")} not shown.
       ${all ? null : html`<button type="button" class="plain" onClick=${() => setAll(true)}>Show 100</button>`}</p>` : null}
   </section>`;
@@ -67,30 +75,34 @@ function NodeRow({ node, chosen, onChoose }) {
   return html`<div class="node"><div class="node-name"><span class="name">${plain(node.name)}</span>
       <span class="quiet">${state ? html`<strong class="warn">! ${state}</strong>` : plain(where)}</span></div>
     <ul class="slots" aria-label=${`GPUs of ${plain(node.name)}`}>${node.slots.map((slot) => html`<li>
-      <${Slot} slot=${slot} isChosen=${chosen !== null && chosen === slot.job_id} onChoose=${onChoose} /></li>`)}</ul>
+      <${Slot} slot=${slot} chosen=${chosen} onChoose=${onChoose} /></li>`)}</ul>
     ${node.reason ? html`<p class="quiet reason">${plain(node.reason)}</p>` : null}</div>`;
 }
 
-function Slot({ slot, isChosen, onChoose }) {
+function Slot({ slot, chosen, onChoose }) {
   const [sign, word] = STATES[slot.state] ?? ["?", slot.state];
   const index = slot.name.slice(slot.name.lastIndexOf(":") + 1);
   const figures = slot.utilisation === null ? "" : `, works ${percent(slot.utilisation)} of the time` +
     (slot.memory_used_bytes ? `, ${number(slot.memory_used_bytes / 2 ** 30)} of ${number(slot.memory_bytes / 2 ** 30)} GiB` : "") +
     (slot.temperature_c ? `, ${slot.temperature_c} °C` : "");
-  const text = `GPU ${index}: ${word}${slot.job_id === null ? "" : ` by job ${slot.job_id}`}${figures}${slot.reason ? `, ${plain(slot.reason)}` : ""}`;
+  const told = (id) => `GPU ${index}: ${word}${id === null ? "" : ` by job ${id}`}${slot.job_ids.length > 1 ? `, shared by ${counted(slot.job_ids.length, "job")}` : ""}${figures}${slot.reason ? `, ${plain(slot.reason)}` : ""}`;
+  const text = told(slot.job_id);
   const bar = slot.utilisation === null ? null : html`<svg class="use" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
     <rect width=${Math.round(slot.utilisation * 100)} height="4" /></svg>`;
   if (slot.job_id === null) return html`<span class="slot ${slot.state}" title=${text} role="img" aria-label=${text}>${sign}${bar}</span>`;
-  return html`<a href="#/jobs/${slot.job_id}" class="slot ${slot.state} c${slot.job_id % 8} ${isChosen ? "chosen" : ""}" title=${text}
-    aria-label=${text} onMouseEnter=${() => onChoose(slot.job_id)} onMouseLeave=${() => onChoose(null)}
-    onFocus=${() => onChoose(slot.job_id)} onBlur=${() => onChoose(null)}>${slot.state === "saving" ? "~" : ""}${slot.job_id}${bar}</a>`;
+  const link = (id, more) => html`<a href="#/jobs/${id}" class="${more} c${id % 8} ${chosen === id ? "chosen" : ""}" title=${told(id)}
+    aria-label=${told(id)} onMouseEnter=${() => onChoose(id)} onMouseLeave=${() => onChoose(null)}
+    onFocus=${() => onChoose(id)} onBlur=${() => onChoose(null)}>${slot.state === "saving" ? "~" : ""}${id}${bar}</a>`;
+  if (slot.job_ids.length < 2) return link(slot.job_id, `slot ${slot.state}`);
+  const shown = slot.job_ids.slice(0, SHARERS), more = slot.job_ids.length - shown.length;
+  return html`<span class="slot shared">${shown.map((id) => link(id, ""))}${more ? html`<span title=${slot.job_ids.join(", ")}>+${more}</span>` : null}</span>`;
 }
 
 function News() {
   const { events } = useLive();
   return html`<section class="card" aria-labelledby="news-title"><h2 id="news-title">What has just happened</h2>
     ${events.length === 0 ? html`<p class="quiet">Nothing yet.</p>` : html`<ol class="news">
-      ${events.filter((event) => event.kind !== "TimerFired").slice(0, EVENTS).map((event) => html`<li key=${event.seq} data-seq=${event.seq}>
+      ${events.filter((event) => event.kind !== "TimerFired" && !event.kind.startsWith("Wish")).slice(0, EVENTS).map((event) => html`<li key=${event.seq} data-seq=${event.seq}>
         <time>${clock(event.at)}</time> ${event.job_id === null ? null : html`<${JobLink} id=${event.job_id} name="" />`} <span>${plain(event.text)}</span></li>`)}</ol>`}
   </section>`;
 }
@@ -164,7 +176,7 @@ function Rows({ rows, starts, sort, onSort }) {
     <tbody>${rows.map((job) => html`<tr key=${job.id} data-job=${job.id}>
       <td class="num">${job.id}</td><td class="fit"><${JobLink} id=${job.id} name=${job.name} /></td>
       <td class="fit who">${plain(job.user, 60)}${job.tenant ? html` <span class="quiet">${plain(job.tenant, 60)}</span>` : null}</td>
-      <td><${Phase} phase=${job.phase} /></td><td class="num" data-label="GPUs">${job.gpus}</td>
+      <td class="state"><${Phase} phase=${job.phase} /></td><td class="num" data-label="GPUs"><${Gpus} job=${job} /></td>
       ${queues ? html`<td class="num">${job.queue === null ? "–" : `Q${job.queue}`}</td>` : null}
       <td class="num" data-label="for">${duration(time(job, now))}</td><td class="why">${reason(job, starts[job.id])}</td></tr>`)}</tbody>
   </table></div>`;
@@ -174,7 +186,7 @@ const time = (job, now) => (job.finished_at ? job.finished_at - job.submitted_at
 
 function reason(job, start) {
   if (job.finished_at !== null) return plain(job.reason_text || job.reason);
-  if (job.phase === "RUNNING") {
+  if (job.phase === "RUNNING" || job.phase === "PAUSED") {
     const parts = [];
     if (job.progress?.fraction) parts.push(`${Math.round(job.progress.fraction * 100)} % done`);
     if (job.progress?.eta_s) parts.push(`${duration(job.progress.eta_s)} left`);

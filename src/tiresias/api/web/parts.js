@@ -6,7 +6,7 @@ import { plain } from "./text.js";
 // Phases by a word and a sign, and only then by colour.
 const PHASES = {
   PENDING: ["waiting", "○", "wait"], HELD: ["on hold", "❙❙", "hold"], STARTING: ["starting", "◔", "run"],
-  RUNNING: ["running", "●", "run"], STOPPING: ["saving", "◑", "save"], SUSPENDED: ["suspended", "◌", "wait"],
+  RUNNING: ["running", "●", "run"], PAUSED: ["paused", "⊜", "hold"], STOPPING: ["saving", "◑", "save"], SUSPENDED: ["suspended", "◌", "wait"],
   SUCCEEDED: ["succeeded", "✓", "good"], FAILED: ["failed", "✗", "bad"], CANCELLED: ["cancelled", "–", "gone"],
 };
 export const ENDED = ["SUCCEEDED", "FAILED", "CANCELLED"];
@@ -19,9 +19,16 @@ export function Phase({ phase }) {
 export const JobLink = ({ id, name }) =>
   html`<a href="#/jobs/${id}" class="name" title=${plain(name)}>${plain(name) || `job ${id}`}</a>`;
 
+// Of an elastic job the range within which an allocator chooses.
+export const range = (job) => (job.max_gpus === null ? "" : `${job.min_gpus}–${job.max_gpus}`);
+export const Gpus = ({ job }) => html`${job.gpus}${job.max_gpus === null ? null : html` <span class="quiet" title="elastic: an allocator chooses within this range">(${range(job)})</span>`}`;
+
 export function Failure({ error }) {
-  return error ? html`<p class="problem" role="alert"><span aria-hidden="true">!</span> ${plain(error.message, 2000)}</p>` : null;
+  return error ? html`<p class="problem" role="alert"><span aria-hidden="true">!</span> <${Phrase} text=${error.message} most=${2000} /></p>` : null;
 }
+
+// A phrase of the manager, in which commands stand between backticks.
+export const Phrase = ({ text, most = 1000 }) => plain(text, most).split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
 
 export const Loading = ({ what }) => html`<p class="quiet" role="status">Loading ${what}…</p>`;
 

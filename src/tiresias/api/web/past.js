@@ -9,15 +9,16 @@ import { useData } from "./live.js";
 import { Failure, JobLink, Key, Loading, Meter, Pages, Table, Tile, useParameter } from "./parts.js";
 import { clock, counted, duration, number, percent, plain, service } from "./text.js";
 
-const WINDOWS = [["1h", 3600, "an hour"], ["6h", 21600, "6 hours"], ["1d", 86400, "a day"], ["7d", 604800, "7 days"],
-  ["30d", 2592000, "30 days"], ["all", 3e8, "all"]];
+const WINDOWS = [["1h", 3600, "the last hour"], ["6h", 21600, "the last 6 hours"], ["1d", 86400, "the last day"], ["7d", 604800, "the last 7 days"],
+  ["30d", 2592000, "the last 30 days"], ["all", 3e8, "all time"]];
 const SHARES = 20, SLOTS = 32, RUNS = 20; // rows
+const LANE = 18; // pixels
 const CAUSES = { finished: "✓ finished", preempted: "◑ preempted", retried: "↻ tried again", failed: "✗ failed" };
 const none = () => false;
 
 const seconds = (name) => (WINDOWS.find(([key]) => key === name) ?? WINDOWS[2])[1];
 
-function Window({ value, onChange, label = "The last" }) {
+function Window({ value, onChange, label = "Time" }) {
   return html`<label class="check">${label} <select value=${value} onChange=${(event) => onChange(event.target.value)}>
     ${WINDOWS.map(([key, , words]) => html`<option value=${key}>${words}</option>`)}</select></label>`;
 }
@@ -36,20 +37,21 @@ export function History() {
 function Use({ use }) {
   const x = use.since_at.map((at) => at + use.step_s / 2);
   const mean = use.gpus.reduce((sum, each) => sum + each, 0) / use.gpus.length;
+  const isEmpty = !use.shares.length && use.waiting_jobs.every((each) => each === 0);
   const top = use.shares.filter((share) => share.gpus);
   const line = (label, values, colour, more = {}) => ({ label, values, colour, ...more });
   return html`${use.is_cut ? html`<p class="warn">! More jobs ended in this time than are read at once: it begins at ${clock(use.begins_at)}.</p>` : null}
     <div class="tiles"><${Tile} label="GPUs in use, mean" value=${`${number(mean)} of ${number(use.capacity)}`} more=${use.capacity ? percent(mean / use.capacity) : ""} />
       <${Tile} label="Ended" value=${number(use.ended_jobs)} more=${`since ${clock(use.begins_at)}`} />
       <${Tile} label="Wait until the first start, p50" value=${duration(use.wait.p50_s)} more=${`of ${counted(use.wait.jobs, "job")}`} />
-      <${Tile} label="Wait, p95" value=${duration(use.wait.p95_s)} more="5 of 100 jobs waited longer" /></div>
-    <section class="card" aria-label="Over time"><div class="charts">
-      <${Chart} title="GPUs" x=${x} series=${[line("in use", use.gpus, 0, { fill: true, text: `${number(mean)} in the mean` }), line("there are now", x.map(() => use.capacity), 7)]} />
+      <${Tile} label="Wait, p95" value=${duration(use.wait.p95_s)} more=${use.wait.jobs ? "5 of 100 jobs waited longer" : ""} /></div>
+    ${isEmpty ? html`<section class="card"><p class="quiet empty">No job waited, ran or ended in this time.</p></section>` : html`<section class="card" aria-label="Over time"><div class="charts">
+      <${Chart} title="GPUs" x=${x} series=${[line("in use", use.gpus, 0, { fill: true, text: `mean ${number(mean)}` }), line("there are now", x.map(() => use.capacity), 7)]} />
       <${Chart} title="Queue" x=${x} series=${[line("jobs that wait", use.waiting_jobs, 1), line("GPUs that they ask for", use.waiting_gpus, 3)]} />
       <${Chart} title="Wait of jobs that started" x=${x} format=${duration} series=${[line("p50", use.waits.map((each) => each.p50_s), 2, { text: duration(use.wait.p50_s) }),
         line("p95", use.waits.map((each) => each.p95_s), 4, { text: duration(use.wait.p95_s) })]} />
       ${top.length ? html`<${Chart} title=${`GPUs by ${use.by}`} x=${x} series=${top.map((share, at) => line(plain(share.who, 30) || "(none)", share.gpus, at, { text: service(share.gpu_s) }))} />` : null}
-    </div></section><${Shares} use=${use} />`;
+    </div></section><${Shares} use=${use} />`}`;
 }
 
 function Shares({ use }) {
@@ -74,6 +76,7 @@ function Timeline({ since }) {
   const { data, error } = useData(shown.length ? api("/timeline", { since_s: Math.min(seconds(since), 604800), limit: 2000, node: [...new Set(shown.map(([node]) => node))] }) : null,
     { concerns: none, every_ms: 30000 });
   if (!data) return html`<${Failure} error=${error ?? nodes.error} />`;
+  if (!data.runs.length) return null;
   const runs = {}, begin = data.runs.length ? Math.max(data.begins_at, Math.min(...data.runs.map((run) => run.granted_at))) : data.begins_at;
   for (const run of data.runs) for (const slot of run.slots) (runs[slot] ??= []).push(run);
   return html`<section class="card" aria-labelledby="line-title"><div class="head"><h2 id="line-title">Which job held which GPU</h2>
@@ -82,23 +85,35 @@ function Timeline({ since }) {
     <div class="lines">${shown.map(([, slot]) => html`<${Line} key=${slot} slot=${slot} runs=${runs[slot] ?? []} begin=${begin} end=${data.ends_at} />`)}</div>
     <p class="ends quiet"><span>${clock(begin)}</span><span>now</span></p>
     <${Pages} offset=${Number(from) || 0} size=${SLOTS} total=${slots.length} onOffset=${(value) => setFrom(String(value))} />
-    ${data.runs.length ? html`<${Table} label="runs" head=${["Job", "#Run", "User", "Began", "#Held", "GPUs", "End"]}>
+    <${Table} label="runs" head=${["Job", "#Run", "User", "Began", "#Held", "GPUs", "End"]}>
     ${data.runs.slice(first, first + RUNS).map((run) => html`<tr key=${run.id}><td><${JobLink} id=${run.job_id} name="" /></td><td class="num" data-label="run">${run.number}</td>
       <td class="who">${plain(run.user, 60)}</td><td>${clock(run.granted_at)}</td><td class="num">${duration((run.exited_at ?? data.ends_at) - run.granted_at)}</td>
-      <td class="fit">${plain(run.slots.join(", "), 60)}</td><td>${run.exited_at ? CAUSES[run.cause] ?? "" : "● holds them"}</td></tr>`)}<//>` : null}
+      <td class="fit">${plain(run.slots.join(", "), 60)}</td><td>${run.exited_at ? CAUSES[run.cause] ?? "" : "● holds them"}</td></tr>`)}<//>
     <${Pages} offset=${first} size=${RUNS} total=${data.runs.length} onOffset=${(value) => setOffset(String(value))} /></section>`;
+}
+
+// Runs that shared a GPU lie one below the other.
+function lanesOf(runs, end) {
+  const over = [], lanes = new Map();
+  for (const run of [...runs].sort((one, other) => one.granted_at - other.granted_at)) {
+    const free = over.findIndex((at) => at <= run.granted_at), lane = free < 0 ? over.length : free;
+    over[lane] = run.exited_at ?? end;
+    lanes.set(run.id, lane);
+  }
+  return [lanes, Math.max(1, over.length)];
 }
 
 function Line({ slot, runs, begin, end }) {
   const at = (value) => 100 * Math.min(1, Math.max(0, (value - begin) / Math.max(1e-9, end - begin)));
-  const part = (name, from, to) => (to > from ? html`<rect class=${name} x=${`${at(from)}%`} width=${`${Math.max(0.1, at(to) - at(from))}%`} height="100%" />` : null);
-  return html`<div class="line"><span class="quiet name">${plain(slot, 40)}</span><svg role="img" aria-label=${`${plain(slot, 40)}: ${counted(runs.length, "run")}`}>
+  const [lanes, count] = lanesOf(runs, end);
+  const part = (name, y, from, to) => (to > from ? html`<rect class=${name} x=${`${at(from)}%`} y=${y} width=${`${Math.max(0.1, at(to) - at(from))}%`} height=${LANE} />` : null);
+  return html`<div class="line"><span class="quiet name">${plain(slot, 40)}</span><svg role="img" height=${LANE * count} aria-label=${`${plain(slot, 40)}: ${counted(runs.length, "run")}`}>
     ${runs.map((run) => {
-      const over = run.exited_at ?? end, stop = run.revoked_at ?? over, start = Math.min(run.started_at ?? over, stop);
+      const over = run.exited_at ?? end, stop = run.revoked_at ?? over, start = Math.min(run.started_at ?? over, stop), y = LANE * lanes.get(run.id);
       const open = () => { location.hash = `#/jobs/${run.job_id}`; };
       return html`<g key=${run.id} class=${`job c${run.job_id % 8}`} onClick=${open}><title>${`job ${run.job_id}, run ${run.number} of ${plain(run.user, 60)}: ${duration(over - run.granted_at)} from ${clock(run.granted_at)}`}</title>
-        ${part("load", run.granted_at, start)}${part("", start, stop)}${part("save", stop, over)}
-        ${at(over) - at(run.granted_at) > 4 ? html`<text x=${`${at(start) + 0.4}%`} y="13">${run.job_id}</text>` : null}</g>`;
+        ${part("load", y, run.granted_at, start)}${part("", y, start, stop)}${part("save", y, stop, over)}
+        ${at(over) - at(run.granted_at) > 4 ? html`<text x=${`${at(start) + 0.4}%`} y=${y + 13}>${run.job_id}</text>` : null}</g>`;
     })}</svg></div>`;
 }
 
@@ -145,7 +160,7 @@ export function WhatIf() {
         <label class="check">others <input class="search" value=${chosen.filter((each) => !OFFERED.includes(each)).join()} maxlength="200" placeholder="two-level"
           onChange=${(event) => setPolicies([...chosen.filter((each) => OFFERED.includes(each)), ...words(event.target.value)].join())} /></label></fieldset>
       <div class="tools"><label class="check">More GPUs <input class="search short" value=${more} maxlength="40" placeholder="8, 16" inputmode="numeric" onChange=${(event) => setMore(words(event.target.value).join())} /></label>
-        <${Window} value=${since} onChange=${setSince} label="Jobs that ended in the last" />
+        <${Window} value=${since} onChange=${setSince} label="Jobs that ended in" />
         <button type="submit" class="main">Compute</button>${busy ? html`<button type="button" onClick=${cancel}>Cancel</button>` : null}</div></form>
     <div role="status">${busy ? html`<${Progress} scenarios=${scenarios} progress=${progress} />` : cancelled ? html`<p>Cancelled; nothing is computed any more.</p>` : null}</div>
     <${Failure} error=${error} /></section>${result ? html`<${Result} found=${result} />` : null}`;

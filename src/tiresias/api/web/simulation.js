@@ -71,7 +71,7 @@ function Comparison({ data }) {
 
 function OverTime({ data }) {
   const begin = data.at[0] ?? 0, hours = data.at.map((at) => (at - begin) / 3600), shown = data.results.slice(0, LINES);
-  const lines = (name) => shown.map((each, at) => ({ label: plain(each.label, 60), values: each[name], colour: at, text: `${number(each[name].reduce((sum, one) => sum + one, 0) / each[name].length)} in the mean` }));
+  const lines = (name) => shown.map((each, at) => ({ label: plain(each.label, 60), values: each[name], colour: at, text: `mean ${number(each[name].reduce((sum, one) => sum + one, 0) / each[name].length)}` }));
   return html`<h1>Over time</h1><section class="card"><${Chart} title=${`GPUs in use, of ${number(data.gpus)}`} x=${hours} isTime=${false} xLabel="hours" height=${280} series=${lines("busy_gpus")} /></section>
     <section class="card"><${Chart} title="Jobs that wait" x=${hours} isTime=${false} xLabel="hours" height=${280} series=${lines("waiting")} /></section>`;
 }

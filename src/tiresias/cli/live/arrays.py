@@ -92,11 +92,12 @@ def filled_command(command: Sequence[str], fixed: Mapping[str, str], point: Mapp
 
 
 def named(name: str, point: Mapping[str, str]) -> str:
-    """The name of the job at one point: the given name and the values, without slashes."""
+    """The name of the job at one point: the given name and the values, which lose their slashes."""
+    values = {key: value.replace("/", "_") for key, value in point.items()}
     if any(f"{{{key}}}" in name for key in point):
-        return fill(name, point)
-    parts = [f"{key}={value}" for key, value in point.items()]
-    return "-".join([name, *parts] if name else parts).replace("/", "_")
+        return fill(name, values)
+    parts = [f"{key}={value}" for key, value in values.items()]
+    return "-".join([name, *parts] if name else parts)
 
 
 def environment(point: Mapping[str, str]) -> dict[str, str]:

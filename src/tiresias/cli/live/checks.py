@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -27,14 +28,29 @@ def check_command(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> 
     if "/" in program:
         _check_file(cwd / program, program)
     elif shutil.which(program, path=env.get("PATH", os.defpath)) is None:
-        here = cwd / program
-        hint = f"; to run the file here, write ./{program}" if here.is_file() else ""
-        raise Stop(f"there is no program {program!r} on PATH{hint}. {OVERRIDE}")
+        raise Stop(f"there is no program {program!r} on PATH{_instead(program, cwd, env)}. {OVERRIDE}")
     script = _script_of(command)
     if script is not None and not (cwd / script).exists():
         close = get_close_matches(script, [each.name for each in cwd.glob("*.py")], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise Stop(f"there is no file {script!r} in {cwd}.{hint} {OVERRIDE}")
+
+
+def _instead(program: str, cwd: Path, env: Mapping[str, str]) -> str:
+    """What was probably meant by a program that does not exist."""
+    here = cwd / program
+    if here.is_file():
+        return f"; to run the file here, write {_how_to_run(here, program)}"
+    first, _, rest = program.partition(" ")
+    if rest and (shutil.which(first, path=env.get("PATH", os.defpath)) or (cwd / first).is_file()):
+        return f"; write the command without quotes, or bash -c {shlex.quote(program)}"
+    return ""
+
+
+def _how_to_run(path: Path, program: str) -> str:
+    if os.access(path, os.X_OK):
+        return f"./{program}"
+    return f"python {program}" if path.suffix == ".py" else f"bash {program}"
 
 
 def _check_file(path: Path, program: str) -> None:
@@ -43,7 +59,7 @@ def _check_file(path: Path, program: str) -> None:
     if path.is_dir():
         raise Stop(f"{program!r} is a directory, not a program")
     if not os.access(path, os.X_OK):
-        how = f"python {program}" if path.suffix == ".py" else f"bash {program}"
+        how = _how_to_run(path, program)
         raise Stop(f"{program!r} is not executable; change that with `chmod +x {program}`, or write: {how}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("jupyter-lab", "jupyter-notebook")
 URL = "jupyter.url"  # as tiresias.job._jupyter names it, in the directory of the job
+IS_URL = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/[!-~]*")
+MOST_URL_BYTES = 4096
 LOOK_AGAIN_S = 0.2
 LAST_LINES = 15
 
@@ -86,7 +89,7 @@ def _program() -> str:
 
 
 def _until_up(client: Client, id: int) -> str:
-    """The URL, once the server answers. What the job waits for is told meanwhile."""
+    """The URL, once the server answers. Meanwhile it is shown what the job waits for."""
     said = ""
     try:
         while True:
@@ -110,8 +113,28 @@ def _until_up(client: Client, id: int) -> str:
 def _url(id: int, run: int) -> str:
     path = HomePaths.of(home_of()).run(JobId(id), run) / "job" / URL
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return read_url(path)
     except FileNotFoundError:
         return ""
     except PermissionError:
         raise Stop(f"job {id} belongs to another user", errors.DENIED) from None
+
+
+def read_url(path: Path) -> str:
+    """The URL in this file, which is in a directory of the user of the job: anything may be in its place.
+
+    An administrator may look at it: so no link is followed, nothing is waited for, and only what is a URL of
+    a notebook server is shown. Stop if it is something else.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            found = file.read(MOST_URL_BYTES) or b""
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError:  # a link, or a directory
+        found = b""
+    text = found.decode(errors="replace").strip()
+    if not IS_URL.fullmatch(text):
+        raise Stop(f"{path} has no URL of a notebook server; start one again: tir jupyter", errors.FAILED)
+    return text

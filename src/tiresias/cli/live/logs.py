@@ -84,19 +84,49 @@ def _follow(client: Client, id: int, run: int | None, worker: int, tail: int | N
 
 
 def _print_stored(refs: list[str], run: int | None, worker: int, tail: int | None, message: str) -> None:
-    """Print what is on the disk. Only the manager knows names, so jobs must be named by their ids."""
-    for ref in refs:
-        if not ref.isdecimal():
-            raise Stop(
-                f"{message}\nWithout a manager, name the job by its id, not {ref!r}.", errors.UNREACHABLE
-            )
+    """Print what is on the disk."""
     from tiresias.live.home_paths import HomePaths
 
-    jobs = HomePaths.of(home_of()).jobs
-    notify(["no manager answers; this is the output that is stored"])
+    paths = HomePaths.of(home_of())
+    ids: list[int] = []
     for ref in refs:
-        _head(int(ref), len(refs))
-        _print_file(_log_of(jobs / ref / "runs", ref, run, worker), tail)
+        ids += [int(ref)] if ref.isdecimal() else _ids_in(paths.journal, ref, message)
+    notify(["no manager answers; this is the output that is stored"])
+    for id in ids:
+        _head(id, len(ids))
+        _print_file(_log_of(paths.jobs / str(id) / "runs", str(id), run, worker), tail)
+
+
+def _ids_in(journal: Path, ref: str, message: str) -> list[int]:
+    """The jobs that are meant by a name, an array or a pattern, as the journal has them.
+
+    Only the owner of the home can read the journal. For everybody else only ids are known without a manager.
+    """
+    from fnmatch import fnmatchcase
+    from pwd import getpwuid
+
+    from tiresias.live.references import LATEST, is_pattern
+    from tiresias.store.errors import StoreError
+    from tiresias.store.reader import Reader
+
+    me = getpwuid(os.geteuid()).pw_name
+    try:
+        with Reader(journal) as reader:
+            active, ended = [each.job for each in reader.active()], reader.history
+            named = max((job.id for job in active if job.name == ref), default=None)
+            if found := named or ended.latest_of_name(ref):
+                return [found]
+            several = {job.id for job in active if job.group == ref} | set(ended.of_group(ref, None, LATEST))
+            if not several and is_pattern(ref):
+                mine = {job.id for job in active if job.user == me and fnmatchcase(job.name, ref)}
+                several = mine | set(ended.of_pattern(ref, me, LATEST))
+    except StoreError:
+        raise Stop(
+            f"{message}\nWithout a manager, name the job by its id, not {ref!r}.", errors.UNREACHABLE
+        ) from None
+    if not several:
+        raise Stop(f"{message}\nThe journal has no job or array named {ref!r}.", errors.NOT_FOUND)
+    return sorted(several)
 
 
 def _log_of(runs: Path, ref: str, run: int | None, worker: int) -> Path:

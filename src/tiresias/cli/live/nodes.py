@@ -92,7 +92,7 @@ def _gpus(found: Sequence[Mapping[str, Any]]) -> Lines:
             plain(slot["name"]),
             *([_group(node["groups"], slot["name"])] if has_groups else []),
             slot["state"],
-            str(slot["job_id"] or NOTHING),
+            "+".join(map(str, slot["job_ids"])) or NOTHING,
             plain(slot["gpu"]),
             f"{slot['memory_bytes'] / GIB:.0f} GiB" if slot["memory_bytes"] else NOTHING,
             plain(slot["reason"] or node["reason"]) or NOTHING,

@@ -1,4 +1,4 @@
-"""`tir notify`: what you are told about your jobs, and where."""
+"""`tir notify`: which notices you get about your jobs, and where."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiresias.cli.live.job_text import plain
 from tiresias.cli.plugins import AsOutput, Output
 from tiresias.spec.notices import EVENTS, USUAL, events_in
 
-app = Group("Choose what you are told about your jobs, and where.")
+app = Group("Choose which notices you get about your jobs, and where.")
 
 
 @app.command("show")
@@ -21,7 +21,7 @@ def show_notify(
     ] = False,
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Show what you are told about jobs that say nothing else."""
+    """Show which notices you get about jobs that say nothing else."""
     with connected() as client:
         found = client.notify()
     if secret:
@@ -38,14 +38,14 @@ def set_notify(
     ),
     output: AsOutput = Output.TABLE,
 ) -> None:
-    """Set where you are told what."""
+    """Set which notices you get, and where."""
     with connected() as client:
         _print(client.set_notify(url, events_in(on)), output)
 
 
 @app.command("off")
 def no_notify(output: AsOutput = Output.TABLE) -> None:
-    """Be told nothing, except about jobs with --notify."""
+    """Get no notices, except about jobs with --notify."""
     with connected() as client:
         _print(client.set_notify(""), output)
 
@@ -68,6 +68,6 @@ def _print(found: dict[str, Any], output: Output) -> None:
     if found["url"]:
         echo(f"{', '.join(found['on'])}: {plain(found['url'])}")
     else:
-        echo("you are told nothing, except about jobs with --notify")
+        echo("you get no notices, except about jobs with --notify")
     if found["waiting"]:
         echo(f"{found['waiting']:,} not delivered yet; {plain(found['problem']) or 'they are being sent'}")

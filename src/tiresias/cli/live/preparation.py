@@ -212,7 +212,7 @@ def _at_point(
         "command": command,
         "cwd": str(cwd),
         "env": {**env, **filled, **arrays.environment(point)},
-        "name": arrays.named(name, point)[:LONGEST_LINE],
+        "name": arrays.named(name, point)[: LONGEST_LINE if point else None],
     }
     if checkpoints is not None:
         body["checkpoint_dir"] = os.path.abspath(os.path.expanduser(arrays.fill(checkpoints, parameters)))

@@ -228,7 +228,7 @@ class Attached:
         from tiresias.api.client import ApiError, Unreachable
 
         give_up_at = time.monotonic() + PATIENCE_S
-        is_told = False
+        is_said = False
         while True:
             try:
                 request()
@@ -236,8 +236,8 @@ class Attached:
             except Unreachable:
                 if time.monotonic() > give_up_at:
                     raise
-                if not is_told:
-                    is_told = True
+                if not is_said:
+                    is_said = True
                     write(b"\r\n[tiresias: no manager answers; the job goes on. Waiting for one]\r\n")
                 time.sleep(TRY_AGAIN_S)
             except ApiError as error:

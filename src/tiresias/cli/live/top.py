@@ -113,9 +113,10 @@ def _temperature(slot: Mapping[str, Any]) -> str:
 
 
 def _cell(slot: Mapping[str, Any]) -> tuple[str, str]:
-    """The cell of one GPU, with its style: the id of the job that holds it, or its state."""
+    """The cell of one GPU, with its style: the job that holds it and how many more do, or its state."""
     job, state = slot["job_id"], slot["state"]
     if job is None or state in STATES:
         return STATES.get(state, state)[:CELL], STYLES.get(state, "")
     mark = "~" if state == "saving" else ""
-    return f"{mark}{job}", STYLES.get(state) or f"reverse {PALETTE[job % len(PALETTE)]}"
+    others = f"+{len(slot['job_ids']) - 1}" if len(slot["job_ids"]) > 1 else ""
+    return f"{mark}{job}{others}", STYLES.get(state) or f"reverse {PALETTE[job % len(PALETTE)]}"

@@ -43,7 +43,8 @@ def recognised(source: Source) -> Format:
             return form
     raise TraceError(
         f"{source.name}: no known format has the header {shortened(header, 200)}. {_advice(header)} "
-        f"Known formats: {', '.join(FORMATS)}; name one with --format, or see docs/reference/trace-format.md."
+        f"Known formats: {', '.join(FORMATS)}; name one with --format, name its columns with "
+        "--map (as in --map gpus=num_gpu), or see docs/reference/trace-format.md."
     )
 
 

@@ -74,8 +74,10 @@ def campaign(seeds: Iterable[int], folder: Path, parts: Parts | None = None) -> 
     return tally
 
 
-def print_story(seed: int, home: Path, out: TextIO) -> int:
+def print_story(seed: int, folder: Path, out: TextIO) -> int:
     """Print what happened, line by line, and how it ended; return the exit code."""
+    home = folder / str(seed)  # as in a campaign: how much of a write is short depends on the length of paths
+    home.mkdir()
     simulation = Simulation(seed, home)
     problem = ""
     try:

@@ -159,7 +159,7 @@ class Witness:
         The share is at least one GPU, whatever is out of service. So the only job that may be known not to
         save, with one GPU, must be protected.
         """
-        if job.submission.gpus > 1 or job.submission.time_limit_s is not None or job.name not in self._losers:
+        if len(spec.slots) > 1 or job.submission.time_limit_s is not None or job.name not in self._losers:
             return
         if any(_says_saved(gang) for gang in self._world.gangs if _name(gang.spec) == job.name):
             return  # it has shown both

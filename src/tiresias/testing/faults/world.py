@@ -102,7 +102,7 @@ CALM = Weather(0.01, 0.01, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0)
 
 
 def spec_of(plan: dict[str, Any]) -> RunSpec:
-    """The run that a supervisor was told to start, as its workers see it."""
+    """The run that a supervisor was started for, as its workers see it."""
     envs = [worker["env"] for worker in plan["workers"]]
     names = [name for env in envs for name in env["TIRESIAS_SLOTS"].split(",") if name]
     env = envs[0]

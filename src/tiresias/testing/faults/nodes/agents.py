@@ -22,14 +22,14 @@ REPEATED = 0.04
 
 class SimulatedAgent:
     """As `executors.agent.Agent` with its LocalExecutor: it keeps nothing that a restart would lose but
-    what it has told."""
+    what it has reported."""
 
     def __init__(self, node: SimulatedNode):
         self.node = node
         self.life = f"{node.name}-{node.world.rng.random()}"
         self._known: dict[RunId, RunSpec] = {}
         self._dirs: dict[RunId, str] = {}  # of their parts
-        self._told: dict[RunId, dict[type, tuple[int, RunUpdate]]] = {}
+        self._reported: dict[RunId, dict[type, tuple[int, RunUpdate]]] = {}
         self._number = 0
         node.after(LOOKS_S, self._look)
 
@@ -51,12 +51,14 @@ class SimulatedAgent:
                 assert isinstance(order, Forget)
                 self._known.pop(order.run_id, None)
                 self._dirs.pop(order.run_id, None)
-                self._told.pop(order.run_id, None)
+                self._reported.pop(order.run_id, None)
         self._find()
 
     def answer(self, life: str, after: int) -> Answer:
         after = after if life == self.life else 0
-        found = [each for told in self._told.values() for each in told.values() if each[0] > after]
+        found = [
+            each for reported in self._reported.values() for each in reported.values() if each[0] > after
+        ]
         return Answer(self.life, tuple(sorted(found, key=lambda each: each[0])))
 
     def _start(self, spec: RunSpec) -> None:
@@ -96,10 +98,10 @@ class SimulatedAgent:
         if not self.node.has_folder:
             return
         for spec in self._known.values():
-            told, directory = self._told.get(spec.run_id, {}), self._dirs[spec.run_id]
-            if RunGone in told:
+            reported, directory = self._reported.get(spec.run_id, {}), self._dirs[spec.run_id]
+            if RunGone in reported:
                 continue
-            if RunUp not in told and run_files.exists(directory, run_files.UP):
+            if RunUp not in reported and run_files.exists(directory, run_files.UP):
                 self._tell(RunUp(spec.run_id))
             record = run_files.read(directory, run_files.EXIT)
             claim = None if record else run_files.read(directory, run_files.CLAIM)
@@ -111,12 +113,12 @@ class SimulatedAgent:
 
     def _tell(self, update: RunUpdate) -> None:
         self._number += 1
-        self._told.setdefault(update.run_id, {})[type(update)] = (self._number, update)
+        self._reported.setdefault(update.run_id, {})[type(update)] = (self._number, update)
 
     def _tell_again(self, run_id: RunId) -> None:
-        for kind, (_, update) in list(self._told.get(run_id, {}).items()):
+        for kind, (_, update) in list(self._reported.get(run_id, {}).items()):
             self._number += 1
-            self._told[run_id][kind] = (self._number, update)
+            self._reported[run_id][kind] = (self._number, update)
 
 
 @dataclass(slots=True)

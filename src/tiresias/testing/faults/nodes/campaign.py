@@ -35,8 +35,10 @@ def campaign(seeds: Iterable[int], folder: Path, parts: NodeParts | None = None)
     return tally
 
 
-def print_story(seed: int, home: Path, out: TextIO) -> int:
+def print_story(seed: int, folder: Path, out: TextIO) -> int:
     """Print what happened, line by line, and how it ended; return the exit code."""
+    home = folder / f"nodes-{seed}"  # as in a campaign
+    home.mkdir()
     simulation = NodesSimulation(seed, home)
     problem = ""
     try:

@@ -1,4 +1,4 @@
-"""What must never happen on nodes, judged by the World and never by the books of the manager."""
+"""What must never happen on nodes, judged by the World and never by the ledger of the manager."""
 
 from __future__ import annotations
 
