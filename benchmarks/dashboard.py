@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.managers import ManagerProcess, manager_process, share
+from tiresias.api import pages
 
 JOBS, FEW = 10_000, 50
 READERS = 20
@@ -83,6 +84,16 @@ def dashboard() -> None:
         f" (at most 1.10 wanted)"
     )
     print(f"dashboard: {most_rows} rows in the DOM (at most 100 wanted)")
+    whole, compressed = _sizes()
+    print(
+        f"dashboard: all files have {whole / 1e3:.1f} kB (less than 150 wanted), compressed"
+        f" {compressed / 1e3:.1f} kB (less than 60 wanted), {compressed / whole:.2f} times as much"
+    )
+
+
+def _sizes() -> tuple[int, int]:
+    found = pages.files().values()
+    return sum(len(each.body) for each in found), sum(len(each.compressed) for each in found)
 
 
 @contextmanager

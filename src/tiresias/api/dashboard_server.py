@@ -18,7 +18,8 @@ async def _serve(dashboard: LocalPages, port: int, on_ready: Callable[[], None])
         server = ApiServer(dashboard, on_ready)
 
         def stop() -> None:
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it calls ended streams errors
+            # A request that ends with this process is no error.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             server.should_exit = True
             server.force_exit = True  # streams have no end of their own
 
