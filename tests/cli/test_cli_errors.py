@@ -146,6 +146,12 @@ def test_one_message_names_the_value_and_the_next_step(what, tiresias, two_jobs,
 
 
 USAGE = {
+    "a number that is none": (["trace", "describe", TESTBED, "--seed", "x"], ["'x': give a whole number"]),
+    "a number that is too small": (["top", "--interval", "0"], ["'--interval': '0': give 0.1 or more"]),
+    "a choice that there is not": (
+        ["ls", "-o", "yaml"],
+        ["'--output' / '-o': 'yaml' is not one of 'table', 'wide', 'json'"],
+    ),
     "a missing option": (["simulate", TESTBED], ["--cluster", "-h"]),
     "an unknown option": (["simulate", TESTBED, *ON, "--polcy", "fifo"], ["--polcy", "-h"]),
     "an unknown command": (["simulat", TESTBED], ["simulat", "-h"]),

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from live_cli import eventually
 
+from tiresias.cli.lines import text
+from tiresias.cli.live import top
 from tiresias.sim import traces
 
 
@@ -64,6 +66,18 @@ def test_top_shows_which_job_holds_which_gpu(tir, node, in_terminal):
     terminal.read_until("topmost")
     terminal.press_ctrl_c()
     assert terminal.exit_code() == 0
+
+
+def test_top_shows_what_the_gpus_do_where_the_driver_knows_it(tir, client, monkeypatch):
+    shown = top.view(client, None)
+    assert not re.search("%|°C", text(shown)), "fake GPUs do nothing"
+    [node] = client.nodes()
+    busy = {"utilisation": 0.87, "memory_used_bytes": 30 * 2**30, "memory_bytes": 40 * 2**30}
+    node["slots"] = [node["slots"][0] | busy | {"temperature_c": 64}, node["slots"][1] | {"utilisation": 0.0}]
+    monkeypatch.setattr(client, "nodes", lambda: [node])
+    rows = text(top.view(client, None)).splitlines()
+    first = next(at for at, row in enumerate(rows) if row.startswith(node["name"]))
+    assert [row.split() for row in rows[first + 1 : first + 4]] == [["87%", "0%"], ["30/40G"], ["64°C"]]
 
 
 def test_events_tell_the_story_and_go_on(tir, client, in_terminal):

@@ -6,7 +6,9 @@ import re
 
 from live_cli import eventually
 
+from tiresias.cli.live import job_text
 from tiresias.cli.live.job_tables import listing
+from tiresias.core.model import Phase
 
 FIELDS = [
     "id", "name", "user", "phase", "reason", "gpus", "runs", "preemptions", "service_gpu_s", "submitted_at",
@@ -55,6 +57,13 @@ def test_jobs_of_one_user(tir, client):
     assert [job["id"] for job in tir("ls", "-u", "me", "-o", "json").json] == [id]
     assert [job["id"] for job in tir("ls", "-u", me, "-o", "json").json] == [id]
     assert tir("ls", "-u", "nobody-like-that", "-o", "json").json == []
+
+
+def test_every_phase_can_be_asked_for_and_has_a_colour(tir):
+    assert set(job_text.PHASES) == set(Phase) == set(job_text.COLOURS)
+    assert set(job_text.ENDED) == {Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}
+    for phase in Phase:
+        assert tir("ls", "--phase", phase.lower(), "-o", "json").code == 0
 
 
 def test_a_phase_that_there_is_not_is_named(tir):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import subprocess
 import threading
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from live_cli import Program, eventually
+from live_cli import PROGRAM, Program, environment, eventually
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
@@ -207,6 +208,15 @@ def test_a_mistake_is_one_message_and_exit_code_2(tir, tmp_path, words, complain
     assert complaint in done.err
     assert "Traceback" not in done.err
     assert done.out == ""
+
+
+def test_a_directory_that_was_deleted_is_a_message(fresh, tmp_path):
+    """The shell of a user may stand in a directory that somebody else has removed."""
+    here = f"mkdir gone && cd gone && rmdir ../gone && exec {shlex.join([*PROGRAM, 'submit', '--', 'true'])}"
+    env = environment(fresh.home)
+    done = subprocess.run(["sh", "-c", here], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: the current directory was deleted")
 
 
 def test_what_can_never_run_here_is_rejected(tir):

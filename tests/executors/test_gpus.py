@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tiresias.executors.base import Slot
-from tiresias.executors.gpus import Gpu, GpuProcesses, NoDriver, Nvml, fake, find, parse_selection
+from tiresias.executors.gpus import Gpu, GpuProcesses, NoDriver, Nvml, Reading, fake, find, parse_selection
 from tiresias.executors.local import LocalExecutor
 from tiresias.executors.topology import Topology
 from tiresias.testing.executors import Bench
@@ -173,7 +173,17 @@ class RecordedLibrary:
         return "NVIDIA A100-SXM4-40GB"
 
     def nvmlDeviceGetMemoryInfo(self, handle):
-        return SimpleNamespace(total=40 * GIB)
+        return SimpleNamespace(total=40 * GIB, used=30 * GIB)
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        return SimpleNamespace(gpu=87)
+
+    NVML_TEMPERATURE_GPU = "the core"
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):
+        if sensor != "the core":
+            raise Unsupported("Not Supported")
+        return 64
 
     def nvmlDeviceGetRemappedRows(self, handle):
         return (0, 1, 1, 0)
@@ -200,6 +210,15 @@ def test_the_processes_on_a_gpu_are_those_that_compute_and_those_that_draw():
     assert driver.processes(FOUR[0].uuid) == [11, 12]
     with pytest.raises(NoDriver, match="does not answer for GPU-none"):
         driver.processes("GPU-none")
+
+
+def test_a_reading_has_what_the_driver_knows():
+    library = RecordedLibrary()
+    assert Nvml(library).reading(FOUR[0].uuid) == Reading(0.87, 30 * GIB, 64)
+    library.NVML_TEMPERATURE_GPU = "no such sensor"
+    assert Nvml(library).reading(FOUR[0].uuid) == Reading(0.87, 30 * GIB, None)
+    with pytest.raises(NoDriver, match="does not answer for GPU-none"):
+        Nvml(library).reading("GPU-none")
 
 
 def test_the_real_driver():

@@ -18,6 +18,12 @@ from tiresias.cli.errors import Stop
 from tiresias.cli.verbs import ELSEWHERE, HEADINGS, VERBS, needed
 
 AFTER_DASHES = "tiresias.after_dashes"
+REFUSALS = {  # by the name that Pydantic has for what is wrong
+    "int_parsing": "give a whole number",
+    "float_parsing": "give a number",
+    "greater_than_equal": "give {ge:g} or more",
+    "less_than_equal": "give {le:g} or less",
+}
 TAKES_WORDS = {"ignore_unknown_options": True, "allow_extra_args": False}
 
 
@@ -70,10 +76,15 @@ def _heading(command: Any) -> str:
 
 
 def _with_value(error: typer.BadParameter) -> str:
-    """The parser's message, with the value that was given if the message lacks it."""
+    """The parser's message in the words of this program, with the value that was given."""
     problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()  # Pydantic's, if it refused
-    value = str(problems[0].get("input", "")) if problems else ""
-    return f"{value!r}: {error.message}" if value and value not in error.message else error.message
+    if not problems:
+        return error.message
+    [problem, *_] = problems
+    value = str(problem.get("input", ""))
+    limits = problem.get("ctx", {})
+    message = REFUSALS.get(problem["type"], error.message).format(**limits).removeprefix("Value error, ")
+    return f"{value!r}: {message}" if value and repr(value) not in message else message
 
 
 def program(words: list[str]) -> typer.Typer:

@@ -9,7 +9,7 @@ from typing import Any
 from tiresias.cli.live.times import short
 from tiresias.cli.units import NOTHING
 
-ACTIVE = ("PENDING", "HELD", "STARTING", "RUNNING", "STOPPING", "SUSPENDED")
+ACTIVE = ("PENDING", "HELD", "STARTING", "RUNNING", "PAUSED", "STOPPING", "SUSPENDED")
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 PHASES = ACTIVE + ENDED
 COLOURS = {
@@ -17,6 +17,7 @@ COLOURS = {
     "HELD": "magenta",
     "STARTING": "cyan",
     "RUNNING": "green",
+    "PAUSED": "cyan",
     "STOPPING": "cyan",
     "SUSPENDED": "yellow",
     "SUCCEEDED": "dim",

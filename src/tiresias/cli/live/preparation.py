@@ -99,7 +99,7 @@ def _is_script(path: Path) -> bool:
 def prepare(source: JobSource, client: Client, home: Path, *, is_trial: bool = False) -> Prepared:
     """The jobs, checked. For a dry run (`is_trial`) no copy of the tree is made."""
     job = source.options
-    cwd = Path(os.path.abspath(job.text("workdir") or os.getcwd()))
+    cwd = _directory(job.text("workdir"))
     notes = list(source.notes)
     env = environment(job, cwd, notes)
     if not is_remote():
@@ -196,6 +196,16 @@ def _after(text: str, client: Client, flag: str) -> list[int]:
     if not refs:
         raise Stop(f"{flag} {text!r} names no job; write ids or names separated by commas")
     return [id for ref in refs for id in ([int(ref)] if ref.isdecimal() else client.find(ref))]
+
+
+def _directory(given: str | None) -> Path:
+    """Where the jobs run."""
+    try:
+        return Path(os.path.abspath(given or os.getcwd()))
+    except FileNotFoundError:
+        raise Stop(
+            "the current directory was deleted; change to another, or give a full --workdir"
+        ) from None
 
 
 def _at_point(

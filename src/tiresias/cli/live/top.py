@@ -40,12 +40,12 @@ def top(
         if output is Output.JSON:
             print_json({"status": client.status(), "nodes": client.nodes(), "jobs": list(client.jobs())})
         elif once or not is_terminal():
-            show(_view(client, None))
+            show(view(client, None))
         else:
-            repeat(lambda: _view(client, size()[1]), interval)
+            repeat(lambda: view(client, size()[1]), interval)
 
 
-def _view(client: Client, height: int | None) -> Lines:
+def view(client: Client, height: int | None) -> Lines:
     from tiresias.cli.live.job_tables import listing
 
     status, nodes, jobs = client.status(), client.nodes(), list(client.jobs())
