@@ -18,6 +18,7 @@ from tiresias.api.peers import Peer
 from tiresias.executors.base import Identity
 from tiresias.executors.directories import insecure, make_passage
 from tiresias.executors.spawn_worker import KEYCTL
+from tiresias.live import shared_folder
 from tiresias.live.errors import Invalid
 from tiresias.live.start import Options, open_manager
 from tiresias.live.submission import Submission
@@ -163,6 +164,21 @@ def test_a_home_in_a_directory_that_others_can_write_is_refused_to_root(director
     assert insecure(home) == ""
     home.chmod(mode | 0o1000)
     assert "can be written by others" in insecure(home)
+
+
+@pytest.mark.parametrize("whose", ["the folder", "a directory in it"])
+def test_a_folder_of_many_machines_that_others_can_write_is_refused_to_root(directory, whose):
+    """They could put code in the place of what all runs import, or a link in that of a run directory."""
+    shared = directory / "lab"
+    shared.mkdir()
+    assert shared_folder.checked(str(shared)) == shared
+    if whose == "the folder":
+        shared.chmod(0o1777)
+    else:
+        (shared / "sdk").mkdir()
+        os.chown(shared / "sdk", ADA.uid, ADA.gid)
+    with pytest.raises(Invalid, match=r"can be written by others|belongs to uid"):
+        shared_folder.checked(str(shared))
 
 
 def test_a_link_to_a_home_is_as_safe_as_what_it_leads_through(directory):

@@ -16,15 +16,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tiresias.executors.directories import make_passage
+from tiresias.executors.directories import insecure, make_passage
 from tiresias.job._files import save
 from tiresias.live.errors import Conflict, Invalid
 
 OWNER, LOCK = "manager.json", "manager.lock"
+OURS = ("", "jobs", "agents", "sdk", "checks", "given-up")  # it, and what only a manager may change in it
 
 
 def checked(text: str | None) -> Path:
-    """The folder that `--shared` names, or Invalid: it must be there, and have hard links."""
+    """The folder that `--shared` names, or Invalid: it must be there, and have hard links.
+
+    A manager that runs as root refuses one that others could write, as it does for its home.
+    """
     if not text:
         raise Invalid("--shared is missing: a manager of many nodes needs a folder that all of them share")
     shared = Path(text)
@@ -36,6 +40,10 @@ def checked(text: str | None) -> Path:
             f"--shared {text}: there is no such folder on {here}; mount it, or make it with"
             f" `mkdir {text}` if every node sees that"
         )
+    if os.geteuid() == 0:
+        problems = [problem for name in OURS if (problem := insecure(shared / name))]
+        if problems:  # others could put anything in the place of what root starts there
+            raise Invalid(f"--shared {text}: {problems[0]}, or choose a folder that only root can write")
     probe, second = (shared / f".probe-{os.getpid()}{end}" for end in ("", "-link"))
     try:
         probe.write_text("")
