@@ -203,9 +203,7 @@ def _directory(given: str | None) -> Path:
     try:
         return Path(os.path.abspath(given or os.getcwd()))
     except FileNotFoundError:
-        raise Stop(
-            "the current directory was deleted; change to another, or give a full --workdir"
-        ) from None
+        raise Stop("the current directory was deleted; change to another, or give a full --workdir") from None
 
 
 def _at_point(
