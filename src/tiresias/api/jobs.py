@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from asyncio import to_thread
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -166,7 +166,7 @@ async def why(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     found = shared.manager.queries.why(caller, id)
     question = shared.manager.queries.outlooks.start(id)
     if question is not None:
-        start = await to_thread(estimate, *question, id)
+        start = await shared.estimates.work(caller.user, partial(estimate, *question, id))
         start = shared.manager.forecasts.record.corrected(start)
         found.starts_p50_s, found.starts_p90_s, found.starts = start.p50_s, start.p90_s, in_words(start)
     return answer(found)
@@ -180,7 +180,7 @@ async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     if question is None:
         return answer(Eta())
     queue, durations, runs = question
-    found = await to_thread(estimate, queue, durations, id)
+    found = await shared.estimates.work(caller.user, partial(estimate, queue, durations, id))
     record = shared.manager.forecasts.record
     if not runs:
         found = record.corrected(found)
@@ -193,7 +193,8 @@ async def eta(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
 async def reported(ref: Ref, caller: AnyCaller, shared: Shared) -> Response:
     """The metrics that its runs have reported, by step."""
     id = shared.manager.queries.find(caller, ref)
-    return answer(await to_thread(curves, shared.manager.queries.report_folders(caller, id)))
+    folders = shared.manager.queries.report_folders(caller, id)
+    return answer(await shared.curves.work(caller.user, partial(curves, folders)))
 
 
 @router.get("/jobs/{ref}/runs", response_model=Runs)

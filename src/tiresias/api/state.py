@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from tiresias.api.failures import FailedTokens
 from tiresias.api.kept import Kept
+from tiresias.api.user_turns import UserTurns
 from tiresias.api.what_ifs import WhatIfs
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class State:
     pieces: dict[tuple[int, int], tuple[bytes, int]] = field(default_factory=dict)  # of the stream of events
     reading_past: asyncio.Lock = field(default_factory=asyncio.Lock)  # windows are read one at a time
     past: Kept = field(default_factory=Kept)
+    curves: UserTurns = field(default_factory=UserTurns)  # reports are read
+    estimates: UserTurns = field(default_factory=UserTurns)
     what_ifs: WhatIfs = field(default_factory=WhatIfs)
 
     async def settled_seq(self) -> int:
