@@ -283,6 +283,16 @@ def test_a_policy_of_ones_own_that_raises_is_named_with_its_line(fresh, tmp_path
     assert outside("policy", "set", "tiresias-l").code == 0
     assert not outside("status", "-o", "json").json["plugin_problem"]
 
+    plugin.write_text(plugin.read_text().replace("no_such_field", "id"))  # as doctor advises
+    assert outside("down").code == 0
+    assert outside("up").code == 0
+    again = outside("policy", "set", "mine")
+    assert (again.code, again.err) == (0, "")
+    assert outside("status", "-o", "json").json["policy"] == "mine"
+    plugin.write_text("1 / 0")
+    assert outside("policy", "set", "mine").code == 2
+    assert outside("policy", "set", "fifo").code == 0
+
 
 def as_an_older_version_left_it(program: Program) -> None:
     """Options as they were written when the default was another one, and did not say which it was."""

@@ -9,7 +9,7 @@ from tiresias.cli.console import show
 from tiresias.cli.declare import Argument, Group, Option
 from tiresias.cli.lines import pairs
 from tiresias.cli.live import manager_options
-from tiresias.cli.live.connection import connected, print_json
+from tiresias.cli.live.connection import connected, home_of, is_remote, print_json
 from tiresias.cli.live.job_text import brief, plain
 from tiresias.cli.plugins import AsOutput, Output
 
@@ -51,6 +51,7 @@ def set_policy(
 
     Options that are not given take their defaults. Without --placer and --placer-set the placer stays.
     """
+    _load_plugins_for(name, placer)
     chosen = manager_options.policy_options(options or [], name)
     with connected() as client:
         there = None
@@ -59,6 +60,21 @@ def set_policy(
             there = manager_options.placer_options(placer_set or [], placer)
         client.set_policy(name, chosen, placer=placer, placer_options=there)
         _print(client.policy(), output)
+
+
+def _load_plugins_for(*names: str | None) -> None:
+    """Load the plug-ins that the home remembers if one of these is not known without them.
+
+    Otherwise they are left alone: one that cannot be loaded keeps nobody from another policy.
+    """
+    import tiresias.placers
+    import tiresias.policies  # noqa: F401  (both for what they register)
+    from tiresias.core.plugins import placers, policies
+
+    home = home_of()
+    unknown = {name for name in names if name} - {*policies.names(), *placers.names()}
+    if unknown and not is_remote() and home.is_dir():
+        manager_options.use_plugins(manager_options.read(home))
 
 
 def _print(answer: Mapping[str, Any], output: Output) -> None:
