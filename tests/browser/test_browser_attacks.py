@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from api_server import eventually, job, phase, python, until_ended
-from browser_lab import Lab
+from api_server import eventually, phase, python, until_ended
+from browser_lab import Dashboard, Lab
 
 MARKUP = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 BIDI, ANSI = "abc\u202etxt.exe", "\u001b[31mred\u001b[0m\u001b]0;title\u0007"
@@ -114,9 +116,94 @@ def test_a_user_sees_of_the_jobs_of_others_what_the_api_tells(lab: Lab, token_pa
     assert token_page.get_by_role("group", name="Actions").count() == 0
 
 
-def test_a_reason_full_of_markup_is_text(lab: Lab) -> None:
-    [id] = lab.client.submit(job("sh", "-c", f"echo 'RuntimeError: {MARKUP}'; exit 3"))
+def is_short_and_unharmed(page: Any) -> bool:
+    text = page.evaluate("document.body.innerText")
+    return bool(
+        is_unharmed(page) and len(text) < 100_000 and not any(each in text for each in "\u202e\u001b\u0007")
+    )
+
+
+@pytest.mark.parametrize("hostile", [MARKUP, ANSI + BIDI, "z" * 1_000_000], ids=["markup", "signs", "long"])
+def test_a_reason_full_of_anything_is_text(lab: Lab, hostile: str) -> None:
+    [id] = lab.client.submit(python(f"print('RuntimeError: it is', {hostile!r}); exit(3)"))
     until_ended(lab.client, id)
     page = lab.open(f"jobs/{id}")
-    page.get_by_text("RuntimeError: <img").first.wait_for()
-    assert is_unharmed(page)
+    page.get_by_text("RuntimeError: it is").first.wait_for()
+    assert is_short_and_unharmed(page)
+    page.goto(f"{lab.dashboard.url}#/?who=all&ended=yes")
+    page.locator(f"tr[data-job='{id}']").get_by_text("failed").first.wait_for()
+    assert is_short_and_unharmed(page)
+
+
+REPORTS = """
+import json, os, time
+hostile = {hostile}
+with open(os.path.join(os.environ["TIRESIAS_RUN_DIR"], "report-0.jsonl"), "a") as file:
+    for step in (1, 2, 3):
+        line = {{"at": time.time(), "step": step, "loss": 1 / step, hostile: 1.5, "note": hostile}}
+        file.write(json.dumps(line) + "\\n")
+print("written", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "hostile", [repr(MARKUP), repr(ANSI + BIDI), '"z" * 1_000_000'], ids=["markup", "signs", "long"]
+)
+def test_reports_full_of_anything_are_text(lab: Lab, hostile: str) -> None:
+    """A training may write any line into its reports: it need not use the SDK."""
+    [id] = lab.client.submit(python(REPORTS.format(hostile=hostile), name="reports", comment=MARKUP))
+    page = lab.open(f"jobs/{id}")
+    page.get_by_role("log").get_by_text("written").wait_for()
+    if not hostile.startswith('"z"'):  # a line of a megabyte is no report
+        page.get_by_role("heading", name="Progress").wait_for()
+        assert lab.client.job(id)["summary"]["progress"]["step"] == 3
+    assert is_short_and_unharmed(page)
+
+
+FOREIGN = """<!doctype html><title>foreign</title><body><script>
+const asks = (path, more) => fetch("{dashboard}" + path, more).then(
+  (answer) => `${{answer.type}} ${{answer.status}}`, () => "refused");
+const loads = (tag, path) => new Promise((then) => {{
+  const made = document.createElement(tag);
+  made.onload = () => then("loaded"); made.onerror = () => then("refused");
+  made.src = "{dashboard}" + path; document.body.append(made);
+}});
+Promise.all([
+  asks("api/v1/whoami"), asks("api/v1/whoami", {{headers: {{Authorization: "Bearer guess"}}}}),
+  asks("session", {{method: "POST", body: '{{"code": "{code}"}}'}}),
+  asks("session", {{method: "POST", mode: "no-cors", body: '{{"code": "{code}"}}'}}),
+  asks("web/main.js"), loads("script", "web/main.js"), loads("img", "web/icon.svg"),
+]).then((found) => {{ document.title = found.join(", "); }});
+</script>"""
+
+
+def test_a_page_of_another_port_of_this_machine_gets_nothing(lab: Lab) -> None:
+    """Even if it knew the code, which is good once: the owner can still sign in with it afterwards."""
+    lab.dashboard.end()
+    lab.dashboard = Dashboard(lab.server.home)
+    code = lab.dashboard.address.partition("code=")[2]
+    body = FOREIGN.format(dashboard=lab.dashboard.url, code=code).encode()
+
+    class Foreign(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Foreign) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        context = lab.browser.new_context()
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/")
+        eventually(lambda: "," in page.title())
+        assert page.title() == ", ".join(["refused"] * 7)
+        assert page.evaluate("document.cookie") == ""
+        context.close()
+        server.shutdown()
+    page = lab.open(address=lab.dashboard.address)
+    page.get_by_role("heading", name="GPUs").wait_for()

@@ -99,10 +99,10 @@ function Slot({ slot, chosen, onChoose }) {
 }
 
 function News() {
-  const { events } = useLive();
+  const events = useLive().events.filter((event) => event.kind !== "TimerFired" && !event.kind.startsWith("Wish"));
   return html`<section class="card" aria-labelledby="news-title"><h2 id="news-title">What has just happened</h2>
     ${events.length === 0 ? html`<p class="quiet">Nothing yet.</p>` : html`<ol class="news">
-      ${events.filter((event) => event.kind !== "TimerFired" && !event.kind.startsWith("Wish")).slice(0, EVENTS).map((event) => html`<li key=${event.seq} data-seq=${event.seq}>
+      ${events.slice(0, EVENTS).map((event) => html`<li key=${event.seq} data-seq=${event.seq}>
         <time>${clock(event.at)}</time> ${event.job_id === null ? null : html`<${JobLink} id=${event.job_id} name="" />`} <span>${plain(event.text)}</span></li>`)}</ol>`}
   </section>`;
 }
@@ -144,7 +144,7 @@ function JobTable({ mine }) {
     <${Failure} error=${error} />
     ${rows === null ? (error ? null : html`<${Loading} what="jobs" />`)
       : rows.length === 0 ? html`<p class="quiet empty">${search ? "No job matches." : who === "mine"
-        ? "You have no active jobs. Submit one: tir submit -g 1 -- python train.py" : "There are no active jobs."}</p>`
+        ? html`You have no active jobs. Submit one: <code>tir submit -g 1 -- python train.py</code>` : "There are no active jobs."}</p>`
       : html`<${Rows} rows=${rows} starts=${starts} sort=${sort} onSort=${to(setSort)} />`}
     <${Pages} offset=${at} size=${SIZE} total=${data?.total ?? 0} onOffset=${(value) => setOffset(String(value))} />
   </section>`;
