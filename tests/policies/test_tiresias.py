@@ -124,7 +124,7 @@ def test_not_all_jobs_go_over_to_new_tables_at_once() -> None:
 
 @pytest.mark.usefixtures("small_slices")
 def test_many_runs_that_exit_together_bring_no_slice_each() -> None:
-    """The active jobs that go over at one instant are bounded; those of the next slice follow at the next one."""
+    """The active jobs that go over at one instant are bounded; the next slice follows at the next one."""
     policy = policies.make("tiresias")
     memory = policy.new_memory()
     memory.last_id = JobId(99)
