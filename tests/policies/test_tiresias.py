@@ -86,6 +86,7 @@ class Driven(Engine):
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few jobs go over to new tables at once, so that restarts fall in the middle of that."""
     monkeypatch.setattr(tiresias, "SLICE", 3)
+    monkeypatch.setattr(tiresias, "MOST_AT_ONCE", 3)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -111,13 +112,29 @@ def test_not_all_jobs_go_over_to_new_tables_at_once() -> None:
     memory = policy.new_memory()
     memory.last_id = 9
     policy._publish(memory, 0.0)
-    seen = []
+    seen, at = [], 0.0
     while memory.cursor != tiresias.NOBODY:
-        ids = policy._go_over(memory)
+        at += 1.0
+        ids = policy._go_over(memory, at)
         assert len(ids) <= 3
         seen += ids
     assert sorted(seen) == list(range(10))
     assert memory.before is memory.now
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_many_runs_that_exit_together_bring_no_slice_each() -> None:
+    """The active jobs that go over at one instant are bounded; the next slice follows at the next one."""
+    policy = policies.make("tiresias")
+    memory = policy.new_memory()
+    memory.last_id = JobId(99)
+    memory.load.waiting = {JobId(id) for id in range(100) if id % 3}
+    policy._publish(memory, 5.0)
+    at_once = [policy._go_over(memory, 5.0) for _ in range(40)]
+    assert [len(ids) for ids in at_once] == [3, 3, *[0] * 38], "two of each three jobs are active"
+    memory = policy.restore(json.loads(policy.saved_text(memory)))
+    assert not policy._go_over(memory, 5.0), "a restart brings no further slice"
+    assert policy._go_over(memory, 6.0) == range(91, 94)
 
 
 def one_gpu(jobs: list[tuple[float, float, str]]) -> Trace:

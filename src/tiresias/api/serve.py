@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -25,6 +24,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TextIO, get_origin, get_type_hints
 
+from tiresias.api.garbage import loading, survivors_left_out
 from tiresias.api.home import ABOUT, LOG, OPTIONS, SOCKET, default_home
 from tiresias.api.sockets import host_of, is_loopback, listen_tcp, listen_unix, url_of
 from tiresias.executors import procfs
@@ -84,17 +84,6 @@ def _run(home: Path) -> int:
     return 0
 
 
-@contextmanager
-def loading() -> Iterator[None]:
-    """Keep what is loaded meanwhile out of garbage collection: it is large and stays."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def names_of(options: Options) -> list[str]:
     """The names beside those of loopback under which requests are accepted."""
     return [*options.allow_host, *([host_of(options.listen)] if options.listen else [])]
@@ -109,7 +98,8 @@ def work(
     with loading():
         from tiresias.api.server import serve  # takes half of the time of a start
 
-    asyncio.run(serve(manager, sockets, names, lambda: announce(manager.home / ABOUT, about)))
+    with survivors_left_out():
+        asyncio.run(serve(manager, sockets, names, lambda: announce(manager.home / ABOUT, about)))
 
 
 def complain(code: int, text: str) -> int:

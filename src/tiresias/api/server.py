@@ -19,6 +19,7 @@ from tiresias.api.app import create_app
 from tiresias.api.connections import Acceptor, Connection, Connections, Deadlines
 from tiresias.api.errors import was_inside
 from tiresias.api.foresee import foresee
+from tiresias.api.garbage import search_everything
 from tiresias.api.peers import PeerProtocol
 from tiresias.live.manager import Manager
 from tiresias.live.service import Service
@@ -44,11 +45,12 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
     answering = asyncio.create_task(server.serve(sockets))
-    foreseeing = asyncio.create_task(foresee(service))
+    beside = [asyncio.create_task(each) for each in (foresee(service), search_everything(manager))]
     try:
         await asyncio.wait((answering, working), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        foreseeing.cancel()
+        for task in beside:
+            task.cancel()
         app.state.tiresias.closing.set()
         server.should_exit = True
         service.stop()

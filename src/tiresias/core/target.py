@@ -197,21 +197,24 @@ class Target(Generic[E]):
         Up to chunk `through` the walk does not stop early, and that chunk is looked at entry by entry.
         """
         sums, needs = self._sums, self._needs
-        for c in range(chunk, len(sums)):
+        c, chunks = chunk, len(sums)
+        while c < chunks:
             shift = new - old
             if c != through:
                 if shift == 0:
                     if c > through:
                         return
-                    new -= sums[c]
-                    old = new
+                    old = new = new - sum(sums[c:through])  # no chunk before that one can differ
+                    c = through
                     continue
                 if (needs[c] > shift) if shift > 0 else (sums[c] <= new):
                     needs[c] -= shift
                     new -= sums[c]
                     old = new - shift
+                    c += 1
                     continue
             new, old = self._walk_chunk(c, self._entries[c], new, old, NEVER, c <= through)
+            c += 1
 
     def _walk_from(self, chunk: int, index: int, shift: int, through: int = -1) -> None:
         """The same from inside a chunk on, where the room is now `shift` more than it was."""

@@ -171,12 +171,7 @@ class Classes:
 
     def rates(self, at: float) -> dict[Key, Rates]:
         """The hazards of every class, with what the present runs have done until now."""
-        more: dict[Key, Counts] = {}
-        for keys, (began_s, work_s, since, speed) in self.open.values():
-            work = work_in_steps(began_s, work_s + (at - since) * speed, self.edges)
-            for key in keys:
-                if key in self.counts:
-                    more.setdefault(key, Counts(self.finer)).add_work(work)
+        more = self._work_of_runs(at)
         found: dict[Key, Rates] = {}
         by_level: dict[str, list[Key]] = {level: [] for level in LEAN}
         for key in self.counts:
@@ -191,6 +186,22 @@ class Classes:
                 lean = variation.lean
             for key, parent in zip(members, parents, strict=True):
                 found[key] = shrunk(self.counts[key], more.get(key), parent, lean, hope)
+        return found
+
+    def _work_of_runs(self, at: float) -> dict[Key, Counts]:
+        """The work that the present runs have done until now, by class."""
+        found: dict[Key, Counts] = {}
+        of_chain: dict[int, list[list[float]]] = {}  # by the identity of a chain, which many runs share
+        for keys, (began_s, work_s, since, speed) in self.open.values():
+            seconds = of_chain.get(id(keys))
+            if seconds is None:
+                for key in keys:
+                    if key in self.counts and key not in found:
+                        found[key] = Counts(self.finer)
+                seconds = of_chain[id(keys)] = [found[key].seconds for key in keys if key in found]
+            for step, worked_s in work_in_steps(began_s, work_s + (at - since) * speed, self.edges):
+                for each in seconds:
+                    each[step] += worked_s
         return found
 
     def _parent_rates(self, key: Key, found: Mapping[Key, Rates]) -> Rates:

@@ -102,10 +102,10 @@ def work_in_steps(from_s: float, to_s: float, edges: Sequence[float] = EDGES) ->
     step, last = step_of(from_s, edges), len(edges) - 1
     found = []
     while step < last and edges[step + 1] < to_s:
-        found.append((step, max(0.0, edges[step + 1] - from_s)))
+        found.append((step, edges[step + 1] - from_s))
         step += 1
         from_s = edges[step]
-    found.append((step, max(0.0, to_s - from_s)))
+    found.append((step, to_s - from_s))
     return found
 
 

@@ -13,8 +13,9 @@ would not wait for long anyway, a preemption saves little: waiting jobs are rank
 When ranks change. A rank follows from the step of work, whether the job runs, and the hazards and costs that
 were published last. Publishing happens when `growth` times as many jobs have ended, or when preemptions cost
 something else. It would change every rank at once, so it is spread: with each fact, the next SLICE jobs, by
-falling id, go over from the tables before to the tables now. How far that is, is part of the memory, so that
-a manager which restarts in between decides the same.
+falling id, go over from the tables before to the tables now. At an instant at which MOST_AT_ONCE active jobs
+have gone over, no further ones do: where many runs exit together, each exit would bring a slice. How far that
+is, is part of the memory, so that a manager which restarts in between decides the same.
 
 A cluster without a history may begin with what was learned elsewhere: the option `prior` (priors.py).
 """
@@ -45,6 +46,7 @@ PROMOTED, ORDINARY = 0, 1
 NONE = range(0)
 BLINK_S = 1e-6
 SLICE = 512  # ids that go over to new tables with one fact
+MOST_AT_ONCE = 512  # active jobs; when so many went over at one instant, the next ones follow at the next one
 FIRST_REFIT = 5  # jobs that must have ended before hazards are published
 LEAST_SLACK_S = 0.05  # seconds by which they may differ in any case, with very cheap ones
 COST_CHANGE = 1.5  # factor by which preemptions must cost more or less for a new publication
@@ -151,6 +153,7 @@ class Memory:
         self.now = self.before = Published(rates, {EVERYTHING: (0.0, 0.0)})
         self.last_id = NOBODY  # the highest id of any job
         self.cursor = NOBODY  # jobs up to this id are still ranked by `before`
+        self.gone_over_at, self.gone_over = 0.0, 0  # how many active jobs went over at the last such instant
         self.refit_at = FIRST_REFIT  # how many jobs must have ended for the next publication
         self.stopping: dict[JobId, float] = {}  # since when runs save that were revoked
         # Jobs that starved: their GPUs, and when they have caught up, which is known while they run.
@@ -239,6 +242,7 @@ class Tiresias(Policy):
             "load": memory.load.save(),
             "last_id": memory.last_id,
             "cursor": memory.cursor,
+            "gone_over": [memory.gone_over_at, memory.gone_over],
             "refit_at": memory.refit_at,
             "promoted": [[id, *promoted] for id, promoted in sorted(memory.promoted.items())],
             "stopping": sorted(memory.stopping.items()),
@@ -271,6 +275,7 @@ class Tiresias(Policy):
         memory.now = Published.restore(saved["now"])
         memory.before = memory.now if saved["before"] is None else Published.restore(saved["before"])
         memory.last_id, memory.cursor = saved["last_id"], saved["cursor"]
+        memory.gone_over_at, memory.gone_over = saved.get("gone_over", (0.0, 0))
         memory.refit_at = saved["refit_at"]
         memory.promoted = {
             JobId(id): (gpus, rest[0] if rest else INFINITY) for id, gpus, *rest in saved["promoted"]
@@ -306,7 +311,7 @@ class Tiresias(Policy):
             return self._ranked_anew(memory, self._learn_exit(memory, fact, job), fact.at)
         if kind is f.JobSubmitted:
             memory.last_id = max(memory.last_id, job.id)
-            return self._ranked_anew(memory, self._go_over(memory), fact.at)
+            return self._ranked_anew(memory, self._go_over(memory, fact.at), fact.at)
         if kind is f.RunRevoked:
             if job.gpu_run is not None:
                 memory.stopping[job.id] = fact.at
@@ -333,7 +338,7 @@ class Tiresias(Policy):
                 memory.promoted[job.id] = (job.gpus, INFINITY)
         if memory.cursor == NOBODY and self._is_news(memory):
             self._publish(memory, fact.at)
-        return self._go_over(memory)
+        return self._go_over(memory, fact.at)
 
     def _is_news(self, memory: Memory) -> bool:
         """Whether new hazards or costs are worth that jobs are ranked anew."""
@@ -351,15 +356,22 @@ class Tiresias(Policy):
         memory.now = Published(memory.classes.rates(at), memory.costs.costs())
         memory.cursor = memory.last_id
 
-    def _go_over(self, memory: Memory) -> range:
+    def _go_over(self, memory: Memory, at: float) -> range:
         """The next jobs that go over to what was published last."""
         last = memory.cursor
         if last == NOBODY:
             return NONE
+        if at != memory.gone_over_at:
+            memory.gone_over_at, memory.gone_over = at, 0
+        elif memory.gone_over >= MOST_AT_ONCE:
+            return NONE
         memory.cursor = JobId(max(last - SLICE, NOBODY))
         if memory.cursor == NOBODY:
             memory.before = memory.now
-        return range(memory.cursor + 1, last + 1)
+        ids = range(memory.cursor + 1, last + 1)
+        waiting, runs = memory.load.waiting, memory.classes.open
+        memory.gone_over += sum([id in waiting or id in runs for id in ids])
+        return ids
 
     # --- ranks
 
