@@ -99,6 +99,11 @@ def test_the_words_of_other_schedulers_are_answered_with_the_verb(tir, word):
     assert "requeue" not in said.err
 
 
+def test_who_asks_for_help_by_a_word_is_told_the_option(tir):
+    assert tir("help", "submit").err.endswith("here it is: tir -h, or tir VERB -h\n")
+    assert tir("version").err.endswith("here it is: tir --version\n")
+
+
 def test_q_ends_a_view(in_terminal):
     terminal = in_terminal("top", "--interval", "0.1", columns=80)
     terminal.read_until("GPUs? in use")

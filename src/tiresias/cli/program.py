@@ -15,7 +15,7 @@ from tiresias.cli.console import echo
 from tiresias.cli.declare import Argument, CommandLine, Declared, Group, Option, declared, parameters
 from tiresias.cli.ending import guarded, load_plugins
 from tiresias.cli.errors import Stop
-from tiresias.cli.verbs import ELSEWHERE, HEADINGS, VERBS, needed
+from tiresias.cli.verbs import ELSEWHERE, HEADINGS, HELP, VERBS, needed
 
 AFTER_DASHES = "tiresias.after_dashes"
 REFUSALS = {  # by the name that Pydantic has for what is wrong
@@ -43,6 +43,8 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Answer the words of other schedulers with the verb; a similar one could do something else."""
+        if args and args[0] in HELP:
+            raise Stop(f"there is no verb {args[0]!r}; here it is: tir {HELP[args[0]]}")
         if args and args[0] in ELSEWHERE:
             verb = ELSEWHERE[args[0]]
             raise Stop(

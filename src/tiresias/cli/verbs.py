@@ -80,6 +80,7 @@ VERBS = {
 }
 
 
+HELP = {"help": "-h, or tir VERB -h", "version": "--version", "man": "-h, or tir VERB -h"}
 ELSEWHERE = {  # what other schedulers call it, and the verb here
     "queue": "ls",
     "squeue": "ls",

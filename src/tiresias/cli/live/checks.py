@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tiresias.cli.errors import Stop
 
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+ONLY_IN_A_SHELL = (".", "cd", "conda", "export", "module", "set", "source", "ulimit", "unset")
 OVERRIDE = "If it will exist when the job starts, use --force."
 
 
@@ -31,7 +33,7 @@ def check_command(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> 
         raise Stop(f"there is no program {program!r} on PATH{_instead(program, cwd, env)}. {OVERRIDE}")
     script = _script_of(command)
     if script is not None and not (cwd / script).exists():
-        close = get_close_matches(script, [each.name for each in cwd.glob("*.py")], n=1)
+        close = get_close_matches(script, [each.name for each in cwd.glob(f"*{Path(script).suffix}")], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise Stop(f"there is no file {script!r} in {cwd}.{hint} {OVERRIDE}")
 
@@ -42,9 +44,15 @@ def _instead(program: str, cwd: Path, env: Mapping[str, str]) -> str:
     if here.is_file():
         return f"; to run the file here, write {_how_to_run(here, program)}"
     first, _, rest = program.partition(" ")
+    is_for_a_shell = first in ONLY_IN_A_SHELL
+    sets_a_variable = re.match(r"[A-Za-z_]\w*=", first) is not None
+    if rest and (is_for_a_shell or sets_a_variable):
+        return f"; write bash -c {shlex.quote(program)}"
     if rest and (shutil.which(first, path=env.get("PATH", os.defpath)) or (cwd / first).is_file()):
         return f"; write the command without quotes, or bash -c {shlex.quote(program)}"
-    return ""
+    if is_for_a_shell:
+        return "; a command is not given to a shell, so write bash -c '…'"
+    return f"; give a variable with --env {program}" if sets_a_variable else ""
 
 
 def _how_to_run(path: Path, program: str) -> str:
@@ -64,8 +72,11 @@ def _check_file(path: Path, program: str) -> None:
 
 
 def _script_of(command: Sequence[str]) -> str | None:
-    """The script in `python [-u …] script.py …`, if there is one."""
-    if not re.fullmatch(r"python[\d.]*", Path(command[0]).name):
+    """The script in `python [-u …] script.py …` or in `bash script.sh …`, if there is one."""
+    program = Path(command[0]).name
+    if program in SHELLS and len(command) > 1:
+        return command[1] if command[1].endswith(".sh") and " " not in command[1] else None
+    if not re.fullmatch(r"python[\d.]*", program):
         return None
     words = iter(command[1:])
     for word in words:
