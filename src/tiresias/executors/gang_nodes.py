@@ -179,11 +179,10 @@ class GangNodes:
 
     async def _watch_silence(self, node: GangNode) -> None:
         while True:
-            left_s = node.heard_at + SILENT_AFTER_S - self._loop.now()
-            if left_s < 0 and not node.is_silent:
+            if self._loop.now() - node.heard_at > SILENT_AFTER_S and not node.is_silent:
                 node.is_silent = True
                 self._updates.report_node(NodeSilent(node.name))
-            await asyncio.sleep(max(left_s, RETRY_S))  # while it answers, there is nothing to look at earlier
+            await asyncio.sleep(RETRY_S)
 
     async def _cleared(self, node: GangNode, run_id: RunId) -> None:
         """The agent has seen the end of a run that was given up on its node."""

@@ -38,10 +38,9 @@ class SilentParts:
     async def _watch(self, node: GangNode) -> None:
         """Apart from all else: a read that hangs delays what is found out about this node only."""
         while True:
-            left_s = node.heard_at + SUSPECT_S - self._loop.now()
-            if left_s < 0:
+            if self._loop.now() - node.heard_at > SUSPECT_S:
                 await self._read(node)
-            await asyncio.sleep(max(left_s, RETRY_S))
+            await asyncio.sleep(RETRY_S)
 
     async def _read(self, node: GangNode) -> None:
         for run, part in self._runs.on_node(node.name):
