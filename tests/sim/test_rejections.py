@@ -78,3 +78,10 @@ def test_a_data_frame_is_checked_too() -> None:
     frame = pl.DataFrame({"submitted_at": [0.0], "gpus": [1], "duration_s": [1.0], "cpus": [0]})
     with pytest.raises(InputError, match="is not a job"):
         simulate(frame, "1x4")
+
+
+@pytest.mark.parametrize("policy", ["fifo", "themis", "gandiva", "philly"])
+def test_a_trace_of_which_every_job_is_rejected_has_an_empty_result(policy: str) -> None:
+    result = simulate(a_trace([(0.0, 16, 10.0)]), "1x8", policy)
+    assert (result.jobs.height, result.timeline.height, result.rejected_jobs) == (0, 0, 1)
+    assert result.summary()["avg_jct_s"] is None

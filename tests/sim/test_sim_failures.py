@@ -157,16 +157,17 @@ def test_no_retry_spares_the_trials_after_the_first_one_and_no_transient_ones() 
 def test_a_preflight_finds_what_fails_early_and_delays_what_does_not() -> None:
     failures = Failures(Rules(preflight_s=100.0, pool=1))
     fine = next(id for id in range(1000) if drawn(0, JobId(id), 5000.0) is None)
-    assert failures.preflight(a_job(fine)) == (100.0, False)
+    assert failures.preflight(a_job(fine, gpus=2)) == (100.0, False)
     early = next(
         id
         for id in range(1000)
         if (of := drawn(0, JobId(id), 5000.0)) and not of.kind.is_transient and of.fail_at_s[0] < 100.0
     )
-    over_at, is_failure = failures.preflight(a_job(early))
+    over_at, is_failure = failures.preflight(a_job(early, gpus=4))
     assert is_failure
     assert over_at == 100.0 + drawn(0, JobId(early), 5000.0).fail_at_s[0], "it waits for the one GPU"
     assert failures.tally.preflight_gpu_s == over_at
+    assert failures.preflight(a_job(early, gpus=1)) is None, "it would take as much as it spares"
 
 
 def test_with_a_preflight_a_gang_that_fails_early_never_holds_its_gpus() -> None:

@@ -36,7 +36,10 @@ def positive_seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise ValueError("write a whole number") from None
     if value < 0:
         raise ValueError("must be 0 or more")
     return value

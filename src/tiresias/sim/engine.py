@@ -99,7 +99,7 @@ class Engine:
                 countdown = WATCH_EVERY
                 if watch is not None:
                     watch(at)
-        if self._answers:
+        if self._answers and self.at > -INFINITY:  # otherwise no job came at all
             self._handle(self._answers, self.at)
         if self._capture_at != INFINITY:
             self._capture()

@@ -14,8 +14,9 @@ failures. Which classes are transient is our judgement; so is what a trial that 
 Rules, which change nothing about what is drawn:
 
 - `no-retry`: a job whose failure is not transient is not tried again.
-- `preflight=SECONDS`: the first seconds of each job run on one GPU of a small pool beside the cluster, before
-  the job is queued. A failure there that is not transient ends the job.
+- `preflight=SECONDS`: the first seconds of each gang of two GPUs or more run on one GPU of a small pool
+  beside the cluster, before the job is queued. A failure there that is not transient ends the job. A job of
+  one GPU has none: it would take as much as it spares.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class Failures:
 
     def preflight(self, job: Job) -> tuple[float, bool] | None:
         """When the preflight of a job that is submitted now is over, and whether the job fails in it."""
-        if not self.rules.preflight_s or not job.demand.gpus:
+        if not self.rules.preflight_s or job.demand.gpus < 2:
             return None
         troubles = self.troubles(job)
         assert job.duration_s is not None
