@@ -89,6 +89,12 @@ def test_the_table_says_in_a_line_what_is_the_matter(tir, client):
     assert {"RANK", "RUNS", "PREEMPTED", "GPU-H", "SUBMITTED"} <= set(wide)
 
 
+def test_the_table_has_the_exit_code_of_a_failure_whose_cause_is_not_known(tir):
+    id = tir("submit", "--retries", "0", "--", "sh", "-c", "exit 3").id
+    assert tir("wait", id).code == 3
+    assert re.search(r"FAILED .*failed for an unknown reason: exit code 3$", tir("ls", id).out, re.MULTILINE)
+
+
 def test_progress_is_shown_as_far_as_the_training_tells_it(tir, tmp_path):
     (tmp_path / "t.py").write_text(REPORTER)
     id = tir("submit", "-n", "reporter", "--", "python", "t.py").id

@@ -45,6 +45,8 @@ def reason(job: Mapping[str, Any]) -> str:
         words = "" if eta_s is None else f"done in {short(eta_s)}"
     else:
         words = job["reason_text"]
+        if job["reason"] == "UnknownFailure" and job["exit_code"]:
+            words += f": exit code {job['exit_code']}"
     return plain("; ".join(filter(None, (words, job.get("loss", "")))))
 
 
