@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from pathlib import Path
 
 import pytest
 
 from tiresias.core.model import JobId
+from tiresias.executors.local import LocalExecutor
 from tiresias.live.clock import ANCHOR, Clock, elapsed_s
 from tiresias.live.start import open_manager
 from tiresias.store import StoreError
@@ -189,6 +191,30 @@ def test_a_run_that_was_granted_while_the_disk_was_full_is_not_charged_for_that_
         assert lab.of(job).runs == 2, "another run, granted now"
         assert lab.of(job).service_gpu_s < DAY_S
         assert not (lab.home / "jobs" / str(job) / "runs" / "1").exists(), "the first one has never begun"
+
+
+def test_a_run_of_the_manager_before_is_not_taken_for_unstarted_because_the_disk_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        job = lab.submit("sleep 600")  # its supervisor is started, and the manager is killed before it is up
+
+        def fails(*_: object) -> None:
+            raise OSError(errno.EMFILE, "no descriptor is left")
+
+        def full(*_: object) -> None:
+            raise StoreError("cannot commit: the disk is full")
+
+        with monkeypatch.context() as for_a_while:
+            for_a_while.setattr(LocalExecutor, "_resume", fails)
+            lab.restart()
+            wall = Wall(lab)
+            for_a_while.setattr(lab.manager.journal.store, "commit", full)
+            with pytest.raises(StoreError):
+                lab.submit("true")
+            wall.wait(60.0)
+        lab.until_running(job)
+        assert lab.of(job).runs == 1, "the run goes on"
 
 
 def test_without_runs_a_start_takes_the_time_from_the_wall_clock_and_says_so(

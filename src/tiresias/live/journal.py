@@ -238,11 +238,13 @@ class Journal:
         """Note the runs that were granted while nothing could be stored.
 
         They were not started in all that time. Their jobs must not be charged for it, because it would count
-        against their time limits. So they are granted anew.
+        against their time limits. So they are granted anew. Runs of the manager before this one are not: that
+        one may have started them, and whether they have begun is for the executor to find out.
         """
         now, runs = self.now(), self.state.runs
         starts = {command.run_id for command in self.commands if isinstance(command, StartRun)}
-        self.overdue |= {id for id in starts if id in runs and now - runs[id].granted_at > LATE_S}
+        own = (id for id in starts - self.inherited if id in runs)
+        self.overdue |= {id for id in own if now - runs[id].granted_at > LATE_S}
 
     def finish_commit(self) -> None:
         """Call what was put off until after the commit."""
