@@ -142,6 +142,19 @@ def test_a_job_cannot_read_a_key_of_the_manager(directory):
     assert answer.stdout == "0\n", answer.stderr
 
 
+@pytest.mark.parametrize("umask", [0o077, 0o027])
+def test_a_home_is_passable_for_jobs_whatever_umask_the_manager_has(directory, umask):
+    home = directory / "new" / "home"
+    before = os.umask(umask)
+    try:
+        open_manager(home, Options(fake_gpus=1)).close()
+    finally:
+        os.umask(before)
+    passed = (home.parent, home, home / "jobs", home / "sdk")
+    assert [each.stat().st_mode & 0o777 for each in passed] == [0o711] * 4
+    assert (home / "journal.db").stat().st_mode & 0o777 == 0o600
+
+
 # --- homes ----------------------------------------------------------------------------------------------
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from tiresias.core.model import RunId
@@ -94,7 +94,7 @@ class GangRuns:
             return
         for each in part_dirs(run.spec):
             with suppress(OSError):  # the folder does not answer: the run works all the time
-                os.makedirs(each, exist_ok=True)
+                make_passage(Path(each))
                 if wanted["turns"] != 1 or run_files.exists(each, run_files.PACE):
                     run_files.put(each, run_files.PACE, wanted)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiresias.executors import procfs, run_files
+from tiresias.executors.directories import make_passage
 from tiresias.live import run_directories
 from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
@@ -43,7 +44,7 @@ def restore(
     Invalid if runs are alive that the backup does not know; with `ends_runs` they are ended.
     """
     paths, aside = HomePaths.of(home), home / f"set-aside-{stamp}"
-    home.mkdir(parents=True, exist_ok=True, mode=0o711)
+    make_passage(home)
     lock = Lock(paths.journal.with_name(f"{paths.journal.name}.lock"), home)
     copy = home / "journal.restoring"
     try:

@@ -11,6 +11,7 @@ import json
 import os
 from pathlib import Path
 
+from tiresias.executors.directories import make_passage
 from tiresias.job._files import save
 from tiresias.live.home_paths import HomePaths
 from tiresias.store import Reader
@@ -49,7 +50,7 @@ def latest_id(journal: Reader) -> str:
 def take(paths: HomePaths, journal: Reader) -> None:
     """Make the directories those of this journal. Call it only if there is no problem."""
     if owner_of(paths) != latest_id(journal):
-        paths.jobs.mkdir(parents=True, exist_ok=True, mode=0o711)
+        make_passage(paths.jobs)
         body = json.dumps({"journal": latest_id(journal)})
         save(paths.jobs / OWNER, lambda file: file.write(body.encode() + b"\n"))
 
