@@ -70,9 +70,7 @@ def test_a_job_learns_nothing_of_a_directory_that_it_names_for_its_checkpoints(b
     if not is_private:
         os.chown(private, ADA.uid, ADA.gid)
     go_on = bench.top / "go-on"
-    bench.shell(
-        f"while ! test -e {go_on}; do sleep 0.02; done", identity=ADA, checkpoint_dir=str(private)
-    )
+    bench.shell(f"while ! test -e {go_on}; do sleep 0.02; done", identity=ADA, checkpoint_dir=str(private))
     bench.up()
     (private / "somebody-writes").write_text("a line")
     go_on.touch()
