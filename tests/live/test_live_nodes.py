@@ -110,6 +110,7 @@ def test_a_run_is_taken_over_whose_node_has_not_been_heard_of_yet(tmp_path: Path
         lab.turn()
         job = lab.submit(("/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600"), gpus=2)
         lab.until(lambda: lab.output(job) == "GPU-x,GPU-y\n")
+        lab.until_running(job)
         nodes.fall_silent("a")
         lab.restart()
         spec = lab.manager.dispatcher.spec(lab.manager.state.jobs[job])
