@@ -295,7 +295,8 @@ def test_what_a_job_asks_of_nodes_decides_where_it_would_run_and_is_explained(
             lab.submit(FOREVER, **asked | more)
         for name in may:  # GPUs that are free elsewhere are not what the job asks for
             lab.manager.requests.drain(ADMIN, name)
-        assert not (found := dry_run()).starts_now
+        found = dry_run()
+        assert not found.starts_now
         assert found.why is not None
         assert needs in found.why.text
         waiting = lab.submit(FOREVER, **asked)
