@@ -145,9 +145,11 @@ def test_a_home_is_passable_for_jobs_whatever_umask_the_manager_has(directory, u
     home = directory / "new" / "home"
     before = os.umask(umask)
     try:
-        open_manager(home, Options(fake_gpus=1)).close()
+        manager = open_manager(home, Options(fake_gpus=1))
     finally:
         os.umask(before)
+    manager.executor.close()
+    manager.store.close()
     passed = (home.parent, home, home / "jobs", home / "sdk")
     assert [each.stat().st_mode & 0o777 for each in passed] == [0o711] * 4
     assert (home / "journal.db").stat().st_mode & 0o777 == 0o600
