@@ -205,7 +205,7 @@ class Witness:
         _must(not swept, "a run with a living supervisor was taken for lost", swept)
         for name in self._promises.jobs:
             self._known_since.setdefault(name, self._world.at)
-        holders: dict[tuple[str, int], RunId] = {}
+        holders: dict[tuple[str, int, int], RunId] = {}
         jobs: dict[JobId, RunId] = {}
         arrays: dict[str, int] = {}
         for gang in self._world.live:
