@@ -280,11 +280,20 @@ class Registry(Generic[T]):
     def __init__(self, kind: str):
         self.kind = kind
         self._classes: dict[str, T] = {}
+        self._loaders: dict[str, Callable[[], object]] = {}
+
+    def register_later(self, names: Iterable[str], load: Callable[[], object]) -> None:
+        """The first use of one of these names calls `load`, which imports the module of its class.
+
+        A manager uses one policy, and to load all of them would take a tenth of its start.
+        """
+        self._loaders |= dict.fromkeys(names, load)
 
     def register(self, cls: T) -> T:
         name: str = getattr(cls, "name", "")
         if not name:
             raise OptionError(f'{cls.__name__} has no name; give it one: name = "my-{self.kind}"')
+        self._load(name)  # does nothing while the class is registered by that
         known = self._classes.get(name)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise OptionError(f"two {self.kind} classes are named {name!r}: {known!r} and {cls!r}")
@@ -292,9 +301,15 @@ class Registry(Generic[T]):
         return cls
 
     def names(self) -> list[str]:
-        return sorted(self._classes)
+        return sorted({*self._classes, *self._loaders})
+
+    def _load(self, name: str) -> None:
+        if (load := self._loaders.get(name)) is not None:
+            load()
+            self._loaders.pop(name, None)  # not earlier: another thread may ask for the name meanwhile
 
     def get(self, name: str) -> T:
+        self._load(name)
         try:
             return self._classes[name]
         except KeyError:
