@@ -3,23 +3,25 @@
 Their modules are imported when a name is used.
 """
 
-from functools import partial
-from importlib import import_module
-
 from tiresias.core.plugins import policies
 
-MODULES = {
-    "fifo": ("fifo", "fifo-skip"),
-    "gandiva": ("gandiva",),
-    "las": ("las",),
-    "optimus": ("optimus",),
-    "oracle": ("sjf", "srtf", "srsf"),
-    "paper": ("tiresias-l", "tiresias-g"),
-    "philly": ("philly",),
-    "themis": ("themis", "ftf"),
-    "tiresias": ("tiresias",),
-    "two_level": ("two-level",),
+CLASSES = {  # by name: the module and the class
+    "fifo": ("fifo", "Fifo"),
+    "fifo-skip": ("fifo", "FifoSkip"),
+    "gandiva": ("gandiva", "Gandiva"),
+    "las": ("las", "Las"),
+    "optimus": ("optimus", "Optimus"),
+    "sjf": ("oracle", "Sjf"),
+    "srsf": ("oracle", "Srsf"),
+    "srtf": ("oracle", "Srtf"),
+    "tiresias-g": ("paper", "TiresiasG"),
+    "tiresias-l": ("paper", "TiresiasL"),
+    "philly": ("philly", "Philly"),
+    "ftf": ("themis", "Ftf"),
+    "themis": ("themis", "Themis"),
+    "tiresias": ("tiresias", "Tiresias"),
+    "two-level": ("two_level", "TwoLevel"),
 }
 
-for _module, _names in MODULES.items():
-    policies.register_later(_names, partial(import_module, f"{__name__}.{_module}"))
+for _name, (_module, _class) in CLASSES.items():
+    policies.register_later(_name, f"{__name__}.{_module}", _class)
