@@ -60,7 +60,7 @@ def test_the_reason_says_what_the_unknown_model_is_taken_for() -> None:
 
 
 def test_where_there_is_one_node_nothing_is_said_about_others() -> None:
-    for nodes, said in ((1, "it is running"), (2, "it is running: on 1 node, because nothing is known of its")):
+    for nodes, said in ((1, "it is running"), (2, "it is running: on 1 node, because nothing is known of")):
         lab = Harness("fifo-skip", nodes=nodes, gpus=8, placer="profile")
         lab.submit("gang", gpus=4)
         reason = lab.why("gang")
