@@ -75,6 +75,47 @@ def test_now_shows_each_gpu_with_its_job_and_each_job_with_its_reason(lab: Lab) 
     assert page.url.endswith(f"#/jobs/{first}")
 
 
+SAVES = """
+import signal, sys, time
+def save(*_):
+    time.sleep(600)
+signal.signal(signal.SIGTERM, save)
+print("begins", flush=True)
+time.sleep(600)
+"""
+
+
+def test_each_gpu_shows_its_state_and_what_the_driver_knows_of_it(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Path(__file__).with_name("recorded_driver")
+    monkeypatch.setenv("PYTHONPATH", str(driver))  # of the manager: its driver answers as on a real machine
+    lab = Lab(tmp_path / "h", browser, fake_gpus=None)
+    monkeypatch.undo()
+    try:
+        page = lab.open("?who=all")
+        for text in (
+            "GPU 0: free, works 87 % of the time, 30 of 40 GiB, 64 °C",
+            "GPU 1: free, works 0 % of the time",
+            "GPU 2: used by others, works 55 % of the time",
+            "GPU 3: out of service, works 0 % of the time",
+        ):
+            page.get_by_role("img", name=text).wait_for()
+        page.get_by_text("they work 36 % of the time").wait_for()
+        id = running(lab, SAVES, gpus=1, name="saves", grace_s=120)
+        page.get_by_role("link", name=f"GPU 0: in use by job {id}").wait_for()
+        eventually(lambda: b"begins" in lab.client.logs(id))
+        lab.client.requeue(id)
+        page.get_by_role("link", name=f"GPU 0: saving by job {id}").wait_for()
+        [node] = lab.client.nodes()
+        lab.client.drain(node["name"])
+        page.get_by_role("img", name="GPU 1: drained").wait_for()
+        page.get_by_text("drained by").wait_for()
+        lab.check()
+    finally:
+        lab.close()
+
+
 def test_a_row_changes_while_one_looks(lab: Lab) -> None:
     page = lab.open("?who=all")
     page.get_by_text("There are no active jobs").wait_for()
