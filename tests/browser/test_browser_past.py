@@ -44,11 +44,11 @@ def test_history_has_use_queue_waits_and_shares_over_a_window(lab: Lab, past: li
     page.get_by_role("button", name="By tenant").click()
     page.get_by_role("cell", name=MARKUP).wait_for()
     assert "by=tenant" in page.url
-    page.get_by_label("Time").select_option("the last 6 hours")
+    page.get_by_role("combobox", name="Time").select_option("the last 6 hours")
     eventually(lambda: "since=6h" in page.url)
     page.reload()
     page.get_by_role("cell", name="vision").wait_for()
-    assert page.get_by_label("Time").input_value() == "6h"
+    assert page.get_by_role("combobox", name="Time").input_value() == "6h"
     assert is_unharmed(page)
 
 

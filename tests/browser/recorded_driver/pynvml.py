@@ -1,4 +1,4 @@
-"""pynvml as it answers on a machine with four GPUs: one works, one is idle, others use one, one has a fault."""
+"""pynvml as it answers on a machine with four GPUs: one busy, one idle, one used by others, one faulty."""
 
 from __future__ import annotations
 
