@@ -37,6 +37,7 @@ ALL = {
     "speed.philly": speed.philly,
     "speed.scale": speed.scale,
     "speed.load": speed.load,
+    "speed.worker": speed.worker,
     "speed.instants": instants.instants,
     "speed.network": network.network,
     "speed.placement": placement.speed,
