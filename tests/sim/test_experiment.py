@@ -32,7 +32,6 @@ from tiresias.sim.experiment import (
 )
 from tiresias.sim.trace import Trace
 
-
 LISTS_MODULES = """
 import sys
 from tiresias.sim import traces
