@@ -39,6 +39,7 @@ ALL = {
     "speed.scale": speed.scale,
     "speed.load": speed.load,
     "speed.instants": instants.instants,
+    "speed.nodes": instants.nodes,
     "speed.network": network.network,
     "speed.placement": placement.speed,
     "quality.testbed": quality.testbed,
