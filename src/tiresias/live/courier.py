@@ -143,7 +143,7 @@ def _status(sock: socket.socket) -> int:
         is_first = not answer.startswith(b"HTTP/1.1 1")
         if found := STATUS.match(answer) if is_first else None:
             return int(found[1])
-        if not piece:
+        if not piece or (is_first and b"\n" in answer):  # what has begun otherwise is no HTTP
             break
     raise http.client.BadStatusLine(repr(answer[:80]))
 

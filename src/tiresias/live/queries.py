@@ -50,6 +50,7 @@ from tiresias.live.queue_order import QueueOrder
 from tiresias.live.references import References
 from tiresias.live.stops import add_stop
 from tiresias.live.submission import Caller
+from tiresias.live.unsaved_work import protection_of
 from tiresias.live.why import why
 from tiresias.profiles.stored import as_dict
 from tiresias.spec.job import IN_DETAIL
@@ -286,7 +287,7 @@ class Queries:
         return [self._paths.reports(id, number) for number in range(1, runs + 1)]
 
     def detail(self, caller: Caller, id: JobId) -> JobDetail:
-        self._readable(caller, id)
+        active = self._readable(caller, id)
         managed = self._journal.managed_job(id)
         if managed is None:
             raise NotFound(f"job {id} ended so long ago that only its line in `tir ls --all` is left")
@@ -303,6 +304,7 @@ class Queries:
             array=spec.array,
             array_index=spec.array_index,
             runs=self.runs(caller, id),
+            protection="" if active is None else protection_of(active, self._journal.controller),
         )
 
     def runs(self, caller: Caller, id: JobId) -> list[RunInfo]:

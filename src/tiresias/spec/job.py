@@ -635,7 +635,7 @@ class JobSpec:
             raise SpecError("preflight: nobody can work in a trial; leave --preflight out")
         gpus = self.completed().gpus
         if self.workers > max(1, gpus):
-            few = f"{self.workers} workers cannot share {gpus} GPUs"
+            few = f"{self.workers} workers cannot share {gpus} GPU{'' if gpus == 1 else 's'}"
             raise SpecError(f"workers: {few}; ask for at least one GPU per worker (--gpus)")
 
     def _check_sizes(self) -> None:
