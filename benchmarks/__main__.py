@@ -40,6 +40,7 @@ ALL = {
     "speed.load": speed.load,
     "speed.worker": speed.worker,
     "speed.instants": instants.instants,
+    "speed.nodes": instants.nodes,
     "speed.network": network.network,
     "speed.placement": placement.speed,
     "quality.testbed": quality.testbed,
