@@ -368,7 +368,8 @@ def test_groups_of_gpus_are_known_by_slot_and_told_anew_when_they_differ(tmp_pat
 def test_groups_count_among_the_gpus_that_were_chosen(tmp_path: Path) -> None:
     manager = open_manager(tmp_path, Options(gpus="1-3"), driver=Neighbours())
     try:
-        assert manager.queries.nodes.all()[0].groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
+        [node] = manager.queries.nodes.all()
+        assert node.groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
     finally:
         manager.executor.close()
         manager.store.close()
