@@ -32,6 +32,20 @@ from tiresias.sim.experiment import (
 )
 from tiresias.sim.trace import Trace
 
+LISTS_MODULES = """
+import sys
+from tiresias.sim import traces
+from tiresias.sim.experiment import Cell, run_cells
+
+def loaded(result):
+    return list(sys.modules)
+
+if __name__ == "__main__":
+    trace = traces.load("builtin:example")
+    [(_, names)] = run_cells([Cell("tiresias", "1x2")], {None: trace}, loaded)
+    print(*names)
+"""
+
 
 @pytest.fixture(scope="module")
 def testbed() -> Trace:
@@ -88,6 +102,25 @@ class TestWorkers:
     def test_a_workers_mistake_comes_back_as_the_users(self, testbed):
         with pytest.raises(InputError, match="no placer 'nowhere'"):
             list(run_cells([cell(placer="nowhere")], {None: testbed}, whole))
+
+    def test_a_worker_imports_only_what_simulations_need(self, tmp_path):
+        script = tmp_path / "compares.py"
+        script.write_text(LISTS_MODULES)
+        done = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, text=True, check=True)
+        loaded = set(done.stdout.split())
+        assert "tiresias.sim.simulate" in loaded
+        unneeded = {"store", "sim.journal", "sim.plots", "live", "api", "executors", "observe"}
+        assert not loaded & {f"tiresias.{each}" for each in unneeded}
+        assert not loaded & {
+            "sqlite3",
+            "yaml",
+            "matplotlib",
+            "rich",
+            "typer",
+            "fastapi",
+            "pydantic",
+            "asyncio",
+        }
 
     def test_a_dead_worker_is_noticed_and_named(self, busy_trace):
         def kill(number: int, done: int, total: int, at: float) -> None:
