@@ -33,7 +33,9 @@ TRAININGS = int(os.environ.get("TIRESIAS_RAY_TRAININGS", "12"))
 SEED = int(os.environ.get("TIRESIAS_RAY_SEED", "1"))
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 # What arrives later preempts what has begun: long ones of low priority, then short ones of higher priority.
-ORDER = (("low", 200), ("low", 200), ("normal", 100), ("high", 40))
+# In the large campaign long ones last longer, so that others preempt them however slowly these are submitted.
+LONG = 200 if TRAININGS <= 12 else 800
+ORDER = (("low", LONG), ("low", LONG), ("normal", 100), ("high", 40))
 DDP = TRAINING.with_name("training_ddp.py")
 TORCHRUN = (
     "exec torchrun --nnodes=$TIRESIAS_NUM_NODES --node-rank=$TIRESIAS_NODE_RANK"
