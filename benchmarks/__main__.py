@@ -38,6 +38,7 @@ ALL = {
     "speed.philly": speed.philly,
     "speed.scale": speed.scale,
     "speed.load": speed.load,
+    "speed.worker": speed.worker,
     "speed.instants": instants.instants,
     "speed.nodes": instants.nodes,
     "speed.network": network.network,
