@@ -34,7 +34,8 @@ SEED = int(os.environ.get("TIRESIAS_RAY_SEED", "1"))
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 # What arrives later preempts what has begun: long ones of low priority, then short ones of higher priority.
 ORDER = (("low", 200), ("low", 200), ("normal", 100), ("high", 40))
-# In the large campaign the long ones last longer: others must come in time, however slowly these are submitted.
+# In the large campaign the long ones last longer, so that others come in time, however slowly they are
+# submitted.
 LONGER = 1 if TRAININGS <= 12 else 4
 DDP = TRAINING.with_name("training_ddp.py")
 TORCHRUN = (
