@@ -45,6 +45,7 @@ ALL = {
     "quality.learning": learning.learning,
     "quality.allocators": allocators.philly,
     "quality.flood": allocators.flood,
+    "quality.fairness": allocators.fairness,
     "quality.failures": failing.failing,
     "quality.predictions": allocators.predictions,
     "quality.gandiva": sharing.gandiva,
