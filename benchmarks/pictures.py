@@ -35,7 +35,7 @@ ENV = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS
 PATIENCE_S = 900.0
 Look = tuple[str, int]  # colours, and the width of the window
 LOOKS: list[Look] = [("light", 1180)]
-ALL_LOOKS: list[Look] = [("light", 1180), ("dark", 1180), ("light", 360)]
+ALL_LOOKS: list[Look] = [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
 HEIGHTS = {"history": 1420, "what-if": 1000, "simulation": 880}  # others are 760 high
 LONG = (
     ("bob", "pretrain-large", "language", 8),

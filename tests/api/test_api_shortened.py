@@ -24,8 +24,11 @@ from tiresias.api.pages import WEB
         ("a / b / c\n", "a/b/c\n"),
         ("`a  ${ b +  `c  ${ d }` }  e`\n", "`a  ${b+`c  ${d}`}  e`\n"),
         ("`a\n    b`\n", "`a\n    b`\n"),
-        ("html`<p>\n    ${ { a: 1 }.a }  b\n  </p>`\n", "html`<p>\n${{a:1}.a}  b\n</p>`\n"),
-        ('html`<a title="it\'s">// ${`${x}\n  y`}</a>`\n', 'html`<a title="it\'s">// ${`${x}\n  y`}</a>`\n'),
+        ("html`<p>\n    ${ { a: 1 }.a }  b\n  </p>`\n", "html`<p>\n${{a:1}.a}  b\n<//>`\n"),
+        (
+            'html`<a title="it\'s">// ${`</b>${x}\n  y`}</a>`\n',
+            'html`<a title="it\'s">// ${`</b>${x}\n  y`}<//>`\n',
+        ),
     ],
 )
 def test_spaces_and_comments_go_and_everything_else_stays(text: str, expected: str) -> None:

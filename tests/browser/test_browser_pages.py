@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from api_server import eventually, job, phase, python, until_ended
 from browser_lab import Dashboard, Lab
+from taught_home import teach
 
 TRAINING = """
 import time
@@ -49,7 +51,8 @@ def test_a_page_says_when_its_dashboard_has_ended_and_a_new_address_opens_it_aga
     page = lab.open()
     page.get_by_text("live").wait_for()
     lab.dashboard.end()
-    page.get_by_text("not connected").wait_for()
+    page.get_by_text("The dashboard does not answer.").wait_for()
+    page.get_by_text("run tir dashboard again").wait_for()
     lab.forgive()
     lab.dashboard = Dashboard(lab.server.home)
     again = lab.open(address=lab.dashboard.address)
@@ -70,6 +73,47 @@ def test_now_shows_each_gpu_with_its_job_and_each_job_with_its_reason(lab: Lab) 
     page.get_by_role("link", name=f"in use by job {first}").first.click()
     page.get_by_role("heading", name=re.compile("large")).wait_for()
     assert page.url.endswith(f"#/jobs/{first}")
+
+
+SAVES = """
+import signal, sys, time
+def save(*_):
+    time.sleep(600)
+signal.signal(signal.SIGTERM, save)
+print("begins", flush=True)
+time.sleep(600)
+"""
+
+
+def test_each_gpu_shows_its_state_and_what_the_driver_knows_of_it(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Path(__file__).with_name("recorded_driver")
+    monkeypatch.setenv("PYTHONPATH", str(driver))  # of the manager: its driver answers as on a real machine
+    lab = Lab(tmp_path / "h", browser, fake_gpus=None)
+    monkeypatch.undo()
+    try:
+        page = lab.open("?who=all")
+        for text in (
+            "GPU 0: free, works 87 % of the time, 30 of 40 GiB, 64 °C",
+            "GPU 1: free, works 0 % of the time",
+            "GPU 2: used by others, works 55 % of the time",
+            "GPU 3: out of service, works 0 % of the time",
+        ):
+            page.get_by_role("img", name=text).wait_for()
+        page.get_by_text("they work 36 % of the time").wait_for()
+        id = running(lab, SAVES, gpus=1, name="saves", grace_s=120)
+        page.get_by_role("link", name=f"GPU 0: in use by job {id}").wait_for()
+        eventually(lambda: b"begins" in lab.client.logs(id))
+        lab.client.requeue(id)
+        page.get_by_role("link", name=f"GPU 0: saving by job {id}").wait_for()
+        [node] = lab.client.nodes()
+        lab.client.drain(node["name"])
+        page.get_by_role("img", name="GPU 1: drained").wait_for()
+        page.get_by_text("drained by").wait_for()
+        lab.check()
+    finally:
+        lab.close()
 
 
 def test_a_row_changes_while_one_looks(lab: Lab) -> None:
@@ -102,6 +146,37 @@ def test_jobs_are_searched_sorted_and_paged_and_the_address_says_so(lab: Lab) ->
     page.reload()
     page.get_by_role("link", name="many-119").wait_for()
     assert page.locator("tbody tr").count() == 10
+
+
+def test_jobs_are_sorted_on_a_telephone_and_by_nothing_again_on_a_large_screen(lab: Lab) -> None:
+    lab.client.submit([python("pass", hold=True, name=f"sorted-{n}", gpus=1 + n) for n in range(3)])
+    small = lab.open("?who=all", viewport={"width": 360, "height": 740})
+    small.get_by_label("Sort by").select_option("most GPUs")
+    eventually(lambda: small.locator("tbody tr a").all_inner_texts() == ["sorted-2", "sorted-1", "sorted-0"])
+    assert "sort=-gpus" in small.url
+    page = lab.open("?who=all")
+    heading = page.get_by_role("columnheader", name="GPUs")
+    for is_sorted in ("descending", "ascending", "none"):
+        page.get_by_role("button", name="GPUs").click()
+        eventually(lambda: heading.get_attribute("aria-sort") == is_sorted)  # noqa: B023
+    assert "sort" not in page.url
+
+
+def test_where_estimates_of_starts_were_wrong_the_pages_say_how_far_off(browser: Any, tmp_path: Path) -> None:
+    teach(tmp_path / "h")
+    lab = Lab(tmp_path / "h", browser, fake_gpus=1, policy="fifo")
+    try:
+        running(lab)
+        [waits] = lab.client.submit(python("pass", name="waits"))
+        page = lab.open("?who=all")
+        page.locator(f"tr[data-job='{waits}']").get_by_text("starts in about").wait_for()
+        page.get_by_text("take them with care, they are off by 90%").wait_for()
+        page.goto(f"{lab.dashboard.url}#/jobs/{waits}")
+        page.get_by_text("It starts in about").wait_for()
+        page.get_by_text("take them with care, they are off by 90%").wait_for()
+        lab.check()
+    finally:
+        lab.close()
 
 
 def test_the_queue_has_levels_the_way_to_the_next_and_who_is_displaced_next(lab: Lab) -> None:
@@ -209,7 +284,15 @@ def test_output_goes_on_over_runs(lab: Lab) -> None:
     page = lab.open(f"jobs/{id}")
     page.get_by_role("log").get_by_text("begins").wait_for()
     lab.client.requeue(id)
-    eventually(lambda: "── run 2 ──\nbegins" in page.get_by_role("log").inner_text())
+    log = page.get_by_role("log")
+    eventually(lambda: "── run 2 ──\nbegins" in log.inner_text())
+    page.get_by_role("combobox", name="Run").select_option("1")
+    eventually(lambda: "run=1" in page.url and "begins" in log.inner_text())
+    page.reload()
+    page.get_by_role("combobox", name="Run").wait_for()
+    assert page.get_by_role("combobox", name="Run").input_value() == "1"
+    eventually(lambda: "begins" in log.inner_text())
+    assert "run 2" not in log.inner_text()
 
 
 @pytest.mark.parametrize(
@@ -281,6 +364,8 @@ def test_a_page_catches_up_with_a_restarted_manager_and_nothing_is_lost_or_doubl
         kill()
         page.get_by_text("not connected").wait_for()
         page.get_by_text("The manager does not answer. What is shown is of").wait_for()
+        page.get_by_text("No manager answers at").wait_for()
+        page.get_by_role("alert").first.wait_for(state="detached")  # it is said once
         lab.server.start()
         [while_away] = lab.client.submit(job("true", name="while-away"))
         until_ended(lab.client, while_away)

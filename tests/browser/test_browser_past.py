@@ -44,12 +44,26 @@ def test_history_has_use_queue_waits_and_shares_over_a_window(lab: Lab, past: li
     page.get_by_role("button", name="By tenant").click()
     page.get_by_role("cell", name=MARKUP).wait_for()
     assert "by=tenant" in page.url
-    page.get_by_label("Time").select_option("the last 6 hours")
+    page.get_by_role("combobox", name="Time").select_option("the last 6 hours")
     eventually(lambda: "since=6h" in page.url)
     page.reload()
     page.get_by_role("cell", name="vision").wait_for()
-    assert page.get_by_label("Time").input_value() == "6h"
+    assert page.get_by_role("combobox", name="Time").input_value() == "6h"
     assert is_unharmed(page)
+
+
+def test_the_axis_of_time_has_24_hours_and_the_day_where_one_begins(lab: Lab, past: list[int]) -> None:
+    page = lab.open("history?since=1h", timezone_id="UTC")
+    at = """async ([instants, step]) => {
+        const { instants: words } = await import("/web/charts.js");
+        return words(null, instants, 0, 0, step);
+    }"""
+    midnight = 1_767_225_600  # 1 January 2026
+    assert page.evaluate(at, [[midnight - 3600, midnight, midnight + 46800], 3600]) == [
+        "23:00", "1 Jan", "13:00",
+    ]  # fmt: skip
+    assert page.evaluate(at, [[midnight, midnight + 15], 15]) == ["1 Jan", "00:00:15"]
+    assert page.evaluate(at, [[midnight + 86400], 86400]) == ["2 Jan"]
 
 
 def test_the_timeline_leads_to_jobs_by_mouse_and_by_keyboard(lab: Lab, past: list[int]) -> None:

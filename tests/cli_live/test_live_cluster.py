@@ -87,6 +87,8 @@ def test_events_tell_the_story_and_go_on(tir, client, in_terminal):
     kinds = [json.loads(line)["kind"] for line in lines]
     assert kinds[0] == "JobSubmitted"
     assert kinds[-1] == "RunExited"
+    assert tir("events", "eventful", "-o", "json").out.splitlines() == lines
+    assert tir("events", id, "--job", id).code == 2
     last = tir("events", "--last", "1", "-o", "json").json["seq"]
     assert tir("events", "--since", last).out == ""
     assert len(tir("events", "-l", "3").out.splitlines()) == 3

@@ -68,9 +68,18 @@ def test_without_a_manager_jobs_are_named_as_with_one(fresh):
     array = fresh("submit", "-n", "part-{i}", "--array", "1-2", "--", "echo", "index {i}").ids[0]
     eventually(lambda: fresh("logs", runs).out == "begun\n")
     name = fresh("show", array, "-o", "json").json["array"]
+    fixed = fresh("submit", "-n", "fixed", "--array", "1-2", "-g", "0", "--", "echo", "index {i}").ids
+    assert fresh("wait", "fixed").code == 0
+    assert [fresh("logs", "fixed").out, fresh("logs", fixed[0]).out] == ["index 1\nindex 2\n", "index 1\n"]
+    assert "an array of 2 jobs" in fresh("show", "fixed").err
     assert fresh("down").code == 0
     try:
-        for ref, said in (("twice", "last\n"), ("runs", "begun\n"), ("tw*", "first\nlast\n")):
+        for ref, said in (
+            ("twice", "last\n"),
+            ("runs", "begun\n"),
+            ("tw*", "first\nlast\n"),
+            ("fixed", "index 1\nindex 2\n"),
+        ):
             assert (fresh("logs", ref).out, ref) == (said, ref)
         waits = fresh("logs", name)  # its jobs have not run
         assert (waits.code, "no output of job" in waits.err) == (3, True)

@@ -50,6 +50,30 @@ def test_the_past_is_replayed_and_what_cannot_be_replayed_is_counted(fresh: Prog
     assert fresh("report", "--since", "1s", "--policies", "nonsense").code == 2
 
 
+def test_a_policy_that_raises_loses_the_results_of_no_other(fresh: Program, tmp_path: Path):
+    (tmp_path / "raising.py").write_text(
+        "from tiresias.core.plugins import Policy, policies\n"
+        "@policies.register\n"
+        "class Raising(Policy):\n"
+        '    """Raises."""\n'
+        '    name = "raising"\n'
+        "    def rank(self, job, memory, at):\n"
+        "        return (job.no_such_thing,)\n"
+    )
+    plugin = ("--plugin", tmp_path / "raising.py")
+    assert fresh("up", "--fake-gpus", "1").code == 0
+    refused = fresh(*plugin, "policy", "set", "raising")
+    assert refused.code == 2
+    assert "tir --plugin FILE.py up" in refused.err
+    assert fresh("wait", fresh("submit", "--", "true").id).code == 0
+    done = fresh(*plugin, "report", "--policies", "raising,fifo")
+    assert done.code == 1
+    assert [each in done.out for each in ("fifo", "Fidelity")] == [True, True]
+    assert "the policy 'raising' raised AttributeError: " in done.err
+    assert "raising.py, line 7, in rank" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_a_report_without_a_manager_says_how_to_start_one(fresh: Program):
     done = fresh("report")
     assert done.code == 5
@@ -86,9 +110,9 @@ def test_the_policy_in_use_is_compared_with_the_plainest_the_oracle_and_ours():
     assert names("las", ["fifo", "las"]) == ["las", "fifo"]
 
 
-def replays(**averages: float) -> Replay:
+def replays(preemptions: int = 1, **averages: float) -> Replay:
     lines = [
-        Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, 0))
+        Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, preemptions))
         for number, (name, value) in enumerate(averages.items())
     ]
     return Replay(lines[0].figures, lines, CLOSE, 0)
@@ -113,6 +137,7 @@ def test_the_report_says_when_preemption_did_not_pay():
         "no longer than that of tiresias-l (4.00 hours)."
     )
     assert "Preemption" not in " ".join(sentences(replays(tiresias_l=14400.0, fifo_skip=15000.0)))
+    assert "Preemption" not in " ".join(sentences(replays(preemptions=0, tiresias_l=9.0, fifo_skip=9.0)))
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def test_a_file_and_a_script_are_jobs(tir, client, tmp_path):
         (["--launcher", "rocket", "--", "true"], "launcher 'rocket'"),
         (["-g", "5", "--gpus-per-node", "2", "--", "true"], "5 GPUs cannot be shared out in parts of 2"),
         (["--name", "12", "--", "true"], "name: a name of digits alone"),
-        (["--workers", "2", "--", "true"], "workers: 2 workers cannot share 1 GPUs"),
+        (["--workers", "2", "--", "true"], "workers: 2 workers cannot share 1 GPU"),
         (["--gpus", "-1", "--", "true"], "--gpus '-1': give a whole number from 0 up"),
     ],
 )

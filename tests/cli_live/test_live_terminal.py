@@ -157,6 +157,7 @@ def test_without_a_terminal_pty_is_refused(tir):
     done = tir("run", "--pty", "--", "true")
     assert done.code == 2
     assert "standard input is not a terminal" in done.err
+    assert "tir shell connects this terminal" in tir("shell").err
 
 
 def test_a_job_without_a_terminal_cannot_be_attached_to(in_terminal, tir):

@@ -37,13 +37,13 @@ if "TIRESIAS_RUN_DIR" in os.environ:  # without Tiresias it trains to its end
 """
 TESTED_BY = {
     "Without changes": ("frameworks/test_hugging_face.py", "frameworks/test_lightning.py"),
-    "One line": ("frameworks/test_recipes.py",),
-    "Accelerate and torch.distributed.checkpoint": ("frameworks/test_recipes.py",),
+    "One line": ("frameworks/test_framework_recipes.py",),
+    "Accelerate and torch.distributed.checkpoint": ("frameworks/test_framework_recipes.py",),
     "A plain loop": ("docs/test_recipes.py",),
     "NumPy": ("examples/test_train_numpy.py",),
     "PyTorch": ("examples/test_train_torch.py",),
     "Another number of GPUs": ("cli_live/test_live_elastic.py",),
-    "Trackers": ("frameworks/test_recipes.py",),
+    "Trackers": ("frameworks/test_framework_recipes.py",),
     "Try it before you submit": ("docs/test_recipes.py",),
     "If the code must not be changed": ("live/test_live_honest.py",),
 }

@@ -16,6 +16,7 @@ from tiresias.core import plugins
 from tiresias.core.state import JobState
 from tiresias.policies.orders import ORDERS
 from tiresias.sim import Result, experiment, simulate, traces
+from tiresias.sim.failures import Tally
 from tiresias.sim.report import JOB_COLUMNS, SWEEP_KEYS, TIMELINE_COLUMNS
 
 REFERENCE = ROOT / "docs/reference"
@@ -79,6 +80,7 @@ def test_every_order_is_explained():
     ("heading", "names"),
     [
         ("Figures", tuple(simulate("builtin:example", "1x2", "fifo").summary())),
+        ("Figures about failures", tuple(Tally().figures())),
         ("jobs.csv", JOB_COLUMNS),
         ("timeline.csv", TIMELINE_COLUMNS),
         ("sweep.csv", SWEEP_KEYS),

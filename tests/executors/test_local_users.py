@@ -70,9 +70,7 @@ def test_a_job_learns_nothing_of_a_directory_that_it_names_for_its_checkpoints(b
     if not is_private:
         os.chown(private, ADA.uid, ADA.gid)
     go_on = bench.top / "go-on"
-    bench.shell(
-        f"while ! test -e {go_on}; do sleep 0.02; done", identity=ADA, checkpoint_dir=str(private)
-    )
+    bench.shell(f"while ! test -e {go_on}; do sleep 0.02; done", identity=ADA, checkpoint_dir=str(private))
     bench.up()
     (private / "somebody-writes").write_text("a line")
     go_on.touch()
@@ -147,9 +145,11 @@ def test_a_home_is_passable_for_jobs_whatever_umask_the_manager_has(directory, u
     home = directory / "new" / "home"
     before = os.umask(umask)
     try:
-        open_manager(home, Options(fake_gpus=1)).close()
+        manager = open_manager(home, Options(fake_gpus=1))
     finally:
         os.umask(before)
+    manager.executor.close()
+    manager.store.close()
     passed = (home.parent, home, home / "jobs", home / "sdk")
     assert [each.stat().st_mode & 0o777 for each in passed] == [0o711] * 4
     assert (home / "journal.db").stat().st_mode & 0o777 == 0o600

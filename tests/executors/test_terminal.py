@@ -193,9 +193,18 @@ def test_a_shell_ends_when_the_run_is_stopped_and_its_program_may_save(bench: Be
     assert not gone.killed
 
 
-@pytest.mark.parametrize("told_by", ["the end", "the window"])
+@pytest.fixture
+def heeds_hangups() -> Iterator[None]:
+    """The tests may run under nohup, and then all processes that they start would ignore SIGHUP."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heeds_hangups")
+@pytest.mark.parametrize("signal_from", ["the end", "the window"])
 def test_a_group_whose_number_was_that_of_the_foreground_gets_no_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told_by: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signal_from: str
 ) -> None:
     """The foreground of a terminal may be gone, and its number that of a group of another user."""
     trapping = "trap 'exit 1' WINCH TERM CONT; trap 'exit 3' RTMIN; echo; while :; do sleep 0.05; done"
@@ -211,7 +220,7 @@ def test_a_group_whose_number_was_that_of_the_foreground_gets_no_signal(
         stranger.stdout.readline()
         monkeypatch.setattr(os, "tcgetpgrp", lambda _: stranger.pid)
         try:
-            if told_by == "the end":
+            if signal_from == "the end":
                 terminal.end(shell.pid)
                 assert shell.wait(20) == -signal.SIGHUP, "nothing of its own is in the foreground"
             else:

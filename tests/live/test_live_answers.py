@@ -11,6 +11,7 @@ import pytest
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import JobId, Node, Phase, Priority
+from tiresias.core.reasons import ReasonCode
 from tiresias.live.answers import Limits
 from tiresias.live.errors import Invalid
 from tiresias.live.events import event_of
@@ -168,3 +169,9 @@ def test_every_fact_is_an_event_in_words_with_what_it_is_about(kind: type) -> No
     assert "{" not in event.text
     for name, value in (("node", "box"), ("run_id", "run 2")):
         assert name not in values or value in event.text
+
+
+def test_an_event_says_in_words_why_a_job_does_not_queue_yet():
+    fact = f.JobDeferred(5.0, JobId(7), ReasonCode.DEPENDENCY)
+    event = event_of(StoredFact(9, 2, False, fact, JobId(7)))
+    assert event.text == "does not queue yet: waits for other jobs"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tiresias.core import facts as f
+from tiresias.core.model import JobId
 from tiresias.live.errors import Impossible
 from tiresias.store import redecide, replay
 from tiresias.testing.live import ADMIN, SETTINGS, LiveLab
@@ -73,6 +74,8 @@ def test_a_plain_script_among_saving_ones_is_told_its_loss_and_protected_from_th
         lab.until(lambda: all(lab.of(id).runs for id in others))
         assert lab.of(plain).runs == 2, "everybody has had a turn, and it still runs"
         assert lab.of(plain).preemptions == 1
+        said = lab.manager.queries.detail(ADMIN, plain).protection
+        assert said == "protected from preemption while it runs"
         assert sum(lab.of(id).preemptions for id in others) > 0, "others were preempted meanwhile"
 
         lab.restart()
@@ -84,6 +87,29 @@ def test_a_plain_script_among_saving_ones_is_told_its_loss_and_protected_from_th
         assert row.lost_gpu_s == pytest.approx(sum(lost))
         lab.manager.flush()
         assert redecide(replay(lab.manager.store)) is None, "a replay of the journal decides the same"
+
+
+def test_a_job_that_is_not_protected_although_it_does_not_save_says_why(tmp_path: Path) -> None:
+    """A quarter of 4 GPUs is one GPU."""
+    with a_lab(tmp_path) as lab:
+        large = lab.submit(("python", "-c", PLAIN), name="large", gpus=2, resumable=False)
+        first = lab.submit(("python", "-c", PLAIN), name="first", resumable=False)
+        second = lab.submit(("python", "-c", PLAIN), name="second", resumable=False)
+        saving = lab.submit(("python", "-c", SAVING), name="saving")
+        for id in (large, first, second):
+            until_begun(lab, id)
+
+        def of(id: JobId) -> str:
+            return lab.manager.queries.detail(ADMIN, id).protection
+
+        assert of(large) == "not protected from preemption: protected jobs hold at most 1 GPU, and it needs 2"
+        assert of(first) == "protected from preemption while it runs"
+        assert of(second).startswith("not protected from preemption now: protected jobs hold at most 1 GPU")
+        assert of(saving) == "", "it is not known not to save"
+        lab.manager.requests.set_policy(ADMIN, "las", {"quantum_s": "0.2", "protect": "0"}, None, None)
+        assert of(first) == "not protected: las preempts jobs that do not save (protect=0)"
+        lab.manager.requests.set_policy(ADMIN, "fifo", {}, None, None)
+        assert of(first) == "", "nobody is preempted"
 
 
 def test_a_training_that_saves_is_known_by_the_files_that_it_writes(tmp_path: Path) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tiresias.core import facts as f
 from tiresias.core import invariants
 from tiresias.core.model import Phase
+from tiresias.executors.cgroup_parent import Limiting
+from tiresias.live.answers import DryRun
 from tiresias.live.errors import Impossible, NotFound
 from tiresias.live.nodes import assigned, misnamed
+from tiresias.live.submission import Submission
 from tiresias.testing.live import ADMIN, LiveLab
 from tiresias.testing.nodes import ToldNodes
 
@@ -27,7 +31,7 @@ def slots_of(lab: LiveLab, job: int) -> list[str]:
 
 
 def node(lab: LiveLab, name: str):
-    return next(each for each in lab.manager.queries.nodes() if each.name == name)
+    return next(each for each in lab.manager.queries.nodes.all() if each.name == name)
 
 
 def test_jobs_start_on_a_node_when_it_joins(tmp_path: Path, nodes: ToldNodes) -> None:
@@ -109,7 +113,7 @@ def test_a_run_is_taken_over_whose_node_has_not_been_heard_of_yet(tmp_path: Path
     with LiveLab(tmp_path, source=nodes) as lab:
         lab.turn()
         job = lab.submit(("/bin/sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 600"), gpus=2)
-        lab.until(lambda: lab.output(job) == "GPU-x,GPU-y\n")
+        lab.until(lambda: lab.output(job) == "GPU-x,GPU-y\n" and lab.of(job).phase == Phase.RUNNING)
         nodes.fall_silent("a")
         lab.restart()
         spec = lab.manager.dispatcher.spec(lab.manager.state.jobs[job])
@@ -210,7 +214,7 @@ def test_a_job_runs_on_cpus_while_the_gpus_are_full_and_changes_to_gpus(
         lab.until(lambda: lab.output(second) == "c:0\n")
         lab.until_running(second)
         assert lab.of(second).reason == "RunningOnCPUs"
-        [cores] = [each for each in lab.manager.queries.nodes() if each.name == "c"]
+        [cores] = [each for each in lab.manager.queries.nodes.all() if each.name == "c"]
         assert [(slot.name, slot.state, slot.gpu) for slot in cores.slots] == [
             ("c:0", "busy", "8 cores"),
             ("c:1", "free", "8 cores"),
@@ -221,6 +225,88 @@ def test_a_job_runs_on_cpus_while_the_gpus_are_full_and_changes_to_gpus(
         lab.manager.requests.drain(ADMIN, "c:1")
         with pytest.raises(NotFound):
             lab.manager.requests.drain(ADMIN, "c:2")
+
+
+@pytest.mark.parametrize(
+    ("asked", "may", "more", "refusal", "needs"),
+    [
+        (
+            {"gpu_type": "A100"},
+            "ab",
+            {"gpu_type": "B200"},
+            "GPUs of type B200, and there are 4 A100",
+            "1 GPU of its kind",
+        ),
+        (
+            {"gpus": 3, "nodes": 3},
+            "abc",
+            {"gpus": 4, "nodes": 4},
+            "asks for 4 nodes, and there are 3",
+            "3 GPUs on 3 nodes",
+        ),
+        (
+            {"gpus": 4, "gpus_per_node": 2},
+            "abc",
+            {"gpus": 6, "gpus_per_node": 3},
+            "asks for 2 nodes with 3 GPUs each, and 0 have so many",
+            "4 GPUs on 2 nodes",
+        ),
+        (
+            {"cpus": 9},
+            "a",
+            {"cpus": 99},
+            "asks for GPUs with 99 cores each, and no node has more than 16",
+            "1 GPU of its kind",
+        ),
+        (
+            {"memory_bytes": 9 << 30},
+            "a",
+            {"memory_bytes": 99 << 30},
+            "asks for GPUs with 99 GiB",
+            "1 GPU of its kind",
+        ),
+    ],
+)
+def test_what_a_job_asks_of_nodes_decides_where_it_would_run_and_is_explained(
+    tmp_path: Path,
+    nodes: ToldNodes,
+    asked: dict[str, Any],
+    may: str,
+    more: dict[str, Any],
+    refusal: str,
+    needs: str,
+) -> None:
+    nodes.join("a", uuids=("GPU-1", "GPU-2"), gpu_type="A100", cpus=32, memory_bytes=32 << 30)
+    nodes.join("b", uuids=("GPU-3", "GPU-4"), gpu_type="A100", cpus=8, memory_bytes=8 << 30)
+    nodes.join("c", gpus=2, cpus=8, memory_bytes=8 << 30)
+    with LiveLab(tmp_path, source=nodes) as lab:
+        lab.turn()
+        lab.manager.requests.machine.limiting = Limiting("", "")  # as on Ray: the nodes limit what they can
+
+        def dry_run() -> DryRun:
+            return lab.manager.requests.dry_run(ADMIN, Submission(("true",), str(tmp_path), **asked))
+
+        found = dry_run()
+        used = {slot.partition(":")[0] for slot in found.slots}
+        assert found.starts_now
+        assert used <= set(may)
+        assert len(used) == asked.get("nodes", 2 if "gpus_per_node" in asked else 1)
+        with pytest.raises(Impossible, match=refusal):
+            lab.submit(FOREVER, **asked | more)
+        for name in may:  # GPUs that are free elsewhere are not what the job asks for
+            lab.manager.requests.drain(ADMIN, name)
+        found = dry_run()
+        assert not found.starts_now
+        assert found.why is not None
+        assert needs in found.why.text
+        waiting = lab.submit(FOREVER, **asked)
+        assert lab.of(waiting).phase == Phase.PENDING
+        assert needs in lab.manager.queries.why(ADMIN, waiting).text
+        if not asked.keys() & {"cpus", "memory_bytes"}:  # which this machine may not be able to limit
+            for name in may:
+                lab.manager.requests.undrain(ADMIN, name)
+            lab.until_running(waiting)
+            assert {slot.partition(":")[0] for slot in slots_of(lab, waiting)} <= set(may)
 
 
 def test_gpus_keep_their_slots_by_uuid_and_new_ones_take_what_is_left(nodes: ToldNodes) -> None:

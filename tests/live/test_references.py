@@ -36,6 +36,25 @@ def test_an_array_means_all_its_jobs_and_a_pattern_all_of_ones_own(tmp_path: Pat
             of.one(BOB, "train-*")
 
 
+def test_a_name_that_all_jobs_of_an_array_have_means_all_of_them(tmp_path: Path) -> None:
+    with LiveLab(tmp_path, gpus=1) as lab:
+        of = lab.manager.queries.references
+        former = lab.submit("true", by=BOB, name="sweep", array="sweep-01d", array_index=0)
+        done = lab.submit("true", by=BOB, name="sweep", array="sweep-5eed", array_index=0)
+        lab.until_ended(former, done)
+        waiting = [lab.submit("sleep 600", by=BOB, name="sweep", array="sweep-5eed") for _ in (1, 2)]
+        other = lab.submit("sleep 600", by=EVE, name="sweep")
+        assert of.several(BOB, "sweep", active=True) == waiting
+        assert of.several(BOB, "sweep", active=False) == [done, *waiting], "and not an earlier array"
+        assert of.several(EVE, "sweep", active=False) == [other], "one's own goes first"
+        with pytest.raises(Invalid, match="an array of 3 jobs"):
+            of.one(BOB, "sweep")
+        assert of.one(EVE, "sweep") == other
+        lab.restart()
+        of = lab.manager.queries.references
+        assert of.several(BOB, "sweep", active=False) == [done, *waiting]
+
+
 def test_a_name_that_looks_like_a_pattern_is_a_name_first(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=1) as lab:
         star = lab.submit("sleep 600", by=BOB, name="a*")

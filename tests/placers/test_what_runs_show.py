@@ -59,6 +59,16 @@ def test_the_reason_says_what_the_unknown_model_is_taken_for() -> None:
     assert "the paper's models on average" in said.text
 
 
+def test_where_there_is_one_node_nothing_is_said_about_others() -> None:
+    for nodes, said in ((1, "it is running"), (2, "it is running: on 1 node, because nothing is known of")):
+        lab = Harness("fifo-skip", nodes=nodes, gpus=8, placer="profile")
+        lab.submit("gang", gpus=4)
+        reason = lab.why("gang")
+        assert reason is not None
+        assert reason.text.startswith(said)
+        assert nodes > 1 or reason.text == said
+
+
 class Lab:
     """A Controller with `profile` on two racks, in which runs go as fast as is said."""
 

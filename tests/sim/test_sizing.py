@@ -39,6 +39,13 @@ def test_jobs_that_all_come_at_once_need_all_gpus_to_wait_for_nothing():
     assert found.answer.gpus == 10
 
 
+def test_no_larger_cluster_is_tried_than_one_on_which_all_jobs_run_at_once():
+    """The load of jobs that come within a second is thousands of GPUs."""
+    frame = pl.DataFrame({"submitted_at": [0.0, 0.5, 1.0], "gpus": [1, 1, 2], "duration_s": [3600.0] * 3})
+    found = sizing.size(from_frame(frame), 0.0, gpus_per_node=2, policy="fifo")
+    assert max(each.gpus for each in found.tried) == 4
+
+
 def test_the_plot_shows_sizes_and_the_answer(testbed, tmp_path):
     found = sizing.size(testbed, 1800.0, gpus_per_node=4, policy="fifo-skip")
     [axes] = found.plot().axes

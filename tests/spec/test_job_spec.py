@@ -33,7 +33,7 @@ def test_the_defaults_are_a_job_that_may_be_submitted():
         ({"nodes": 2}, "nodes: 1 GPUs cannot be on 2 nodes; ask for at least one GPU per node"),
         ({"gpus": 5, "gpus_per_node": 2}, "gpus_per_node: 5 GPUs cannot be shared out in parts of 2"),
         ({"gpus": 4, "nodes": 3, "gpus_per_node": 2}, "gpus: 3 nodes of 2 GPUs are 6 and not 4"),
-        ({"workers": 2}, "workers: 2 workers cannot share 1 GPUs"),
+        ({"workers": 2}, "workers: 2 workers cannot share 1 GPU"),
         ({"memory_bytes": 16}, "memory_bytes: give a size of 1 MiB or more, with its unit: 500M"),
         ({"memory_bytes": True}, "memory_bytes: give a size of 1 MiB or more"),
         ({"cpus": 0}, "cpus: give a whole number from 1 up (is 0)"),

@@ -1,8 +1,8 @@
 """Our scripts and our style as they are served: without what only people who read the files need.
 
 Rules: what a file does stays the same. Comments and spaces go, names stay, and so do strings, regular
-expressions and the text of templates, but for the indentation of markup, which means nothing. A line break
-stays wherever it might end a statement.
+expressions and the text of templates, but for the indentation of markup and the names of closed elements,
+which mean nothing. A line break stays wherever it might end a statement.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ STRING = re.compile(r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/\w*")
 TEXT = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))+", re.DOTALL)
 INDENTATION = re.compile(r"\s*\n\s*")
+CLOSING = re.compile(r"</\w+>")  # htm does not read the name: `<//>` closes the latest element
 CANNOT_END = "{([,;=&|?:<!"  # no statement ends here
 CANNOT_BEGIN = ")]},;:?&|=."  # and none begins here
 BEFORE_REGEX = re.compile(r"(?:^|[(,=>:\[!&|?{};\n]|\breturn)$")
@@ -60,7 +61,7 @@ def script(text: str) -> str:
 def _template(text: str, at: int, found: list[str], *, is_markup: bool) -> int:
     """Copy the text of a template up to its end or to a `${`; returns where the script goes on."""
     if copied := TEXT.match(text, at):
-        found.append(INDENTATION.sub("\n", copied[0]) if is_markup else copied[0])
+        found.append(CLOSING.sub("<//>", INDENTATION.sub("\n", copied[0])) if is_markup else copied[0])
         at = copied.end()
     end = "`" if text[at] == "`" else "${"
     found.append(end)

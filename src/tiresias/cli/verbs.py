@@ -106,6 +106,7 @@ ELSEWHERE = {  # what other schedulers call it, and the verb here
     "restart": "again",
     "rerun": "again",
     "retry": "again",
+    "resubmit": "again",
     "tail": "logs -f",
     "sinfo": "nodes",
     "scontrol": "show",

@@ -26,7 +26,7 @@ What holds between two calls of `handle`:
 - `state.refused_since` has the jobs that the placer has refused since they came into the target, although
   enough slots were free, each with the instant of its first refusal. `_fragmented` lists those that the last
   plan refused so.
-- `_protection` knows the runs that no plan may stop, because their jobs are known not to save.
+- `protection` knows the runs that no plan may stop, because their jobs are known not to save.
 - `_timer_at` is the instant that the driver was last asked for.
 
 What holds when a plug-in raises. Every fact from outside is applied all the same, and each decision in the
@@ -274,8 +274,8 @@ class Controller:
             if kind is not f.TimerFired:
                 self._stale = True  # a node or a slot came or went
         elif not is_silent:
-            if job.resumable is not None or (self._protection.unsaving and self._protection.concerns(job)):
-                for other in self._protection.follow(job):
+            if job.resumable is not None or (self.protection.unsaving and self.protection.concerns(job)):
+                for other in self.protection.follow(job):
                     self._sync(other, at)
             self._sync(job, at)
             if kind is RunExited:
@@ -413,7 +413,7 @@ class Controller:
         """Until when no plan may stop this run."""
         if run.pool is CPUS:
             return -INFINITY  # it has nothing that a plan could take
-        if not self.policy.preempts or not job.preemptible or run.id in self._protection.runs:
+        if not self.policy.preempts or not job.preemptible or run.id in self.protection.runs:
             return INFINITY
         ledger = self.state.ledger
         if any(slots & ~ledger.offered[node] for node, slots in run.allocation):
@@ -477,7 +477,7 @@ class Controller:
         self.target = self._new_target()
         self.entries.clear()
         self._wakes.clear()
-        self._protection = Protection(self.state, policy.protect)
+        self.protection = Protection(self.state, policy.protect)
         self.without_gpus = WithoutGpus(self.state)
         self.target.gather()
         for job in self.state.jobs.values():

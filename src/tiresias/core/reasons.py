@@ -225,7 +225,7 @@ def _evidence(reason: Reason, entry: JobEntry, state: State, placer: Placer, hea
     """What can be said about this job beyond the phrase; also fills in the figures of the reason."""
     job, ledger, code = entry.job, state.ledger, reason.code
     if code in (ReasonCode.RUNNING, ReasonCode.STARTING):
-        return _placement(job, placer)
+        return _placement(job, state, placer)
     if code == ReasonCode.PAUSED:
         return ""
     if code == ReasonCode.RUNNING_ON_CPUS:
@@ -289,13 +289,13 @@ def _out_of_service(job: JobState, state: State) -> str:
     return f"needs {gpus_of(job)} on {nodes}, at least {least} on each; {there} such nodes are in service"
 
 
-def _placement(job: JobState, placer: Placer) -> str:
-    """Why it runs on these nodes, and with whom it takes turns."""
+def _placement(job: JobState, state: State, placer: Placer) -> str:
+    """Why it runs on these nodes, if there are others, and with whom it takes turns."""
     run = job.run
     if run is None:
         return ""
     turns = f"it has 1 of {run.turns} turns on its slots" if run.turns > 1 else ""
-    verdict = placer.verdict(job) if job.gpus > 1 else ""
+    verdict = placer.verdict(job) if job.gpus > 1 and len(state.ledger.nodes) > 1 else ""
     if not verdict:
         return turns
     nodes = len(run.allocation)

@@ -112,9 +112,7 @@ def _state(entry: os.DirEntry[str]) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def changed(
-    directory: str, before: Files | None, account: Account | None = None
-) -> tuple[int | None, float]:
+def changed(directory: str, before: Files | None, account: Account | None = None) -> tuple[int | None, float]:
     """How many files were made or changed since then, and when the last of them was written (epoch seconds).
 
     None: that is not known.

@@ -195,6 +195,8 @@ def _json(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
+        if value.isprintable() and '"' not in value and "\\" not in value:
+            return f'"{value}"'
         return '"' + "".join(f"\\u{ord(c):04x}" if c < " " or c in '"\\\x7f' else c for c in value) + '"'
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_json(key)}: {_json(each)}" for key, each in value.items()) + "}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PACKAGES = str(Path(tiresias.__file__).resolve().parent.parent)
 CODE = "import sys; sys.path.append(sys.argv[1]); from tiresias.executors.supervisor import main; main()"
+RESET = [number for number in signal.valid_signals() if number not in (9, 19)]  # to what a new process has
 BLOCKED = (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP, signal.SIGINT)
 
 
@@ -49,7 +50,7 @@ def spawn_supervisor(run_dir: str, plan: dict[str, Any], kernel: Kernel = KERNEL
             ],
             setsid=True,
             setsigmask=BLOCKED,
-            setsigdef=[number for number in signal.valid_signals() if number not in (9, 19)],
+            setsigdef=RESET,
         )
     finally:
         kernel.close(memory)

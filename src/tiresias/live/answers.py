@@ -129,6 +129,7 @@ class JobDetail(OptionValues):  # type: ignore[misc]  # the options of JobSpec t
     array: str
     array_index: int | None
     runs: list[RunInfo]
+    protection: str = ""  # of a job that does not save: whether it is preempted again
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ def _text(fact: f.Fact, run: int | None) -> str:
     if isinstance(fact, f.WorkLost):
         return began_anew(fact.lost_s, fact.gpus)
     if isinstance(fact, f.JobDeferred):
-        return f"waits: {fact.reason}"
+        return f"does not queue yet: {text_of(fact.reason)}"
     if isinstance(fact, f.JobChanged):
         return f"changed: priority {fact.job.priority}"
     if isinstance(fact, f.NodeAdded):

@@ -52,14 +52,14 @@ class HomePaths:
         return self.files / "jobs"
 
     def job(self, id: JobId) -> Path:
-        return self.jobs / str(id)
+        return self.files.joinpath("jobs", str(id))
 
     def checkpoint(self, id: JobId) -> Path:
         return self.job(id) / "checkpoint"
 
     def run(self, id: JobId, number: int) -> Path:
-        return self.job(id) / "runs" / str(number)
+        return self.files.joinpath("jobs", str(id), "runs", str(number))
 
     def reports(self, id: JobId, number: int) -> Path:
         """The directory in which the training of a run leaves its progress reports; see RunSpec.job_dir."""
-        return self.run(id, number) / "job"
+        return self.files.joinpath("jobs", str(id), "runs", str(number), "job")

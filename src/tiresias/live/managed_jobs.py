@@ -78,7 +78,8 @@ def fingerprint(spec: Submission) -> str:
 class ManagedJobs(dict[JobId, ManagedJob]):
     """All active jobs by id, with indexes by name and by snapshot directory.
 
-    `timed` has the jobs whose runs are stopped after a while: those with a time limit, and preflights.
+    `limited` has the jobs with a time limit, and `retimed` those of them at which time_limits.py has to look
+    anew. `preflights` has the jobs whose runs are stopped when they have been seen to work.
 
     A dictionary, because it is read for every run at every turn; it is changed by the methods below only.
     """
@@ -87,7 +88,9 @@ class ManagedJobs(dict[JobId, ManagedJob]):
         super().__init__()
         self._by_name: dict[str, dict[JobId, None]] = {}
         self._by_snapshot: dict[str, dict[JobId, None]] = {}
-        self.timed: dict[JobId, None] = {}
+        self.limited: dict[JobId, None] = {}
+        self.retimed: dict[JobId, None] = {}
+        self.preflights: dict[JobId, None] = {}
         self._changed: dict[JobId, None] = {}
 
     def load(self, id: JobId, job: ManagedJob) -> None:
@@ -96,8 +99,10 @@ class ManagedJobs(dict[JobId, ManagedJob]):
         self._by_name.setdefault(job.spec.name, {})[id] = None
         if job.spec.snapshot:
             self._by_snapshot.setdefault(job.spec.snapshot, {})[id] = None
-        if job.spec.time_limit_s is not None or job.preflight_of is not None:
-            self.timed[id] = None
+        if job.spec.time_limit_s is not None:
+            self.limited[id] = self.retimed[id] = None
+        if job.preflight_of is not None:
+            self.preflights[id] = None
 
     def add(self, id: JobId, job: ManagedJob) -> None:
         self.load(id, job)
@@ -121,8 +126,8 @@ class ManagedJobs(dict[JobId, ManagedJob]):
                 ids.pop(id, None)
                 if not ids:
                     del index[word]
-        self.timed.pop(id, None)
-        self._changed.pop(id, None)
+        for ids in (self.limited, self.retimed, self.preflights, self._changed):
+            ids.pop(id, None)
         return job
 
     def take_changed(self) -> dict[JobId, dict[str, Any]]:

@@ -3,7 +3,8 @@
 - digits are the id of a job;
 - a name is one job: of several with this name, one of the caller's own before those of others, and an active
   one before an ended one; of active ones that which was submitted last, of ended ones that which ended last;
-- the id of an array, as `tir submit` and `tir show` print it, is all jobs of the array;
+- the id of an array, as `tir submit` and `tir show` print it, is all jobs of the array; so is a name that
+  several jobs of the array have, because its name has no index;
 - a pattern with `*`, `?` or `[…]` is all of the caller's own jobs whose names match, an admin's own as well.
 
 What is exactly a name or the id of an array is not taken for a pattern. Verbs for one job refuse arrays and
@@ -37,8 +38,12 @@ class References:
         if is_id(text):
             return JobId(int(text))
         if (found := self._named(caller, text)) is not None:
-            return found
-        if many := self._of_array(caller, text, active=False):
+            many = self._of_same_name(found, text, active=False)
+            if len(many) == 1:
+                return found
+        else:
+            many = self._of_array(caller, text, active=False)
+        if many:
             raise Invalid(
                 f"{text!r} is an array of {len(many)} jobs, and this is about one job; name it by its id,"
                 f" for example {many[0]}"
@@ -52,7 +57,7 @@ class References:
         if is_id(text):
             return [JobId(int(text))]
         if (found := self._named(caller, text)) is not None:
-            return [found]
+            return self._of_same_name(found, text, active=active)
         if many := self._of_array(caller, text, active=active):
             return many
         if not is_pattern(text):
@@ -77,6 +82,26 @@ class References:
             if record.job.name == name and user in (None, record.job.user):
                 return record.id
         return self._journal.store.history.latest_of_name(name, user)
+
+    def _of_same_name(self, named: JobId, name: str, *, active: bool) -> list[JobId]:
+        """The job of this name, and the other jobs of its array that have the name, too."""
+        managed = self._journal.managed
+        found = {named}
+        if named in managed:
+            array = managed[named].spec.array
+        else:
+            record = self._journal.job_record(named)
+            array = "" if record is None else record.job.group
+        if array:
+            found.update(id for id in managed.named(name) if managed[id].spec.array == array)
+        if array and not active:
+            found.update(self._journal.store.history.of_name_in_group(name, array, LATEST))
+            found.update(
+                record.id
+                for record in self._journal.uncommitted_endings()
+                if record.job.group == array and record.job.name == name
+            )
+        return sorted(found)[:MOST_FOUND]
 
     def _of_array(self, caller: Caller, array: str, *, active: bool) -> list[JobId]:
         """The jobs of an array; of another user's none, because its id contains a name."""

@@ -16,6 +16,7 @@ from tiresias.core.demands import unmet as never_met
 from tiresias.core.model import JobId, Phase, Priority
 from tiresias.core.plugin_failures import PluginRaised, blame
 from tiresias.core.plugins import OptionError, Placer, Policy, placers
+from tiresias.core.protection import protected_gpus
 from tiresias.core.reasons import text_of
 from tiresias.core.shares import problem_in
 from tiresias.core.state import JobState, State
@@ -48,7 +49,7 @@ MOST_AT_ONCE = 10_000
 NAMED = 20  # nodes in a message
 SAY_SO = (
     "Give --resumable yes if it saves and resumes by itself, or --resumable no so that it is not preempted,"
-    " as far as the policy protects such jobs."
+    " as far as the policy protects such jobs: they hold at most {} of {} GPUs together."
 )
 NOT_REPEATED: Mapping[str, Any] = {  # what belonged to the occasion, not to the job
     "after": (),
@@ -321,7 +322,8 @@ class Requests:
                     words = f"{loss.words}; this job looks the same, and begins anew if it is preempted."
                     found[words] = None
         if found:
-            found[SAY_SO] = None
+            gpus = self._state.ledger.gpus
+            found[SAY_SO.format(protected_gpus(policy.protect, gpus), gpus)] = None
         return list(found)
 
     def _check_count(self, caller: Caller, asked: Sequence[Submission]) -> None:

@@ -24,6 +24,7 @@ from tiresias.live.outcome import decide, exit_record
 from tiresias.live.progress_reader import ProgressReader
 from tiresias.live.saving import Judgement, judge
 from tiresias.live.settings import Settings
+from tiresias.live.time_limits import TimeLimits
 from tiresias.live.words import killed, not_stopped
 
 KEPT = ("reason", "sentence", "evidence")  # of an exit record, in the ending of the job
@@ -50,6 +51,7 @@ class Runs:
         self._journal, self._executor, self._dispatcher = journal, executor, dispatcher
         self._progress, self._paths, self._settings = progress, paths, settings
         self._reason_after_exit, self._pause_starts = reason_after_exit, pause_starts
+        self.limits = TimeLimits(journal)
         self._preflights_checked_at = -INFINITY
 
     def poll(self) -> Iterator[Input]:
@@ -140,6 +142,7 @@ class Runs:
         return min(managed.spec.grace_s, self._settings.most_grace_s)
 
     def on(self, taken: Taken) -> list[Input]:
+        self.limits.on(taken)
         return []
 
     # --- time limits and preflights --------------------------------------------------------------------
@@ -148,13 +151,9 @@ class Runs:
     def next_due_at(self) -> float:
         if self._journal.overdue:
             return self._journal.now()
-        due_at = INFINITY
-        jobs, managed = self._journal.state.jobs, self._journal.managed
-        for run in self._timed_runs():
-            if jobs[run.job_id].phase is not Phase.STOPPING:
-                due_at = min(due_at, self._expires_at(run))
-                if managed[run.job_id].preflight_of is not None:
-                    due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
+        due_at = self.limits.next_at
+        if any(map(self._is_preflight, self._preflights())):
+            due_at = min(due_at, self._preflights_checked_at + self._settings.preflight_check_s)
         return due_at
 
     def due(self, at: float) -> Iterator[Input]:
@@ -167,38 +166,25 @@ class Runs:
             run_id = self._journal.overdue.pop()
             if run_id in runs:
                 yield self.exited(runs[run_id], RunGone(run_id, stopped=True, never_begun=True))
-        for run in self._timed_runs():
-            if self._expires_at(run) <= at:
+        for run in self.limits.expired(at):
+            if self.limits.expires_at(run) <= at:
                 managed.change(run.job_id, is_expired=True)
                 yield Input([f.JobRequeued(at, run.job_id)])
         if at >= self._preflights_checked_at + self._settings.preflight_check_s:
             self._preflights_checked_at = at
-            for run in self._timed_runs():
+            for run in self._preflights():
                 if self._is_preflight(run) and self._has_shown_enough(run, at):
                     managed.change(run.job_id, is_tried=True)
                     yield Input([f.JobRequeued(at, run.job_id)])
 
-    def _timed_runs(self) -> list[Run]:
-        """Runs that are stopped after a while; found by such jobs or by all runs, whichever are fewer."""
-        state, timed = self._journal.state, self._journal.managed.timed
-        if len(timed) > len(state.runs):
-            return [run for run in state.runs.values() if run.job_id in timed]
-        runs = [job.run for id in timed if (job := state.jobs.get(id)) is not None]
+    def _preflights(self) -> list[Run]:
+        """The runs of jobs that only try whether another job works."""
+        jobs = self._journal.state.jobs
+        runs = [job.run for id in self._journal.managed.preflights if (job := jobs.get(id)) is not None]
         return sorted([run for run in runs if run is not None], key=lambda run: run.id)
 
     def _job(self, run: Run) -> JobState:
         return self._journal.state.jobs[run.job_id]
-
-    def _expires_at(self, run: Run) -> float:
-        limit_s = self._journal.managed[run.job_id].spec.time_limit_s
-        if limit_s is None:
-            return INFINITY
-        job = self._job(run)
-        if job.phase is Phase.STOPPING or self._journal.clock.last_before_boot(run.id) is not None:
-            return INFINITY  # it stops already, or ended with the last boot, which is about to be reported
-        if run.started_at == INFINITY and run.id in self._journal.inherited:
-            return INFINITY  # it may never have begun, and then it has not used any time
-        return run.granted_at + limit_s - job.executed_s
 
     def _is_preflight(self, run: Run) -> bool:
         is_one = self._journal.managed[run.job_id].preflight_of is not None

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tiresias.core import facts as f
+from tiresias.core.controller import Controller
 from tiresias.core.model import INFINITY, JobId
+from tiresias.core.protection import protected_gpus
+from tiresias.core.state import JobState
 from tiresias.live.journal import Input, Journal, Taken
 from tiresias.live.managed_jobs import fingerprint
 from tiresias.live.submission import Submission
@@ -26,6 +29,24 @@ class Loss(NamedTuple):
     @property
     def words(self) -> str:
         return f"job {self.job_id} lost {work(self.lost_s, self.gpus)} of work because it does not save"
+
+
+def protection_of(job: JobState, controller: Controller) -> str:
+    """Whether a job that does not save is preempted again, in words; empty if that is not the question."""
+    policy = controller.policy
+    if job.resumable is not False or not job.preemptible or not policy.preempts or not job.gpus:
+        return ""
+    most = protected_gpus(policy.protect, controller.state.ledger.gpus)
+    gpus = f"{most} GPU{'' if most == 1 else 's'}"
+    if not most:
+        return f"not protected: {policy.name} preempts jobs that do not save (protect=0)"
+    if job.gpus > most:
+        return f"not protected from preemption: protected jobs hold at most {gpus}, and it needs {job.gpus}"
+    if job.run is None:
+        return ""
+    if job.run.id in controller.protection.runs:
+        return "protected from preemption while it runs"
+    return f"not protected from preemption now: protected jobs hold at most {gpus}, and others came first"
 
 
 class UnsavedWork:

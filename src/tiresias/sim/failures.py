@@ -111,7 +111,7 @@ class Tally:
     jobs: int = 0  # that ended as failed
     runs: int = 0  # that failed
     gpu_s: float = 0.0  # work of trials that failed, times the GPUs
-    until_told_s: float = 0.0  # of failed jobs together: from submission to the end
+    until_failed_s: float = 0.0  # of failed jobs together: from submission to the end
     in_preflight: int = 0  # jobs of `jobs` that failed in their preflight
     preflight_gpu_s: float = 0.0
     by_class: dict[str, float] = field(default_factory=dict)  # parts of gpu_s
@@ -122,7 +122,7 @@ class Tally:
             "failed_jobs": self.jobs,
             "failed_runs": self.runs,
             "failed_gpu_s": self.gpu_s,
-            "avg_until_failed_s": self.until_told_s / self.jobs if self.jobs else None,
+            "avg_until_failed_s": self.until_failed_s / self.jobs if self.jobs else None,
             "failed_in_preflight": self.in_preflight,
             "preflight_gpu_s": self.preflight_gpu_s,
         }
@@ -197,7 +197,7 @@ class Failures:
     def told(self, job: Job, at: float) -> None:
         """The job has ended as failed."""
         self.tally.jobs += 1
-        self.tally.until_told_s += at - job.submitted_at
+        self.tally.until_failed_s += at - job.submitted_at
         self.forget(job)
 
     def forget(self, job: Job) -> None:

@@ -9,13 +9,14 @@ otherwise the mean of all jobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from tiresias.core.model import Cluster
-from tiresias.core.plugins import Placer
+from tiresias.core.plugin_failures import blame
+from tiresias.core.plugins import Placer, policies
 from tiresias.sim.frames import from_frame
 from tiresias.sim.result import Result
 from tiresias.sim.simulate import simulate
@@ -99,6 +100,7 @@ class Replay:
     replayed: list[Replayed]
     fidelity: Fidelity
     rejected: int  # jobs left out because they are larger than the cluster
+    failed: dict[str, str] = field(default_factory=dict)  # other policies that raised, and what
 
 
 def past_of(
@@ -162,24 +164,31 @@ def replay(
     placer: Placer,
     progress: Progress | None = None,
 ) -> Replay:
-    """Replay under the policy in use first, then under the others; KeyboardInterrupt if it is interrupted."""
-    results = [
-        replayed(
-            past,
-            cluster,
-            choice,
-            placer=placer,
-            progress=None if progress is None else _numbered(progress, number),
-        )
-        for number, choice in enumerate((in_use, *others))
-    ]
-    found = [
-        Replayed(result.policy, dict(choice.options), number == 0, figures(result.jobs))
-        for number, (choice, result) in enumerate(zip((in_use, *others), results, strict=True))
-    ]
+    """Replay under the policy in use first, then under the others; KeyboardInterrupt if it is interrupted.
+
+    If one of the others raises, the results of the rest are not lost.
+    """
+    results, found, failed = [], [], {}
+    for number, choice in enumerate((in_use, *others)):
+        try:
+            result = replayed(
+                past,
+                cluster,
+                choice,
+                placer=placer,
+                progress=None if progress is None else _numbered(progress, number),
+            )
+        except Exception as error:  # code of a plug-in may raise anything
+            failure = blame(error, policies.make(choice.policy, choice.options))
+            if number == 0 or failure is None:
+                raise
+            failed[choice.policy] = str(failure)
+            continue
+        results.append(result)
+        found.append(Replayed(result.policy, dict(choice.options), number == 0, figures(result.jobs)))
     in_use_jcts = results[0].jobs.select("id", replayed_s="jct_s")
     both = past.measured.join(in_use_jcts, on="id", maintain_order="left")
-    return Replay(figures(both), found, fidelity(both), results[0].rejected_jobs)
+    return Replay(figures(both), found, fidelity(both), results[0].rejected_jobs, failed)
 
 
 def replayed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,13 @@ from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.clusters import Machines
 from tiresias.sim.cpus import cpu_nodes_of, require_cpus, with_cpu_speed, with_cpu_use
-from tiresias.sim.engine import Engine
+from tiresias.sim.engine import Engine, Journal
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
 from tiresias.sim.failures import Failures, failures_of, work_with_failures
 from tiresias.sim.fairness import CONTENTION_COLUMNS, Contention
 from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
-from tiresias.sim.journal import journal_to
 from tiresias.sim.losses import Losses, losses_of
 from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds, ProfileOf
@@ -119,7 +118,7 @@ def simulate(
     recorder = Recorder(world.spent)
     shared = chosen_shares(shares, machines, replayed)
     rejected = rejections(replayed, machines.cluster)
-    with nullcontext() if journal is None else journal_to(journal) as write:
+    with _journal_to(journal) as write:
         engine = Engine(
             controller,
             world,
@@ -138,6 +137,14 @@ def simulate(
     result.shares = shared
     result.network, result.models = fabric.name if fabric is not None else OFF, models_from
     return result
+
+
+def _journal_to(path: Path | None) -> AbstractContextManager[Journal | None]:
+    if path is None:
+        return nullcontext()
+    from tiresias.sim.journal import journal_to  # not before: with the store it delays each worker
+
+    return journal_to(path)
 
 
 def machines_of(cluster: Cluster | Machines | str) -> Machines:

@@ -101,9 +101,10 @@ def size(
 def _load(trace: Trace) -> int:
     """How many GPUs are busy on average while jobs arrive."""
     jobs = trace.jobs
+    all_at_once = max(1, int(jobs["gpus"].sum()))
     service = float((jobs["gpus"] * jobs["duration_s"]).sum())
     span_s = float(jobs["submitted_at"].max()) - float(jobs["submitted_at"].min())  # type: ignore[arg-type]
-    return max(1, int(service / span_s)) if span_s > 0 else max(1, int(jobs["gpus"].sum()))
+    return min(all_at_once, max(1, int(service / span_s))) if span_s > 0 else all_at_once
 
 
 def _tried(nodes: int, gpus: int, figures: Mapping[str, Any]) -> Tried:

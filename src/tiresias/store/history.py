@@ -73,6 +73,17 @@ class History:
         )
         return [JobId(row[0]) for row in rows]
 
+    def of_name_in_group(self, name: str, group: str, latest: int) -> list[JobId]:
+        """The jobs of a group that have this name, those that ended last."""
+        rows = self._all(
+            "SELECT id FROM history WHERE name = ?1 AND json_extract(job, '$.group') = ?2"
+            " ORDER BY ended_seq DESC LIMIT ?3",
+            name,
+            group,
+            latest,
+        )
+        return [JobId(row[0]) for row in rows]
+
     def of_pattern(self, pattern: str, user: str, latest: int) -> list[JobId]:
         """The jobs of a user whose names match a pattern of the shell, among those that ended last."""
         rows = self._all(

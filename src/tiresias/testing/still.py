@@ -65,11 +65,18 @@ class NoProcesses:
 
 @contextmanager
 def still_manager(
-    home: Path, gpus: int, policy: str = "tiresias-l", clock: Clock | None = None
+    home: Path,
+    gpus: int | Machine,
+    policy: str | Chosen = "tiresias-l",
+    clock: Clock | None = None,
 ) -> Iterator[tuple[Manager, NoProcesses]]:
-    """The real manager with the real journal; only its runs have no processes."""
+    """The real manager with the real journal; only its runs have no processes.
+
+    `gpus` is the number of GPUs of one machine, or all that can be scheduled.
+    """
     executor = NoProcesses()
+    machine = gpus if isinstance(gpus, Machine) else Machine.fake(gpus)
+    chosen = policy if isinstance(policy, Chosen) else Chosen(policy)
     with Store.open(home / "journal.db", home=home) as store:
-        machine, chosen = Machine.fake(gpus), Chosen(policy)
         yield Manager.open(home, store, executor, machine, chosen, clock=clock), executor
     executor.close()

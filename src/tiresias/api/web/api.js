@@ -30,7 +30,7 @@ async function sent(path, options = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, "The dashboard does not answer. If it has ended, run “tir dashboard” again.");
+    throw new ApiError(0, signInBy === "code" ? "If the dashboard has ended, run `tir dashboard` again." : "The network may be down, or the manager.");
   }
   if (answer.ok) return answer;
   let message = `status ${answer.status}`;

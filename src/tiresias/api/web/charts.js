@@ -8,6 +8,13 @@ export const colours = ["--s0", "--s1", "--s2", "--s3", "--s4", "--s5", "--s6", 
 const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat(); // steps of an axis
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [], [6, 3], [2, 3], [8, 3, 2, 3]];
 
+// Instants of an axis on a clock of 24 hours; a day where one begins.
+export const instants = (_, splits, axis, space, step_s) => splits.map((at) => {
+  const then = new Date(at * 1000), two = { hour: "2-digit", minute: "2-digit" };
+  if (step_s >= 86400 || then.getHours() + then.getMinutes() + then.getSeconds() === 0) return then.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  return then.toLocaleTimeString("en-GB", step_s < 60 ? { ...two, second: "2-digit" } : two);
+});
+
 export function Chart({ title, x, series, height = 220, unit = "", isTime = true, log = false, xLabel = "", format = number, xFormat = number }) {
   const box = useRef(null);
   useEffect(() => {
@@ -19,7 +26,7 @@ export function Chart({ title, x, series, height = 220, unit = "", isTime = true
       return new uPlot({
         width: box.current.clientWidth || 300, height, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
         scales: { x: { time: isTime, distr: log ? 3 : 1 }, y: isTime ? { range: (_, low, high) => [0, high || 1] } : {} },
-        axes: [{ ...axis, size: 32, ...(isTime ? {} : { incrs: WHOLE, values: (_, values) => values.map((each) => (each === null ? "" : xFormat(each))) }) },
+        axes: [{ ...axis, size: 32, ...(isTime ? { space: 70, values: instants } : { incrs: WHOLE, values: (_, values) => values.map((each) => (each === null ? "" : xFormat(each))) }) },
           { ...axis, size: 56, space: 28, values: (_, values) => values.map((each) => `${format(each)}${unit}`) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: css(colours[each.colour % 8]), width: 2, dash: DASHES[each.colour % 8],

@@ -5,7 +5,7 @@ import { api, bytes, change, follow } from "./api.js";
 import { Chart } from "./charts.js";
 import { useData, useNow } from "./live.js";
 import { inWords } from "./now.js";
-import { Confirm, ENDED, Failure, JobLink, Key, Loading, Phase, Phrase, range } from "./parts.js";
+import { CAUSES, Confirm, ENDED, Failure, JobLink, Key, Loading, Phase, Phrase, range, useParameter } from "./parts.js";
 import { clock, counted, duration, logLine, number, percent, plain, sentence, service } from "./text.js";
 
 export function Job({ id, me }) {
@@ -89,8 +89,6 @@ function Why({ job, why, id }) {
     ${why.next_step ? html`<p class="quiet">Next: <${Phrase} text=${why.next_step} /></p>` : null}</section>`;
 }
 
-const CAUSES = { finished: ["✓", "finished"], preempted: ["◑", "preempted"], retried: ["↻", "ended and is tried again"], failed: ["✗", "failed"] };
-
 function Runs({ runs, job }) {
   const now = useNow();
   if (!runs.length) return html`<section class="card"><h2>Runs</h2><p class="quiet">It has not run yet.</p></section>`;
@@ -162,11 +160,12 @@ function Log({ id, runs, isOver }) {
   const [open, setOpen] = useState(true);
   const [lines, setLines] = useState([]);
   const [state, setState] = useState({ problem: null, text: "" });
-  const [chosen, setChosen] = useState("");
+  const [chosen, setChosen] = useParameter("run");
   const box = useRef(null), stays = useRef(true);
   const has = runs.length > 0;
   useEffect(() => {
     if (!has || !open) return undefined;
+    setLines([]);
     const stop = new AbortController();
     const kept = { lines: [], rest: "", left: 0, run: null };
     let drawing = false;
@@ -213,7 +212,7 @@ function Log({ id, runs, isOver }) {
   useEffect(() => { if (stays.current && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines]);
   const onScroll = () => { const it = box.current; if (it) stays.current = it.scrollHeight - it.scrollTop - it.clientHeight < 30; };
   return html`<section class="card" aria-labelledby="log-title"><div class="head"><h2 id="log-title">Output</h2><div class="tools">
-      ${runs.length > 1 ? html`<label>Run <select value=${chosen} onChange=${(event) => { setLines([]); setChosen(event.target.value); }}>
+      ${runs.length > 1 ? html`<label>Run <select value=${chosen} onChange=${(event) => { setChosen(event.target.value); }}>
         <option value="">latest</option>${runs.slice(-50).map((run) => html`<option value=${run.number}>${run.number}</option>`)}</select></label>` : null}
       <button type="button" class="plain" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Hide" : "Show"}</button></div></div>
     <${Failure} error=${state.problem} />

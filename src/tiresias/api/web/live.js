@@ -11,7 +11,7 @@ const SOON_MS = 40; // events that come together cause one request
 const CALM = 40; // between two requests lies so many times what the last one took
 const LEAST_MS = 500, MOST_MS = 5000;
 
-export const live = { state: "connecting", events: [], seq: null, seen: 0, problem: "", at: 0 }; // `at`: of the latest word from the manager
+export const live = { state: "connecting", events: [], seq: null, seen: 0, problem: null, at: 0 }; // `at`: of the latest word from the manager
 const watchers = new Set(), changed = new Set();
 
 function tell() { for (const each of watchers) each(); }
@@ -51,7 +51,7 @@ async function loop(signal) {
       }
       await follow(api("/events", { follow: true }), live.seq, (name, value, id) => {
         if (live.state !== "live") {
-          live.state = "live"; live.problem = ""; wait_ms = 200;
+          live.state = "live"; live.problem = null; wait_ms = 200;
           for (const each of changed) each(null);
           tellSoon();
         }
@@ -61,7 +61,7 @@ async function loop(signal) {
       }, signal);
     } catch (error) {
       if (signal.aborted) return;
-      live.problem = error.message;
+      live.problem = error;
     }
     if (signal.aborted) return;
     live.state = "waiting";

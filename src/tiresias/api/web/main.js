@@ -6,9 +6,9 @@ import { Job } from "./job.js";
 import { connect, useLive } from "./live.js";
 import { Now } from "./now.js";
 import { History, WhatIf } from "./past.js";
-import { Failure, Loading } from "./parts.js";
+import { Failure, Loading, Phrase } from "./parts.js";
 import { Queue } from "./queue.js";
-import { clock, plain } from "./text.js";
+import { clock, plain, sentence } from "./text.js";
 
 const VIEWS = [["", "Now", Now], ["queue", "Queue", Queue], ["history", "History", History], ["what-if", "What if", WhatIf]];
 const view = () => location.hash.replace(/^#\/?/, "").split("?")[0].split("&")[0];
@@ -58,13 +58,15 @@ function App({ problem }) {
 function Connection({ me }) {
   const { state, problem } = useLive();
   const [word, sign] = state === "live" ? ["live", "●"] : state === "waiting" ? ["not connected, trying again", "!"] : ["connecting", "○"];
-  return html`<div class="connection" role="status" title=${plain(problem)}><span class=${`sign ${state}`} aria-hidden="true">${sign}</span> ${word}
+  return html`<div class="connection" role="status" title=${plain(problem?.message)}><span class=${`sign ${state}`} aria-hidden="true">${sign}</span> ${word}
     ${me?.user ? html`<span class="quiet">${plain(me.user, 60)}${me.role === "admin" ? ", admin" : ""}</span>` : null}</div>`;
 }
 
 function Stale() {
-  const { state, at } = useLive();
-  return state !== "waiting" || !at ? null : html`<p class="problem"><span aria-hidden="true">!</span> The manager does not answer. What is shown is of ${clock(at)} or earlier, and catches up by itself.</p>`;
+  const { state, at, problem } = useLive();
+  const who = problem?.status === 0 && signInBy === "code" ? "dashboard" : "manager";
+  return state !== "waiting" || !at ? null : html`<p class="problem"><span aria-hidden="true">!</span> The ${who} does not answer. What is shown is of ${clock(at)} or earlier, and catches up by itself.
+    ${problem ? html`<br /><span class="quiet"><${Phrase} text=${sentence(problem.message)} /></span>` : null}</p>`;
 }
 
 function SignIn({ error, onSigned }) {

@@ -3,8 +3,8 @@
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { api, get } from "./api.js";
 import { live, useData, useLive, useNow } from "./live.js";
-import { ENDED, Failure, Gpus, JobLink, Loading, Pages, Phase, Sorted, Tile, useParameter } from "./parts.js";
-import { clock, counted, duration, number, percent, plain } from "./text.js";
+import { ENDED, Failure, Gpus, JobLink, Loading, Pages, Phase, SortBy, Sorted, Tile, hue, useParameter } from "./parts.js";
+import { clock, counted, duration, number, percent, plain, sentence } from "./text.js";
 
 const ROWS = 24; // nodes
 const SHARERS = 3; // jobs of one GPU
@@ -90,7 +90,7 @@ function Slot({ slot, chosen, onChoose }) {
   const bar = slot.utilisation === null ? null : html`<svg class="use" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
     <rect width=${Math.round(slot.utilisation * 100)} height="4" /></svg>`;
   if (slot.job_id === null) return html`<span class="slot ${slot.state}" title=${text} role="img" aria-label=${text}>${sign}${bar}</span>`;
-  const link = (id, more) => html`<a href="#/jobs/${id}" class="${more} c${id % 8} ${chosen === id ? "chosen" : ""}" title=${told(id)}
+  const link = (id, more) => html`<a href="#/jobs/${id}" class="${more} ${hue(id)} ${chosen === id ? "chosen" : ""}" title=${told(id)}
     aria-label=${told(id)} onMouseEnter=${() => onChoose(id)} onMouseLeave=${() => onChoose(null)}
     onFocus=${() => onChoose(id)} onBlur=${() => onChoose(null)}>${slot.state === "saving" ? "~" : ""}${id}${bar}</a>`;
   if (slot.job_ids.length < 2) return link(slot.job_id, `slot ${slot.state}`);
@@ -116,6 +116,8 @@ const ASK_AGAIN_MS = 30000;
 // Facts from which the phase of a row follows at once, before the list is asked for again.
 const AFTER = { RunGranted: "STARTING", RunStarted: "RUNNING", RunRevoked: "STOPPING" };
 
+const ORDERS = [["rank", "who is next"], ["-id", "latest"], ["name", "name"], ["user", "user"], ["phase", "phase"], ["-gpus", "most GPUs"], ["-wait", "longest wait"]];
+
 const concerns = (event) => event.job_id !== null || event.kind.startsWith("Wish");
 
 function JobTable({ mine }) {
@@ -140,12 +142,14 @@ function JobTable({ mine }) {
           <button type="button" aria-pressed=${who !== "mine"} onClick=${() => to(setWho)("all")}>All</button></div>
         <label class="check"><input type="checkbox" checked=${ended === "yes"}
           onChange=${(event) => to(setEnded)(event.target.checked ? "yes" : "no")} /> ended too</label>
+        <${SortBy} options=${ORDERS} sort=${sort} onSort=${to(setSort)} />
         <${Search} value=${search} onSearch=${to(setSearch)} /></div></div>
     <${Failure} error=${error} />
     ${rows === null ? (error ? null : html`<${Loading} what="jobs" />`)
       : rows.length === 0 ? html`<p class="quiet empty">${search ? "No job matches." : who === "mine"
         ? html`You have no active jobs. Submit one: <code>tir submit -g 1 -- python train.py</code>` : "There are no active jobs."}</p>`
       : html`<${Rows} rows=${rows} starts=${starts} sort=${sort} onSort=${to(setSort)} />`}
+    ${rows?.some((job) => starts[job.id]) && starts.measured ? html`<p class="quiet">${sentence(starts.measured, 400)}</p>` : null}
     <${Pages} offset=${at} size=${SIZE} total=${data?.total ?? 0} onOffset=${(value) => setOffset(String(value))} />
   </section>`;
 }
@@ -168,7 +172,7 @@ function patched(job, seq) {
 function Rows({ rows, starts, sort, onSort }) {
   const now = useNow();
   const queues = rows.some((job) => job.queue !== null);
-  const head = (by, text, more = {}) => html`<${Sorted} by=${by} sort=${sort} onSort=${onSort} ...${more}>${text}<//>`;
+  const head = (by, text, more = {}) => html`<${Sorted} by=${by} sort=${sort} onSort=${onSort} otherwise="rank" ...${more}>${text}<//>`;
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Table of jobs"><table class="jobs">
     <thead><tr>${head("id", "Id", { num: true })}${head("name", "Name")}${head("user", "User")}${head("phase", "Phase")}
       ${head("gpus", "GPUs", { num: true, first: "-" })}${queues ? html`<th scope="col" class="num">Queue</th>` : null}
@@ -177,7 +181,7 @@ function Rows({ rows, starts, sort, onSort }) {
       <td class="num">${job.id}</td><td class="fit"><${JobLink} id=${job.id} name=${job.name} /></td>
       <td class="fit who">${plain(job.user, 60)}${job.tenant ? html` <span class="quiet">${plain(job.tenant, 60)}</span>` : null}</td>
       <td class="state"><${Phase} phase=${job.phase} /></td><td class="num" data-label="GPUs"><${Gpus} job=${job} /></td>
-      ${queues ? html`<td class="num">${job.queue === null ? "–" : `Q${job.queue}`}</td>` : null}
+      ${queues ? html`<td class=${job.queue === null ? "num none" : "num"}>${job.queue === null ? "–" : `Q${job.queue}`}</td>` : null}
       <td class="num" data-label="for">${duration(time(job, now))}</td><td class="why">${reason(job, starts[job.id])}</td></tr>`)}</tbody>
   </table></div>`;
 }
@@ -190,7 +194,7 @@ function reason(job, start) {
     const parts = [];
     if (job.progress?.fraction) parts.push(`${Math.round(job.progress.fraction * 100)} % done`);
     if (job.progress?.eta_s) parts.push(`${duration(job.progress.eta_s)} left`);
-    if (job.preemptions) parts.push(`preempted ${counted(job.preemptions, "time")}`);
+    if (job.preemptions) parts.push(`preempted ${job.preemptions === 1 ? "once" : counted(job.preemptions, "time")}`);
     if (job.loss) parts.push(plain(job.loss));
     return parts.join(", ");
   }
@@ -200,7 +204,7 @@ function reason(job, start) {
 // When the first few waiting jobs of the page start; asked for seldom, because each answer is a replay.
 function useStarts(jobs) {
   const [starts, set] = useState({});
-  const waiting = jobs.filter((job) => job.phase === "PENDING").slice(0, ASKED).map((job) => job.id);
+  const waiting = jobs.filter((job) => job.phase === "PENDING" || job.phase === "SUSPENDED").slice(0, ASKED).map((job) => job.id);
   const key = waiting.join();
   useEffect(() => {
     let over = false;
@@ -209,7 +213,7 @@ function useStarts(jobs) {
         if (over || document.hidden) return;
         try {
           const eta = await get(api(`/jobs/${id}/eta`));
-          if (!over) set((before) => ({ ...before, [id]: inWords(eta) }));
+          if (!over) set((before) => ({ ...before, [id]: inWords(eta), measured: eta.measured }));
         } catch { /* it has ended meanwhile */ }
       }
     };

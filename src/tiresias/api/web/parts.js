@@ -1,6 +1,7 @@
 // Pieces that several pages use.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { useLive } from "./live.js";
 import { plain } from "./text.js";
 
 // Phases by a word and a sign, and only then by colour.
@@ -9,12 +10,16 @@ const PHASES = {
   RUNNING: ["running", "●", "run"], PAUSED: ["paused", "⊜", "hold"], STOPPING: ["saving", "◑", "save"], SUSPENDED: ["suspended", "◌", "wait"],
   SUCCEEDED: ["succeeded", "✓", "good"], FAILED: ["failed", "✗", "bad"], CANCELLED: ["cancelled", "–", "gone"],
 };
+export const CAUSES = { finished: ["✓", "finished"], preempted: ["◑", "preempted"], retried: ["↻", "ended and is tried again"], failed: ["✗", "failed"] };
 export const ENDED = ["SUCCEEDED", "FAILED", "CANCELLED"];
 
 export function Phase({ phase }) {
   const [word, sign, tone] = PHASES[phase] ?? [phase.toLowerCase(), "?", ""];
   return html`<span class="phase ${tone}"><span class="sign" aria-hidden="true">${sign}</span>${word}</span>`;
 }
+
+// One of eight colours of a job; those that come one after another, or every eighth, differ.
+export const hue = (id) => `c${(id + 3 * (id >> 3)) % 8}`;
 
 export const JobLink = ({ id, name }) =>
   html`<a href="#/jobs/${id}" class="name" title=${plain(name)}>${plain(name) || `job ${id}`}</a>`;
@@ -23,8 +28,13 @@ export const JobLink = ({ id, name }) =>
 export const range = (job) => (job.max_gpus === null ? "" : `${job.min_gpus}–${job.max_gpus}`);
 export const Gpus = ({ job }) => html`${job.gpus}${job.max_gpus === null ? null : html` <span class="quiet" title="elastic: an allocator chooses within this range">(${range(job)})</span>`}`;
 
-export function Failure({ error }) {
-  return error ? html`<p class="problem" role="alert"><span aria-hidden="true">!</span> <${Phrase} text=${error.message} most=${2000} /></p>` : null;
+export const Failure = ({ error }) => (error ? html`<${Problem} error=${error} />` : null);
+
+// That nobody answers stands once above the page, and not beside each of its parts.
+function Problem({ error }) {
+  const { state, at } = useLive();
+  if ((error.status === 502 || error.status === 0) && state === "waiting" && at) return null;
+  return html`<p class="problem" role="alert"><span aria-hidden="true">!</span> <${Phrase} text=${error.message} most=${2000} /></p>`;
 }
 
 // A phrase of the manager, in which commands stand between backticks.
@@ -37,14 +47,21 @@ export function Tile({ label, value, more }) {
     ${more ? html`<div class="more">${more}</div>` : null}</div>`;
 }
 
-// A heading that sorts its column.
-export function Sorted({ by, sort, onSort, children, num = false, first = "" }) {
+// A heading that sorts its column: one way, the other way, and then no more, which is `otherwise`.
+export function Sorted({ by, sort, onSort, children, num = false, first = "", otherwise = "" }) {
   const name = sort.replace(/^-/, "");
-  const is = name === by, falls = sort.startsWith("-");
-  const next = is ? (falls ? by : `-${by}`) : `${first}${by}`;
+  const is = name === by, falls = sort.startsWith("-"), begin = `${first}${by}`;
+  const next = !is ? begin : sort !== begin && otherwise ? otherwise : falls ? by : `-${by}`;
   return html`<th scope="col" class=${num ? "num" : ""} aria-sort=${is ? (falls ? "descending" : "ascending") : "none"}>
     <button type="button" class="sort" onClick=${() => onSort(next)}>${children}
       <span aria-hidden="true">${is ? (falls ? " ▾" : " ▴") : ""}</span></button></th>`;
+}
+
+// The same as a list, where a table has no room for headings.
+export function SortBy({ options, sort, onSort }) {
+  const all = options.some(([value]) => value === sort) ? options : [...options, [sort, plain(sort, 40)]];
+  return html`<label class="check small">Sort by <select value=${sort} onChange=${(event) => onSort(event.target.value)}>
+    ${all.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label>`;
 }
 
 // A table that scrolls by itself. A heading that begins with # is one of numbers.

@@ -6,14 +6,13 @@ import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { api, follow } from "./api.js";
 import { Chart } from "./charts.js";
 import { useData } from "./live.js";
-import { Failure, JobLink, Key, Loading, Meter, Pages, Table, Tile, useParameter } from "./parts.js";
+import { CAUSES, Failure, JobLink, Key, Loading, Meter, Pages, Table, Tile, hue, useParameter } from "./parts.js";
 import { clock, counted, duration, number, percent, plain, service } from "./text.js";
 
 const WINDOWS = [["1h", 3600, "the last hour"], ["6h", 21600, "the last 6 hours"], ["1d", 86400, "the last day"], ["7d", 604800, "the last 7 days"],
   ["30d", 2592000, "the last 30 days"], ["all", 3e8, "all time"]];
 const SHARES = 20, SLOTS = 32, RUNS = 20; // rows
 const LANE = 18; // pixels
-const CAUSES = { finished: "✓ finished", preempted: "◑ preempted", retried: "↻ tried again", failed: "✗ failed" };
 const none = () => false;
 
 const seconds = (name) => (WINDOWS.find(([key]) => key === name) ?? WINDOWS[2])[1];
@@ -88,7 +87,7 @@ function Timeline({ since }) {
     <${Table} label="runs" head=${["Job", "#Run", "User", "Began", "#Held", "GPUs", "End"]}>
     ${data.runs.slice(first, first + RUNS).map((run) => html`<tr key=${run.id}><td><${JobLink} id=${run.job_id} name="" /></td><td class="num" data-label="run">${run.number}</td>
       <td class="who">${plain(run.user, 60)}</td><td>${clock(run.granted_at)}</td><td class="num">${duration((run.exited_at ?? data.ends_at) - run.granted_at)}</td>
-      <td class="fit">${plain(run.slots.join(", "), 60)}</td><td>${run.exited_at ? CAUSES[run.cause] ?? "" : "● holds them"}</td></tr>`)}<//>
+      <td class="fit who">${plain(run.slots.join(", "), 60)}</td><td>${run.exited_at ? CAUSES[run.cause]?.join(" ") : "● holds them"}</td></tr>`)}<//>
     <${Pages} offset=${first} size=${RUNS} total=${data.runs.length} onOffset=${(value) => setOffset(String(value))} /></section>`;
 }
 
@@ -111,7 +110,7 @@ function Line({ slot, runs, begin, end }) {
     ${runs.map((run) => {
       const over = run.exited_at ?? end, stop = run.revoked_at ?? over, start = Math.min(run.started_at ?? over, stop), y = LANE * lanes.get(run.id);
       const open = () => { location.hash = `#/jobs/${run.job_id}`; };
-      return html`<g key=${run.id} class=${`job c${run.job_id % 8}`} onClick=${open}><title>${`job ${run.job_id}, run ${run.number} of ${plain(run.user, 60)}: ${duration(over - run.granted_at)} from ${clock(run.granted_at)}`}</title>
+      return html`<g key=${run.id} class=${`job ${hue(run.job_id)}`} onClick=${open}><title>${`job ${run.job_id}, run ${run.number} of ${plain(run.user, 60)}: ${duration(over - run.granted_at)} from ${clock(run.granted_at)}`}</title>
         ${part("load", y, run.granted_at, start)}${part("", y, start, stop)}${part("save", y, stop, over)}
         ${at(over) - at(run.granted_at) > 4 ? html`<text x=${`${at(start) + 0.4}%`} y=${y + 13}>${run.job_id}</text>` : null}</g>`;
     })}</svg></div>`;

@@ -3,7 +3,7 @@
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { api, get, session, signIn } from "./api.js";
 import { Chart } from "./charts.js";
-import { Failure, Loading, Meter, Pages, Sorted, Tile, useParameter } from "./parts.js";
+import { Failure, Loading, Meter, Pages, SortBy, Sorted, Tile, useParameter } from "./parts.js";
 import { counted, duration, number, percent, plain } from "./text.js";
 
 const SIZE = 50, LINES = 8; // rows, and curves of a chart
@@ -44,7 +44,7 @@ function Sheet({ label, rows, columns, extra = () => null }) {
   const [sort, setSort] = useParameter("sort", "avg_jct_s");
   const [offset, setOffset] = useParameter("offset", "0");
   const at = Number(offset) || 0;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${`Table of ${label}`}><table><thead><tr>${columns.map(([by, text, , isText]) =>
+  return html`<${SortBy} options=${columns.map(([by, text]) => [by, text])} sort=${sort} onSort=${setSort} /><div class="scroll" tabindex="0" role="region" aria-label=${`Table of ${label}`}><table><thead><tr>${columns.map(([by, text, , isText]) =>
       html`<${Sorted} by=${by} sort=${sort} onSort=${setSort} num=${!isText}>${text}<//>`)}</tr></thead>
     <tbody>${order(rows, sort).slice(at, at + SIZE).map((row) => html`<tr class=${extra(row) ? "best" : ""}>${columns.map(([by, text, shown, isText]) =>
       html`<td class=${isText ? "fit" : "num"} data-label=${isText ? undefined : text}>${shown(row[by], row)}</td>`)}</tr>`)}</tbody></table></div>

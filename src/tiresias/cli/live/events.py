@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from tiresias.cli.console import echo
-from tiresias.cli.declare import Option
+from tiresias.cli.declare import Argument, Option
+from tiresias.cli.errors import Stop
 from tiresias.cli.live.connection import connected, print_json_line
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import when
@@ -18,13 +19,14 @@ NOISE = ("TimerFired", "RunProgressed")  # not interesting to people
 
 
 def events(
+    ref: Annotated[
+        str | None, Argument(metavar="JOB", help="Only events of this job (id or name). Default: all.")
+    ] = None,
     follow: Annotated[bool, Option("--follow", "-f", help="Wait for more events, until Ctrl-C.")] = False,
     since: Annotated[
         int | None, Option("--since", metavar="N", min=0, help="Only events after number N.")
     ] = None,
-    job: Annotated[
-        str | None, Option("--job", metavar="JOB", help="Only events of this job (id or name).")
-    ] = None,
+    job: Annotated[str | None, Option("--job", metavar="JOB", help="The same as the argument JOB.")] = None,
     last: Annotated[
         int,
         Option("--last", "-l", metavar="N", min=1, help="At most the last N events (without --since)."),
@@ -35,6 +37,9 @@ def events(
 
     With -o json, one JSON object per line, timers included.
     """
+    if ref is not None and job is not None:
+        raise Stop(f"name one job: {ref!r}, or --job {job}")
+    job = ref if ref is not None else job
     with connected() as client:
         seen = since or 0
         if job is not None:

@@ -105,7 +105,7 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
         ("ended", when(of["finished_at"], now) if of["finished_at"] else ""),
         ("exit code", "" if of["exit_code"] is None else str(of["exit_code"])),
         ("service", f"{service(of['service_gpu_s'])}, {count(of['preemptions'], 'preemption')}"),
-        ("saving", _saving(of)),
+        ("saving", _saving(job)),
         ("progress", _progress_line(progress) if progress else ""),
         ("checkpoints", plain(job["checkpoint_dir"])),
         *((what, _jobs(job[name])) for name, what in AFTER.items()),
@@ -121,11 +121,12 @@ def _facts(job: Job, now: float) -> list[tuple[str, str]]:
     return [(what, value) for what, value in lines if value]
 
 
-def _saving(of: Job) -> str:
-    """Whether its work outlives a stop, and what it has lost."""
+def _saving(job: Job) -> str:
+    """Whether its work outlives a stop, what it has lost, and whether it is preempted again."""
+    of = job["summary"]
     resumable = of.get("resumable")
     known = "" if resumable is None else "it saves" if resumable else "it does not save"
-    return "; ".join(filter(None, (known, of.get("loss", ""))))
+    return "; ".join(filter(None, (known, of.get("loss", ""), job.get("protection", ""))))
 
 
 def _jobs(ids: Sequence[int]) -> str:

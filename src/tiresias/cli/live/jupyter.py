@@ -18,8 +18,6 @@ from tiresias.cli.live.connection import connected, home_of, is_remote
 from tiresias.cli.live.job_options import JobOptions, takes_job_options
 from tiresias.cli.live.run import ENDED, outcome
 from tiresias.cli.units import duration
-from tiresias.core.model import JobId
-from tiresias.live.home_paths import HomePaths
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
@@ -111,6 +109,9 @@ def _until_up(client: Client, id: int) -> str:
 
 
 def _url(id: int, run: int) -> str:
+    from tiresias.core.model import JobId
+    from tiresias.live.home_paths import HomePaths
+
     path = HomePaths.of(home_of()).run(JobId(id), run) / "job" / URL
     try:
         return read_url(path)

@@ -19,6 +19,8 @@ from tiresias.cli.live.run import write
 
 if TYPE_CHECKING:
     from tiresias.api.client import Client
+    from tiresias.core.model import JobId
+    from tiresias.store.reader import Reader
 
 BLOCK_BYTES = 1024 * 1024
 
@@ -115,7 +117,7 @@ def _ids_in(journal: Path, ref: str, message: str) -> list[int]:
             active, ended = [each.job for each in reader.active()], reader.history
             named = max((job.id for job in active if job.name == ref), default=None)
             if found := named or ended.latest_of_name(ref):
-                return [found]
+                return _of_same_name(reader, found, ref)
             several = {job.id for job in active if job.group == ref} | set(ended.of_group(ref, None, LATEST))
             if not several and is_pattern(ref):
                 mine = {job.id for job in active if job.user == me and fnmatchcase(job.name, ref)}
@@ -127,6 +129,19 @@ def _ids_in(journal: Path, ref: str, message: str) -> list[int]:
     if not several:
         raise Stop(f"{message}\nThe journal has no job or array named {ref!r}.", errors.NOT_FOUND)
     return sorted(several)
+
+
+def _of_same_name(reader: Reader, named: JobId, name: str) -> list[int]:
+    """The job of this name, and the other jobs of its array that have the name, too."""
+    from tiresias.live.references import LATEST
+
+    active = {job.id: job.job for job in reader.active()}
+    stored = None if named in active else reader.job(named)
+    array = active[named].group if named in active else "" if stored is None else stored.job.group
+    if not array:
+        return [named]
+    several = {id for id, job in active.items() if job.group == array and job.name == name}
+    return sorted(several.union(reader.history.of_name_in_group(name, array, LATEST), [named]))
 
 
 def _log_of(runs: Path, ref: str, run: int | None, worker: int) -> Path:

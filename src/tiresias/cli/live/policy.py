@@ -51,6 +51,8 @@ def set_policy(
 
     Options that are not given take their defaults. Without --placer and --placer-set the placer stays.
     """
+    from tiresias.api.client import ApiError
+
     _load_plugins_for(name, placer)
     chosen = manager_options.policy_options(options or [], name)
     with connected() as client:
@@ -58,7 +60,15 @@ def set_policy(
         if placer is not None or placer_set:
             placer = placer or str(client.policy()["placer"])
             there = manager_options.placer_options(placer_set or [], placer)
-        client.set_policy(name, chosen, placer=placer, placer_options=there)
+        try:
+            client.set_policy(name, chosen, placer=placer, placer_options=there)
+        except ApiError as error:
+            if error.message.startswith((f"no policy {name!r}", f"no placer {placer!r}")):
+                error.message += (
+                    "\nThe manager loads plug-ins when it starts: tir down, then tir --plugin FILE.py up. It"
+                    " remembers them."
+                )
+            raise
         _print(client.policy(), output)
 
 

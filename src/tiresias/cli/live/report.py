@@ -17,7 +17,7 @@ from tiresias.cli.live.connection import connected, home_of, is_remote, print_js
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
-from tiresias.cli.preemption import pays
+from tiresias.cli.preemption import WITHOUT, pays
 from tiresias.cli.settings import names_in
 from tiresias.cli.units import LONG, UNITS_S, count, ratio, significant
 from tiresias.core.defaults import BASELINES, DEFAULT_POLICY, ORACLE
@@ -103,11 +103,19 @@ def print_report(
     active = sum(1 for _ in client.jobs())
     if output is Output.JSON:
         print_json(as_json(past, replays, cluster.gpus, active) | {"lost_gpu_s": lost_by_user(rows)})
+        _end_if_failed(replays)
         return
     show(_head(past, replays, cluster.gpus))
     show(table(replays))
     show("\n" + "\n".join([*sentences(replays), *_lost(lost_by_user(rows))]))
     notify(_left_out(past, replays, active, nodes))
+    _end_if_failed(replays)
+
+
+def _end_if_failed(replays: Replay) -> None:
+    """Name the policies that raised, after the results of the others."""
+    if replays.failed:
+        raise Stop("\n".join(replays.failed.values()), errors.FAILED)
 
 
 def _rows(client: Client, since_at: float) -> Iterator[Mapping[str, Any]]:
@@ -241,7 +249,11 @@ def sentences(replays: Replay) -> list[str]:
                 f"{written(ours)}: {than}."
             )
     said += pays(
-        {each.policy: each.figures.avg_jct_s for each in replays.replayed},
+        {
+            each.policy: each.figures.avg_jct_s
+            for each in replays.replayed
+            if each.figures.preemptions or each.policy == WITHOUT
+        },
         written,
         "did not pay",
     )
@@ -257,7 +269,7 @@ def sentences(replays: Replay) -> list[str]:
 def _left_out(past: Past, replays: Replay, active: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     out = sum(slot["state"] in ("out", "foreign", "drained") for node in nodes for slot in node["slots"])
     notes = [
-        (active, f"left out {count(active, 'job')} that have not ended"),
+        (active, f"left out {count(active, 'job')} that {'has' if active == 1 else 'have'} not ended"),
         (past.never_ran, f"left out {count(past.never_ran, 'job')} that never ran"),
         (past.earlier, f"left out {count(past.earlier, 'job')} submitted earlier"),
         (replays.rejected, f"left out {count(replays.rejected, 'job')} larger than the cluster is now"),

@@ -64,6 +64,7 @@ def shell(
     source = preparation.read_source([], command, named.over(job))
     if source.options.text("array") or source.options.texts("sweep"):
         raise Stop("a shell is one job; leave --array and --sweep out")
+    must_have_terminal("tir shell")
     run_in_terminal(source, None, quiet)
 
 
@@ -85,7 +86,8 @@ def run_in_terminal(source: Any, key: str | None, quiet: bool) -> None:
 
 def must_have_terminal(what: str) -> None:
     if sys.stdin is None or not sys.stdin.isatty():
-        raise Stop(f"{what} connects this terminal with the job, and {NO_TERMINAL}; leave it out")
+        instead = "leave it out" if what.startswith("-") else "call it in a terminal"
+        raise Stop(f"{what} connects this terminal with the job, and {NO_TERMINAL}; {instead}")
 
 
 def must_have_pty(client: Client, id: int) -> None:

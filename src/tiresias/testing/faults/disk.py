@@ -67,7 +67,7 @@ class Disk:
         """Give the file a name in a directory that must be there."""
         if path in self.names:
             raise fail(errno.EEXIST, path)
-        if not self.find(os.path.dirname(path)).is_directory:
+        if not self.find(path.rpartition("/")[0] or "/").is_directory:
             raise fail(errno.ENOTDIR, path)
         if self.is_full:
             raise fail(errno.ENOSPC, path)
@@ -112,8 +112,10 @@ class Disk:
             inode.durable = inode.data
             self._dirty.discard(inode)
             return
-        for name in [each for each in self._changed if os.path.dirname(each) == path]:
-            self._settle(name)
+        start = path.rstrip("/") + "/"
+        for name in [each for each in self._changed if each.startswith(start)]:
+            if "/" not in name[len(start) :]:
+                self._settle(name)
         while path != "/":
             self._settle(path)
             path = os.path.dirname(path)

@@ -82,6 +82,10 @@ class SimulatedEpoll:
     def poll(self, timeout: float, /) -> list[tuple[int, int]]:
         return [(fd, select.EPOLLIN) for fd in list(self._watched) if self._kernel.is_readable(fd)]
 
+    def is_readable(self) -> bool:
+        """Whether `poll` would return anything."""
+        return any(self._kernel.is_readable(fd) for fd in self._watched)
+
     def fileno(self) -> int:
         return self.fd
 
@@ -140,7 +144,7 @@ class SimulatedKernel:
     def is_readable(self, fd: int) -> bool:
         found, at = self.opened(fd), self._world.at
         if found.epoll is not None:
-            return bool(found.epoll.poll(0))
+            return found.epoll.is_readable()
         if found.process is not None:
             return not found.process.is_alive and at >= found.process.seen_at
         assert found.inode is not None

@@ -205,20 +205,21 @@ class Witness:
         _must(not swept, "a run with a living supervisor was taken for lost", swept)
         for name in self._promises.jobs:
             self._known_since.setdefault(name, self._world.at)
-        holders: dict[tuple[str, int], RunId] = {}
+        holders: dict[tuple[str, int, int], RunId] = {}
         jobs: dict[JobId, RunId] = {}
         arrays: dict[str, int] = {}
         for gang in self._world.live:
-            spec = gang.spec
-            _must(spec.run_id not in self._forgotten, "a run lives that was reported to be over", spec.run_id)
+            spec, run_id = gang.spec, gang.spec.run_id
+            layer = self._layers[run_id]
+            _must(run_id not in self._forgotten, "a run lives that was reported to be over", run_id)
             for slot in spec.slots:
-                layer = self._layers[spec.run_id]
-                other = holders.setdefault((str(slot), layer), spec.run_id)
-                _must(other == spec.run_id, "a slot held by two live runs", str(slot), other, spec.run_id)
+                other = holders.setdefault((slot.node, slot.index, layer), run_id)
+                if other != run_id:
+                    raise Violation(f"a slot held by two live runs: {slot}, {other}, {run_id}")
             is_kept = gang.is_supervised or not gang.is_stopped
-            _must(is_kept, "a run is left stopped, and nobody will continue it", spec.run_id)
-            other = jobs.setdefault(spec.job_id, spec.run_id)
-            _must(other == spec.run_id, "a job with two live runs", spec.job_id, other, spec.run_id)
+            _must(is_kept, "a run is left stopped, and nobody will continue it", run_id)
+            other = jobs.setdefault(spec.job_id, run_id)
+            _must(other == run_id, "a job with two live runs", spec.job_id, other, run_id)
             asked = self._promises.jobs[spec.command[-1]].submission
             if asked.array_limit is not None and not spec.preflight:
                 arrays[asked.array] = arrays.get(asked.array, 0) + 1
