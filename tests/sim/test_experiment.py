@@ -131,6 +131,17 @@ class TestWorkers:
             list(run_cells([cell(cluster="32x8")], {None: busy_trace}, whole, progress=kill))
         assert multiprocessing.active_children() == []
 
+    def test_a_script_that_starts_workers_as_it_is_imported_is_told_so(self, tmp_path):
+        script = tmp_path / "script.py"
+        script.write_text(
+            "from tiresias.sim.experiment import compare\n"
+            "compare('builtin:example', '1x2', ['fifo', 'fifo-skip'])\n"
+        )
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert 'a script that calls this needs `if __name__ == "__main__":`' in done.stderr
+        assert "memory" not in done.stderr.splitlines()[-1]
+
     def test_workers_never_see_ctrl_c_their_parent_ends_them(self, busy_trace):
         blocked = []
 
