@@ -62,3 +62,25 @@ def test_what_can_be_met(demand: Demand) -> None:
 def test_where_no_node_tells_its_type() -> None:
     sentence = unmet(Demand(1, gpu_type="H100"), [Node("a", 4)])
     assert sentence == "asks for GPUs of type H100, and no node states a type; ask for what there is"
+
+
+@pytest.mark.parametrize(
+    ("gpus_of_nodes", "asked", "sentence"),
+    [
+        (
+            [4, 0, 2],
+            Demand(4, nodes=2),
+            "",
+        ),  # the node without GPUs does not count, and the largest comes first
+        ([2, 3], Demand(5, nodes=2), ""),  # the largest piece goes to the largest node
+        ([2, 4], Demand(6, nodes=2), "asks for 2 nodes with 3 GPUs each, and 1 have so many"),
+        ([4, 0], Demand(4, nodes=2), "asks for 2 nodes, and there is 1; ask for fewer"),
+    ],
+)
+def test_nodes_that_a_gang_asks_for_are_counted_by_their_gpus(
+    gpus_of_nodes: list[int], asked: Demand, sentence: str
+) -> None:
+    nodes = [Node(f"n{number}", gpus) for number, gpus in enumerate(gpus_of_nodes)]
+    found = unmet(asked, nodes)
+    assert found.startswith(sentence)
+    assert bool(found) == bool(sentence)
