@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 from benchmarks.common import peak_bytes, yardstick_s
 from tiresias.sim import simulate, traces
@@ -17,10 +18,11 @@ def main(source: str, cluster: str, policy: str, *generated: str) -> None:
         trace = traces.generate(source, jobs=int(jobs), load=float(load), cluster_gpus=gpus, seed=int(seed))
     else:
         trace = traces.load(source)
-    before = yardstick_s()
+    before, began = yardstick_s(time.process_time), time.process_time()
     result = simulate(trace, cluster, policy)
-    answer = result.summary() | {"yardstick_s": (before + yardstick_s()) / 2, "peak_bytes": peak_bytes()}
-    print(json.dumps(answer))
+    cpu_s = time.process_time() - began
+    took = {"cpu_s": cpu_s, "yardstick_s": (before + yardstick_s(time.process_time)) / 2}
+    print(json.dumps(result.summary() | took | {"peak_bytes": peak_bytes()}))
 
 
 if __name__ == "__main__":

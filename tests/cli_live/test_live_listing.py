@@ -125,6 +125,13 @@ def test_a_narrow_terminal_keeps_what_matters(tir, in_terminal):
     assert name in tir("ls").out  # a pipe loses nothing
 
 
+def test_on_a_terminal_an_empty_list_says_where_ended_jobs_are(tir, in_terminal):
+    terminal = in_terminal("ls")
+    terminal.read_until("no jobs\r\njobs that have ended: tir ls --all")
+    assert terminal.exit_code() == 0
+    assert tir("ls").err == ""
+
+
 def test_watching_goes_on_until_ctrl_c(tir, client, in_terminal):
     terminal = in_terminal("ls", "--watch", "--interval", "0.1")
     terminal.read_until("no jobs")

@@ -110,9 +110,9 @@ def test_the_policy_in_use_is_compared_with_the_plainest_the_oracle_and_ours():
     assert names("las", ["fifo", "las"]) == ["las", "fifo"]
 
 
-def replays(**averages: float) -> Replay:
+def replays(preemptions: int = 1, **averages: float) -> Replay:
     lines = [
-        Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, 0))
+        Replayed(name.replace("_", "-"), {}, number == 0, Figures(value, value, value, 100.0, preemptions))
         for number, (name, value) in enumerate(averages.items())
     ]
     return Replay(lines[0].figures, lines, CLOSE, 0)
@@ -137,6 +137,7 @@ def test_the_report_says_when_preemption_did_not_pay():
         "no longer than that of tiresias-l (4.00 hours)."
     )
     assert "Preemption" not in " ".join(sentences(replays(tiresias_l=14400.0, fifo_skip=15000.0)))
+    assert "Preemption" not in " ".join(sentences(replays(preemptions=0, tiresias_l=9.0, fifo_skip=9.0)))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_more_fake_gpus_stay_the_same_ones_over_restarts(tmp_path: Path) -> None
             lab.options.fake_gpus = count
             lab.restart()
             lab.manager.flush()
-            seen.append([[slot.state for slot in node.slots] for node in lab.manager.queries.nodes()])
+            seen.append([[slot.state for slot in node.slots] for node in lab.manager.queries.nodes.all()])
         free, gone = ["free", "free"], ["out", "out"]
         assert seen == [[free, free], [free, free], [free, gone], [free, free]]
     finally:
@@ -104,7 +104,7 @@ def test_more_fake_gpus_stay_the_same_ones_over_restarts(tmp_path: Path) -> None
 
 def test_a_slot_without_a_gpu_is_not_given_back(tmp_path: Path) -> None:
     with LiveLab(tmp_path, gpus=2) as lab:
-        slot = lab.manager.queries.nodes()[0].slots[1].name
+        slot = lab.manager.queries.nodes.all()[0].slots[1].name
         lab.manager.requests.drain(ADMIN, slot, "to be repaired")
         lab.manager.flush()
         lab.options.fake_gpus = 1
@@ -159,7 +159,7 @@ def opened(home: Path, cards: Cards) -> Iterator[Manager]:
 
 
 def states(manager: Manager) -> list[list[str]]:
-    return [[slot.state for slot in node.slots] for node in manager.queries.nodes()]
+    return [[slot.state for slot in node.slots] for node in manager.queries.nodes.all()]
 
 
 def test_a_gpu_that_was_ill_at_the_start_serves_again_when_it_is_well(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_gpu_that_was_ill_at_the_start_serves_again_when_it_is_well(tmp_path: 
     cards.ill[1] = "memory rows wait to be remapped"
     with opened(tmp_path, cards) as manager:
         assert states(manager) == [["free", "out"]]
-        assert "memory rows" in manager.queries.nodes()[0].slots[1].reason
+        assert "memory rows" in manager.queries.nodes.all()[0].slots[1].reason
         cards.ill.clear()
         manager.tick()
         assert states(manager) == [["free", "free"]]
@@ -183,7 +183,7 @@ def test_a_gpu_that_falls_off_the_bus_is_not_handed_out(tmp_path: Path) -> None:
         cards.gone.add(1)
         manager.tick()
         assert states(manager) == [["free", "out"]]
-        assert "does not show it any more" in manager.queries.nodes()[0].slots[1].reason
+        assert "does not show it any more" in manager.queries.nodes.all()[0].slots[1].reason
 
 
 def test_a_gpu_that_cannot_be_reached_for_a_while_is_the_same_one_later(tmp_path: Path) -> None:
@@ -353,22 +353,23 @@ def test_groups_of_gpus_are_known_by_slot_and_told_anew_when_they_differ(tmp_pat
     cards = Neighbours()
     cards.groups = ()
     with opened(tmp_path, cards) as manager:
-        assert manager.queries.nodes()[0].groups == []
+        assert manager.queries.nodes.all()[0].groups == []
     cards.groups = ((0, 2), (1, 3))
     with opened(tmp_path, cards) as manager:
-        assert manager.queries.nodes()[0].groups == [[0, 2], [1, 3]]
+        assert manager.queries.nodes.all()[0].groups == [[0, 2], [1, 3]]
         allocation = manager.controller.placer.place(JobState(a_job(1, 2)), manager.state.ledger, 0.0, 0.0)
         assert allocation == ((0, 0b0101),), "two that are near each other"
     cards.gone, cards.groups = {3}, ((0, 2),)
     with opened(tmp_path, cards) as manager:
-        assert manager.queries.nodes()[0].groups == [[0, 2], [1, 3]], "who is missing comes back"
+        assert manager.queries.nodes.all()[0].groups == [[0, 2], [1, 3]], "who is missing comes back"
         assert redecide(replay(manager.store)) is None
 
 
 def test_groups_count_among_the_gpus_that_were_chosen(tmp_path: Path) -> None:
     manager = open_manager(tmp_path, Options(gpus="1-3"), driver=Neighbours())
     try:
-        assert manager.queries.nodes()[0].groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
+        [node] = manager.queries.nodes.all()
+        assert node.groups == [[1, 2]], "GPUs 2 and 3 are slots 1 and 2, GPU 1 is alone"
     finally:
         manager.executor.close()
         manager.store.close()

@@ -57,7 +57,7 @@ def test_every_job_is_where_it_was_and_can_finish(home: Path) -> None:
         assert {job.id: (job.name, job.phase, job.runs) for job in found} == WERE
         assert manager.queries.policy()["name"] == "tiresias-l"
         assert manager.queries.limits(ROOT)["bob"].max_running_gpus == 4
-        [node] = manager.queries.nodes()
+        [node] = manager.queries.nodes.all()
         assert [(slot.state, slot.reason) for slot in node.slots][3] == ("out", "fan")
         failed_once = manager.queries.detail(ROOT, JobId(2))
         assert (failed_once.retries, failed_once.retries_used) == (1, 1)

@@ -124,13 +124,13 @@ def test_a_gpu_on_which_different_jobs_die_is_taken_out_of_service(tmp_path: Pat
         dying = "import sys; sys.exit('RuntimeError: CUDA error: uncorrectable ECC error encountered')"
         jobs = [lab.submit(("python", "-c", dying, str(n)), retries=0) for n in range(3)]
         lab.until_ended(*jobs)
-        [node] = lab.manager.queries.nodes()
+        [node] = lab.manager.queries.nodes.all()
         assert node.slots[0].state == "out"
         assert "jobs 1, 2, 3 died of it" in node.slots[0].reason
         waiting = lab.submit("true")
         assert lab.manager.queries.why(ADMIN, waiting).code == "OutOfService"
         lab.restart()
-        assert lab.manager.queries.nodes()[0].slots[0].state == "out"
+        assert lab.manager.queries.nodes.all()[0].slots[0].state == "out"
         lab.manager.requests.undrain(ADMIN, node.slots[0].name)
         lab.until_ended(waiting)
 

@@ -62,16 +62,16 @@ def test_a_run_on_a_gpu_that_it_was_not_given_puts_that_gpu_out_of_service(manag
     manager.requests.submit(ADA, [Submission(command=command, cwd=str(tmp_path), env=env, grace_s=0.2)])
     manager.flush()
     pid = int(until(lambda: step(manager) and path.exists() and path.read_text(), "the pid of the worker"))
-    slots = manager.queries.nodes()[0].slots
+    slots = manager.queries.nodes.all()[0].slots
     given, other = (0, 1) if slots[0].state == "busy" else (1, 0)
     cards.used = {f"GPU-{given}": [pid]}
     step(manager)
-    assert [manager.queries.nodes()[0].slots[each].state for each in (given, other)] == ["busy", "free"]
+    assert [manager.queries.nodes.all()[0].slots[each].state for each in (given, other)] == ["busy", "free"]
     cards.used = {f"GPU-{given}": [pid], f"GPU-{other}": [pid]}
     step(manager)
-    found = manager.queries.nodes()[0].slots[other]
+    found = manager.queries.nodes.all()[0].slots[other]
     assert found.state == "foreign"
     assert found.reason == f"used by others: job 1 (pid {pid}), to which it was not given"
     cards.used = {f"GPU-{given}": [pid]}
     step(manager)
-    assert manager.queries.nodes()[0].slots[other].state == "free"
+    assert manager.queries.nodes.all()[0].slots[other].state == "free"

@@ -31,7 +31,7 @@ def slots_of(lab: LiveLab, job: int) -> list[str]:
 
 
 def node(lab: LiveLab, name: str):
-    return next(each for each in lab.manager.queries.nodes() if each.name == name)
+    return next(each for each in lab.manager.queries.nodes.all() if each.name == name)
 
 
 def test_jobs_start_on_a_node_when_it_joins(tmp_path: Path, nodes: ToldNodes) -> None:
@@ -214,7 +214,7 @@ def test_a_job_runs_on_cpus_while_the_gpus_are_full_and_changes_to_gpus(
         lab.until(lambda: lab.output(second) == "c:0\n")
         lab.until_running(second)
         assert lab.of(second).reason == "RunningOnCPUs"
-        [cores] = [each for each in lab.manager.queries.nodes() if each.name == "c"]
+        [cores] = [each for each in lab.manager.queries.nodes.all() if each.name == "c"]
         assert [(slot.name, slot.state, slot.gpu) for slot in cores.slots] == [
             ("c:0", "busy", "8 cores"),
             ("c:1", "free", "8 cores"),

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from tiresias.core.model import Priority
-from tiresias.live import courier as couriers
-from tiresias.live.courier import Parcel, deliver
+from tiresias.live import delivery as deliveries
+from tiresias.live.courier import Parcel
+from tiresias.live.delivery import deliver
 from tiresias.live.errors import Invalid
 from tiresias.live.notice_target import check_url, networks_of, refusal, target_of
 from tiresias.live.submission import Caller
@@ -104,7 +105,7 @@ def test_a_job_that_ends_and_one_that_fails_are_told_signed(tmp_path: Path, targ
         assert f"tir logs {bad}" in by_job[bad][1]["text"]
         secret = lab.manager.notices.wish_of("bob")["secret"]
         for headers, body in target.got:
-            at, digest = headers[couriers.SIGNATURE].removeprefix("t=").split(",v1=")
+            at, digest = headers[deliveries.SIGNATURE].removeprefix("t=").split(",v1=")
             sent = f"{at}.{json.dumps(body)}".encode()
             assert hmac.new(secret.encode(), sent, hashlib.sha256).hexdigest() == digest
             assert headers["X-Tiresias-Notice"].endswith(body["id"])
@@ -316,7 +317,7 @@ def error_of(url: str) -> str:
 def test_a_target_that_answers_byte_by_byte_for_ever_keeps_no_thread(
     pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiresias.live.courier.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("tiresias.live.delivery.TIMEOUT_S", 0.5)
     with answering(*pieces) as url:
         assert error_of(url), "it is tried again later"
 

@@ -46,11 +46,11 @@ def test_a_gpu_names_all_jobs_that_share_it(tmp_path: Path) -> None:
     with a_lab(tmp_path) as lab:
         one, two = (lab.submit(FOR_LONG, gpus=1, gpu_memory_bytes=6 * GIB) for _ in range(2))
         lab.until_running(one, two)
-        [[slot]] = [node.slots for node in lab.manager.queries.nodes()]
+        [[slot]] = [node.slots for node in lab.manager.queries.nodes.all()]
         assert (slot.state, slot.job_id, slot.job_ids) == ("busy", one, [one, two])
         lab.manager.requests.cancel(ADMIN, one)
         lab.until_ended(one)
-        [[slot]] = [node.slots for node in lab.manager.queries.nodes()]
+        [[slot]] = [node.slots for node in lab.manager.queries.nodes.all()]
         assert (slot.job_id, slot.job_ids) == (two, [two])
 
 

@@ -34,6 +34,9 @@ SEED = int(os.environ.get("TIRESIAS_RAY_SEED", "1"))
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 # What arrives later preempts what has begun: long ones of low priority, then short ones of higher priority.
 ORDER = (("low", 200), ("low", 200), ("normal", 100), ("high", 40))
+# In the large campaign the long ones last longer, so that others come in time, however slowly they are
+# submitted.
+LONGER = 1 if TRAININGS <= 12 else 4
 DDP = TRAINING.with_name("training_ddp.py")
 TORCHRUN = (
     "exec torchrun --nnodes=$TIRESIAS_NUM_NODES --node-rank=$TIRESIAS_NODE_RANK"
@@ -55,9 +58,9 @@ class Campaign:
         self.steps: dict[int, int] = {}
         self.gpus: dict[int, int] = {}
 
-    def submit(self, number: int, step_s: float) -> None:
+    def submit(self, number: int, step_s: float, longer: int) -> None:
         priority, most = ORDER[number % len(ORDER)]
-        steps = self.rng.randrange(most // 2, most)
+        steps = self.rng.randrange(most // 2, most) * (longer if priority == "low" else 1)
         gpus = self.rng.choice(SIZES)
         nodes = -(-gpus // 4)
         workers = self.rng.choice((1, gpus)) if nodes == 1 else nodes
@@ -83,14 +86,14 @@ class Campaign:
         id = self.lab.submit("--retries", "30", *words, str(steps), str(step_s), str(self.lab.uses))
         self.steps[id], self.gpus[id] = steps, gpus
 
-    def submit_all(self, count: int, step_s: float, *, with_ddp: bool) -> None:
+    def submit_all(self, count: int, step_s: float, *, with_ddp: bool, longer: int = 1) -> None:
         for number in range(count):
             if with_ddp and number % DDP_EVERY == 0:
                 self.submit_ddp(number, by_torchrun=True)
             elif with_ddp and number % DDP_EVERY == 1:
                 self.submit_ddp(number, by_torchrun=False)
             else:
-                self.submit(number, step_s)
+                self.submit(number, step_s, longer)
 
     def all_ended(self) -> bool:
         with suppress(AssertionError):  # no manager answers at present
@@ -257,7 +260,7 @@ def lab(bed, tmp_path):
 
 def test_trainings_of_all_sizes_finish_with_exactly_their_steps(lab):
     campaign = Campaign(lab, Random(SEED))
-    campaign.submit_all(TRAININGS, 0.05, with_ddp=True)
+    campaign.submit_all(TRAININGS, 0.05, with_ddp=True, longer=LONGER)
     preemptions = campaign.finish()
     print(f"{TRAININGS} trainings, {preemptions} preemptions")
     assert preemptions >= TRAININGS // 2

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -29,6 +31,20 @@ from tiresias.sim.experiment import (
     whole,
 )
 from tiresias.sim.trace import Trace
+
+LISTS_MODULES = """
+import sys
+from tiresias.sim import traces
+from tiresias.sim.experiment import Cell, run_cells
+
+def loaded(result):
+    return list(sys.modules)
+
+if __name__ == "__main__":
+    trace = traces.load("builtin:example")
+    [(_, names)] = run_cells([Cell("tiresias", "1x2")], {None: trace}, loaded)
+    print(*names)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +103,25 @@ class TestWorkers:
         with pytest.raises(InputError, match="no placer 'nowhere'"):
             list(run_cells([cell(placer="nowhere")], {None: testbed}, whole))
 
+    def test_a_worker_imports_only_what_simulations_need(self, tmp_path):
+        script = tmp_path / "compares.py"
+        script.write_text(LISTS_MODULES)
+        done = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, text=True, check=True)
+        loaded = set(done.stdout.split())
+        assert "tiresias.sim.simulate" in loaded
+        unneeded = {"store", "sim.journal", "sim.plots", "live", "api", "executors", "observe"}
+        assert not loaded & {f"tiresias.{each}" for each in unneeded}
+        assert not loaded & {
+            "sqlite3",
+            "yaml",
+            "matplotlib",
+            "rich",
+            "typer",
+            "fastapi",
+            "pydantic",
+            "asyncio",
+        }
+
     def test_a_dead_worker_is_noticed_and_named(self, busy_trace):
         def kill(number: int, done: int, total: int, at: float) -> None:
             for process in multiprocessing.active_children():
@@ -95,6 +130,17 @@ class TestWorkers:
         with pytest.raises(WorkerDied, match="simulating tiresias-l on 32x8 was killed by SIGKILL"):
             list(run_cells([cell(cluster="32x8")], {None: busy_trace}, whole, progress=kill))
         assert multiprocessing.active_children() == []
+
+    def test_a_script_that_starts_workers_as_it_is_imported_is_told_so(self, tmp_path):
+        script = tmp_path / "script.py"
+        script.write_text(
+            "from tiresias.sim.experiment import compare\n"
+            "compare('builtin:example', '1x2', ['fifo', 'fifo-skip'])\n"
+        )
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert 'a script that calls this needs `if __name__ == "__main__":`' in done.stderr
+        assert "memory" not in done.stderr.splitlines()[-1]
 
     def test_workers_never_see_ctrl_c_their_parent_ends_them(self, busy_trace):
         blocked = []

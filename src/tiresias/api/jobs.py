@@ -16,6 +16,7 @@ from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import AnyCaller, Submitter
 from tiresias.api.models import AgainBody, ChangeBody, JobBody, SubmitBody, expanded_bytes, submissions
 from tiresias.api.request_limits import LARGEST_SUBMISSION_BYTES, MIB
+from tiresias.api.sliced import answer_in_slices
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.core.model import JobId, Phase
 from tiresias.live.answers import DryRun, Eta, Explanation, JobDetail, JobSummary
@@ -109,7 +110,7 @@ async def jobs(
     check_sort(sort)
     wanted = Filter(user, tenant, phases, search.strip())
     seq = await shared.settled_seq()
-    found, after, total = shared.manager.queries.summaries(
+    page = shared.manager.queries.page(
         caller,
         ended=ended,
         wanted=wanted,
@@ -119,7 +120,9 @@ async def jobs(
         offset=offset,
         cursor=cursor,
     )
-    return answer(Jobs(found, after, total, seq))
+    return await answer_in_slices(
+        page.slices, lambda some: Jobs(some, page.following, page.total, seq), shared.settled_seq
+    )
 
 
 def _phase(word: str) -> Phase:

@@ -7,7 +7,7 @@ it to everybody, for a bounded number of users; that of all further ones is adde
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tiresias import __version__
 from tiresias.api.callers import AnyCaller
 from tiresias.core.model import INFINITY
-from tiresias.live.answers import ManagerStatus, NodeInfo
+from tiresias.live.answers import ManagerStatus
 from tiresias.live.manager import Manager
 from tiresias.live.tallies import WAITS_S, Tallies
 
@@ -64,7 +64,7 @@ class _OfManager(Collector):
     def collect(self) -> Iterator[Metric]:
         status = self._manager.queries.status()
         yield from _of_status(status)
-        yield from _of_slots(self._manager.queries.nodes())
+        yield from _of_slots(self._manager.queries.nodes.states())
         yield from _of_tallies(self._manager.tallies)
 
 
@@ -107,12 +107,11 @@ def _of_tallies(tallies: Tallies) -> Iterator[Metric]:
     yield lost
 
 
-def _of_slots(nodes: list[NodeInfo]) -> Iterator[GaugeMetricFamily]:
+def _of_slots(nodes: Iterable[tuple[str, Mapping[str, int]]]) -> Iterator[GaugeMetricFamily]:
     slots = GaugeMetricFamily("tiresias_slots", "GPUs by node and state.", labels=["node", "state"])
-    for node in nodes:
-        states = [slot.state for slot in node.slots]
-        for state in sorted(set(states)):
-            slots.add_metric([node.name, state], states.count(state))
+    for node, states in nodes:
+        for state, number in sorted(states.items()):
+            slots.add_metric([node, state], number)
     yield slots
 
 

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from tiresias.api.answers import Nodes, answer
+from tiresias.api.answers import Nodes
 from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import Admin, AnyCaller
 from tiresias.api.models import DrainBody
+from tiresias.api.sliced import answer_in_slices
 from tiresias.api.state import PREFIX, Shared
 
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
@@ -19,7 +20,7 @@ What = Annotated[str, Path(description="a node, or one GPU as `node:index`", max
 @router.get("/nodes", response_model=Nodes)
 async def nodes(caller: AnyCaller, shared: Shared) -> Response:
     """Every node with its GPUs, and which job holds each."""
-    return answer(Nodes(shared.manager.queries.nodes()))
+    return await answer_in_slices(shared.manager.queries.nodes.slices(), Nodes)
 
 
 @router.post("/nodes/{what}/drain", response_model=Nodes)
@@ -31,7 +32,7 @@ async def drain(what: What, caller: Admin, shared: Shared, body: DrainBody | Non
     asked = body or DrainBody()
     shared.manager.requests.drain(caller, what, asked.reason, asked.deadline_s)
     await shared.service.committed()
-    return answer(Nodes(shared.manager.queries.nodes()))
+    return await answer_in_slices(shared.manager.queries.nodes.slices(), Nodes)
 
 
 @router.post("/nodes/{what}/undrain", response_model=Nodes)
@@ -39,4 +40,4 @@ async def undrain(what: What, caller: Admin, shared: Shared) -> Response:
     """Put a node or a GPU back in service."""
     shared.manager.requests.undrain(caller, what)
     await shared.service.committed()
-    return answer(Nodes(shared.manager.queries.nodes()))
+    return await answer_in_slices(shared.manager.queries.nodes.slices(), Nodes)

@@ -77,25 +77,39 @@ def _file(kind: str, body: bytes) -> File:
 
 
 @cache
-def files(sign_in: str = BY_CODE, shown: str = MANAGER) -> dict[str, File]:
-    """The files of the pages by the paths at which they are served."""
+def _places(shown: str) -> dict[str, Path]:
+    """Where the files of the pages are, by the paths at which they are served."""
     others = {name for kind, names in OWN.items() if kind != shown for name in names}
     found = {
-        f"/web/{path.relative_to(WEB).as_posix()}": _file(KINDS[path.suffix], _read(path))
+        f"/web/{path.relative_to(WEB).as_posix()}": path
         for path in sorted(WEB.rglob("*"))
         if path.suffix in KINDS and path.name not in (*others, "index.html")
     }
-    index = (WEB / "index.html").read_bytes()
-    assert index.count(SIGN_IN) == 1, "index.html says once how a person signs in"
-    index = index.replace(SIGN_IN, b'content="%s"' % sign_in.encode())
-    return {ROOT: _file("text/html", index.replace(MAIN, b"/web/%s.js" % shown.encode())), **found}
+    return {ROOT: WEB / "index.html", **found}
+
+
+@cache
+def _served_file(path: str, sign_in: str, shown: str) -> File:
+    place = _places(shown)[path]
+    body = _read(place)
+    if path == ROOT:
+        assert body.count(SIGN_IN) == 1, "index.html says once how a person signs in"
+        body = body.replace(SIGN_IN, b'content="%s"' % sign_in.encode())
+        body = body.replace(MAIN, b"/web/%s.js" % shown.encode())
+    return _file(KINDS[place.suffix], body)
+
+
+@cache
+def files(sign_in: str = BY_CODE, shown: str = MANAGER) -> dict[str, File]:
+    """The files of the pages by the paths at which they are served."""
+    return {path: _served_file(path, sign_in, shown) for path in _places(shown)}
 
 
 def page(path: str, headers: dict[str, str], sign_in: str, shown: str = MANAGER) -> Response | None:
     """The answer to a GET of this path; None if there is no such file. Headers are named in small letters."""
-    found = files(sign_in, shown).get(path)
-    if found is None:
+    if path not in _places(shown):
         return None
+    found = _served_file(path, sign_in, shown)
     sent = {**HEADERS, "ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if headers.get("if-none-match") == found.tag:
         return Response(status_code=304, headers=sent)
@@ -113,5 +127,8 @@ async def _served(request: Request) -> Response:
 
 
 def routes() -> list[Route]:
-    """The pages as a manager serves them, to people who have a token."""
-    return [Route(path, _served, include_in_schema=False) for path in files(BY_TOKEN)]
+    """The pages as a manager serves them, to people who have a token.
+
+    Each file is read and compressed when it is asked for first: all of them would take a tenth of a start.
+    """
+    return [Route(path, _served, include_in_schema=False) for path in _places(MANAGER)]

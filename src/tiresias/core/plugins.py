@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from tiresias.core.facts import Allocation, Fact
@@ -148,6 +149,11 @@ class Policy(ABC):
         """Called when somebody chooses the policy: OptionError if its options make no sense on a cluster of
         so many GPUs."""
         return None
+
+    def named_tenants(self) -> Mapping[str, str]:
+        """By tenant that its options name: the option, as `quotas=a:4`. A simulation refuses tenants that the
+        trace does not have; in a manager a tenant may come later."""
+        return {}
 
     def begin(self, memory: Any, state: State) -> None:
         """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
@@ -280,25 +286,40 @@ class Registry(Generic[T]):
     def __init__(self, kind: str):
         self.kind = kind
         self._classes: dict[str, T] = {}
+        self._later: dict[str, tuple[str, str]] = {}  # module and class of those that are known by name only
+
+    def register_later(self, name: str, module: str, class_name: str) -> None:
+        """Make a class known whose module is imported when the name is used for the first time.
+
+        A manager uses one policy, and to load all of them would take a tenth of its start.
+        """
+        self._later[name] = module, class_name
 
     def register(self, cls: T) -> T:
         name: str = getattr(cls, "name", "")
         if not name:
             raise OptionError(f'{cls.__name__} has no name; give it one: name = "my-{self.kind}"')
-        known = self._classes.get(name)
+        is_expected = self._later.get(name) == (cls.__module__, cls.__qualname__)
+        known = None if is_expected else self._find(name)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise OptionError(f"two {self.kind} classes are named {name!r}: {known!r} and {cls!r}")
         self._classes[name] = cls
         return cls
 
     def names(self) -> list[str]:
-        return sorted(self._classes)
+        return sorted({*self._classes, *self._later})
+
+    def _find(self, name: str) -> T | None:
+        if name not in self._classes and name in self._later:
+            module, class_name = self._later[name]
+            self._classes[name] = getattr(import_module(module), class_name)
+        return self._classes.get(name)
 
     def get(self, name: str) -> T:
-        try:
-            return self._classes[name]
-        except KeyError:
-            raise OptionError(f"no {self.kind} {name!r}{_near(name, self.names())}") from None
+        found = self._find(name)
+        if found is None:
+            raise OptionError(f"no {self.kind} {name!r}{_near(name, self.names())}")
+        return found
 
     def make(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> Any:
         """An instance of the named class with these options, and with what it needs of what is `given`."""

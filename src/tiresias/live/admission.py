@@ -132,7 +132,8 @@ class Admission:
             self._needs[id] = active
             for other in active:
                 self._needed_by.setdefault(other, {})[id] = None
-        self._marked[id] = None
+        if self._jobs[id].deferred or self.may_defer(self._journal.managed[id]):
+            self._marked[id] = None
         return needs
 
     def _remove(self, ended: Ended) -> None:

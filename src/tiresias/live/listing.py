@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from tiresias.core.state import JobState
+from tiresias.live.answers import JobSummary
 from tiresias.live.errors import Invalid
 
+SLICE = 512  # jobs whose rows are made at once
 IN_ORDER = "rank"  # the order in which jobs are served
 SORTS: dict[str, Callable[[JobState, float], Any]] = {
     "id": lambda job, now: job.id,
@@ -60,6 +62,15 @@ class Filter:
 
 
 EVERYTHING = Filter()
+
+
+@dataclass(slots=True)
+class Page:
+    """A page of the list. The cursor and the total are right once all slices have been made."""
+
+    slices: Iterator[list[JobSummary]] = field(default_factory=lambda: iter(()))
+    following: int | None = None  # the cursor of the next page; None: there is none
+    total: int = 0  # active jobs on all pages
 
 
 def check_sort(sort: str) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiresias import __version__
 from tiresias.core.facts import Fact, RunExited
-from tiresias.core.model import INFINITY, JobId, Node, Phase, RunId
+from tiresias.core.model import INFINITY, JobId, Phase, RunId
 from tiresias.core.reasons import ReasonCode, text_of
-from tiresias.core.state import JobState, Run, State
-from tiresias.executors.gpus import Reading
+from tiresias.core.state import JobState, State
 from tiresias.live import fallback
 from tiresias.live.admission import Admission
 from tiresias.live.answers import (
@@ -24,10 +23,8 @@ from tiresias.live.answers import (
     JobSummary,
     Limits,
     ManagerStatus,
-    NodeInfo,
     ProgressInfo,
     RunInfo,
-    SlotInfo,
     SlowdownRow,
     UsageRow,
 )
@@ -35,12 +32,13 @@ from tiresias.live.ended import loss_of, range_of, summary_of, trace_row
 from tiresias.live.errors import Conflict, Denied, Invalid, NotFound
 from tiresias.live.events import event_of
 from tiresias.live.fallback import FAILURE
-from tiresias.live.gpu_health import FOREIGN, GpuHealth
+from tiresias.live.gpu_health import GpuHealth
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.host_faults import HostFaults
 from tiresias.live.journal import Journal
-from tiresias.live.listing import EVERYTHING, IN_ORDER, Filter, ordered
+from tiresias.live.listing import EVERYTHING, IN_ORDER, SLICE, Filter, Page, ordered
 from tiresias.live.machine import Machine
+from tiresias.live.node_list import NodeList
 from tiresias.live.nodes import Nodes
 from tiresias.live.outlooks import Outlooks
 from tiresias.live.placer_feedback import PlacerFeedback
@@ -57,7 +55,6 @@ from tiresias.spec.job import IN_DETAIL
 from tiresias.store import StoredFact, StoredJob, StoredRun
 
 SHORT_JOB_S = 300.0
-READING_S = 1.0
 NO_RUN = RunId(0)
 NOBODY = Caller("", is_admin=False)  # sees of each job what everybody may see
 ACTIVE = (
@@ -100,7 +97,7 @@ class Queries:
         self.references = References(journal)
         self.order = QueueOrder(journal, self._without_metrics)
         self.outlooks = Outlooks(journal, progress, paths)
-        self._readings: dict[str, tuple[float, Reading]] = {}  # by UUID, with the instant
+        self.nodes = NodeList(journal, gpu_health, nodes, machine)
 
     @property
     def _state(self) -> State:
@@ -108,7 +105,12 @@ class Queries:
 
     # --- jobs ------------------------------------------------------------------------------------------
 
-    def summaries(
+    def summaries(self, caller: Caller, **asked: Any) -> tuple[list[JobSummary], int | None, int]:
+        """A page of jobs at once, as `page` is asked for it: the jobs, the next cursor, and the total."""
+        page = self.page(caller, **asked)
+        return [each for some in page.slices for each in some], page.following, page.total
+
+    def page(
         self,
         caller: Caller,
         *,
@@ -119,40 +121,63 @@ class Queries:
         limit: int = 1000,
         offset: int = 0,
         cursor: int | None = None,
-    ) -> tuple[list[JobSummary], int | None, int]:
+    ) -> Page:
         """A page of active jobs in the order of `sort`, then of ended ones, the latest first.
 
-        Returns the page, the cursor of the next one, and how many active jobs there are on all pages. The
-        order of active jobs changes while they start and end: a reader of many pages may miss some. With
+        The order of active jobs changes while they start and end: a reader of many pages may miss some. With
         `refs`, only the jobs that these mean, on one page. `offset` leaves out so many active jobs.
         """
-        found: list[JobSummary] = []
+        page = Page()
         if refs:
             meant = {id for ref in refs for id in self.references.several(caller, ref, active=not ended)}
             found = self._only(caller, meant, wanted)
-            return found, None, len(found)
-        total = 0
+            page.slices, page.total = iter([found]), len(found)
+        else:
+            page.slices = self._slices(page, caller, ended, wanted, sort, limit, offset, cursor)
+        return page
+
+    def _slices(
+        self,
+        page: Page,
+        caller: Caller,
+        ended: bool,
+        wanted: Filter,
+        sort: str,
+        limit: int,
+        offset: int,
+        cursor: int | None,
+    ) -> Iterator[list[JobSummary]]:
+        """Which active jobs are on the page, and their order, is found at once; their rows are made by and
+        by. Jobs that end meanwhile are left out."""
+        left = limit
         if cursor is None or cursor >= ACTIVE:
             begin = offset if cursor is None else cursor - ACTIVE
             active = ordered(self._in_order(), wanted, sort, self._journal.now())
-            total = len(active)
-            page = active[begin : begin + limit]
-            codes = self._codes([job.id for job in page])
-            found = [self._active(job, code, caller) for job, code in zip(page, codes, strict=True)]
-            if begin + limit < total:
-                return found, ACTIVE + begin + limit, total
-            if not ended:
-                return found, None, total
-            if len(found) == limit:
-                return found, ACTIVE - 1, total
+            page.total = len(active)
+            on_page = active[begin : begin + limit]
+            left -= len(on_page)
+            if begin + limit < page.total:
+                page.following = ACTIVE + begin + limit
+            elif ended and not left:
+                page.following = ACTIVE - 1
+            for first in range(0, len(on_page), SLICE):
+                some = [job for job in on_page[first : first + SLICE] if job.id in self._state.jobs]
+                codes = self._codes([job.id for job in some])
+                yield [self._active(job, code, caller) for job, code in zip(some, codes, strict=True)]
+            if page.following is not None or not ended:
+                return
             cursor = None
-        records, following = self._journal.store.history.page(
-            limit - len(found), cursor, wanted.user, wanted.tenant, wanted.phases, wanted.search
-        )
         if cursor is None or cursor == ACTIVE - 1:  # ended, and not yet committed
-            records = [*filter(_wanted_by(wanted), self._journal.uncommitted_endings()), *records]
-        found += [summary_of(record, caller) for record in records]
-        return found, following, total
+            uncommitted = filter(_wanted_by(wanted), self._journal.uncommitted_endings())
+            yield [summary_of(record, caller) for record in uncommitted]
+        while left > 0:
+            records, page.following = self._journal.store.history.page(
+                min(left, SLICE), cursor, wanted.user, wanted.tenant, wanted.phases, wanted.search
+            )
+            yield [summary_of(record, caller) for record in records]
+            if page.following is None:
+                return
+            left, cursor = left - len(records), page.following
 
     def _only(self, caller: Caller, ids: Collection[JobId], wanted: Filter) -> list[JobSummary]:
         """These jobs: active ones in the order in which they are served, then ended ones, latest first."""
@@ -378,84 +403,6 @@ class Queries:
         return self.log_file(caller, id)
 
     # --- the cluster -----------------------------------------------------------------------------------
-
-    def nodes(self) -> list[NodeInfo]:
-        """Every node that is known, and those that were found and cannot be used."""
-        state = self._state
-        holders: dict[str, list[Run]] = {}
-        for run in sorted(state.runs.values(), key=lambda run: run.layer):
-            for name in state.slot_names(run.allocation):
-                holders.setdefault(name, []).append(run)
-        found = [self._node(position, node, holders) for position, node in enumerate(state.ledger.nodes)]
-        known = {node.name for node in state.ledger.nodes}
-        for name, reason in self._nodes.unusable.items():
-            if name not in known:
-                found.append(NodeInfo(name, 0, 0, False, reason, [], is_silent=True))
-        return found
-
-    def _node(self, position: int, node: Node, holders: Mapping[str, list[Run]]) -> NodeInfo:
-        ledger = self._state.ledger_of(node.name)
-        is_in, is_silent = ledger.in_service[position], ledger.silent[position]
-        names = [f"{node.name}:{index}" for index in range(node.gpus or node.cpu_slots)]
-        is_out = not ledger.is_usable(position)
-        slots = [self._slot(name, holders.get(name, []), is_drained=is_out) for name in names]
-        if not node.gpus:
-            for slot in slots:
-                slot.gpu = f"{node.cpus_per_slot} cores"
-        reasons = (self._nodes.silence(node.name), self._gpu_health.out_of_service.get(node.name, ""))
-        return NodeInfo(
-            node.name,
-            node.gpus,
-            ledger.free_counts[position] if node.gpus else 0,
-            not is_in,
-            "; ".join(filter(None, reasons)),
-            slots,
-            [list(group) for group in node.sockets],
-            node.rack,
-            node.gpu_type,
-            node.cpus,
-            node.memory_bytes,
-            self._machine.addresses.get(node.name, ""),
-            is_silent,
-        )
-
-    def _slot(self, name: str, runs: Sequence[Run], *, is_drained: bool) -> SlotInfo:
-        reason = self._gpu_health.out_of_service.get(name, "")
-        if runs:
-            are_saving = all(self._state.jobs[run.job_id].phase is Phase.STOPPING for run in runs)
-            state = "saving" if are_saving else "busy"
-        elif reason:
-            state = "foreign" if reason.startswith(FOREIGN) else "out"
-        else:
-            state = "drained" if is_drained else "free"
-        gpu = self._machine.gpus.get(name)
-        job_id, run_id = (runs[0].job_id, runs[0].id) if runs else (None, None)
-        kind, memory = ("", 0) if gpu is None else (gpu.name, gpu.memory_bytes)
-        now = self._reading("" if gpu is None else gpu.uuid)
-        return SlotInfo(
-            name,
-            state,
-            job_id,
-            run_id,
-            kind,
-            memory,
-            reason,
-            now.utilisation,
-            now.memory_used_bytes,
-            now.temperature_c,
-            [run.job_id for run in runs],
-        )
-
-    def _reading(self, uuid: str) -> Reading:
-        """What a GPU does, read from the driver at most once per second however many ask."""
-        if self._machine.watch is None or not uuid:
-            return Reading()
-        at = self._journal.now()
-        read_at, found = self._readings.get(uuid, (-INFINITY, Reading()))
-        if at - read_at >= READING_S:
-            found = self._machine.watch.reading(uuid)
-            self._readings[uuid] = (at, found)
-        return found
 
     def status(self) -> ManagerStatus:
         active = Counter(job.phase for job in self._state.jobs.values())

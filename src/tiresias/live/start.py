@@ -33,7 +33,7 @@ from tiresias.executors.gpus import (
     parse_selection,
 )
 from tiresias.executors.local import LocalExecutor
-from tiresias.live import run_directories, shared_folder, start_ray
+from tiresias.live import run_directories, shared_folder
 from tiresias.live.errors import Invalid
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.machine import GPUS, Machine
@@ -131,7 +131,7 @@ def open_manager(
         )
     store = Store.open(paths.journal, home=home)
     try:
-        folder = None if paths.shared is None else start_ray.take(paths, store)
+        folder = None if paths.shared is None else _take(paths, store)
         if problem := run_directories.problem(paths, store):
             raise StoreError(problem)
         run_directories.take(paths, store)
@@ -170,9 +170,23 @@ def _on_this_machine(
     return executor, machine
 
 
+def _take(paths: HomePaths, store: Store) -> SharedFolder:
+    """Take the shared folder for the manager of this journal; Conflict if it is another's."""
+    assert paths.shared is not None, "no shared folder"
+    about = {
+        "journal": run_directories.latest_id(store),
+        "home": str(paths.home),
+        "host": platform.node(),
+        "pid": os.getpid(),
+    }
+    return SharedFolder(paths.shared, about, store.journal_ids().values())
+
+
 def _on_ray(
     paths: HomePaths, folder: SharedFolder, options: Options, store: Store, settings: Settings
 ) -> tuple[Executor, Machine]:
+    from tiresias.live import start_ray  # here, because it takes a tenth of the start of any other manager
+
     executor = start_ray.executor(paths, folder, options.address, options.fake_gpus or 0, settings, store)
     machine = machine_of_nodes(store, executor)
     machine.limiting = Limiting("", "")  # the nodes limit what they can

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 import pwd
 
 from tiresias.executors import sdk
 from tiresias.executors.gang import GangExecutor
 from tiresias.executors.gang_transport import Seen
-from tiresias.live import run_directories
 from tiresias.live.errors import Conflict, Invalid, Refused, Unreached
 from tiresias.live.home_paths import HomePaths
 from tiresias.live.settings import Settings
@@ -18,18 +16,6 @@ from tiresias.store import Store
 
 RAY_LOG = "ray.log"
 JOIN_S = 20.0  # for which a new manager waits until the nodes have joined that it has tested
-
-
-def take(paths: HomePaths, store: Store) -> SharedFolder:
-    """Take the shared folder for the manager of this journal; Conflict if it is another's."""
-    assert paths.shared is not None, "no shared folder"
-    about = {
-        "journal": run_directories.latest_id(store),
-        "home": str(paths.home),
-        "host": platform.node(),
-        "pid": os.getpid(),
-    }
-    return SharedFolder(paths.shared, about, store.journal_ids().values())
 
 
 def executor(

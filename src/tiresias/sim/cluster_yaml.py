@@ -10,8 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from tiresias.core.model import INFINITY, Node
 from tiresias.profiles.links import GBIT, Link, Links
 from tiresias.sim.errors import ClusterError, InputError
@@ -56,6 +54,8 @@ def whole(value: Any, place: str, accepted: str = "") -> int:
 
 def read(name: str, text: str) -> Described:
     """Parse the text of a cluster file; `name` is the file's name, for errors."""
+    import yaml  # not before: it delays each worker of a comparison
+
     try:
         tree = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: an impossible date

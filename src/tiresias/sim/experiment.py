@@ -522,10 +522,13 @@ class _Worker:
     def _died(self, cell: Cell) -> WorkerDied:
         self.process.join()
         code = self.process.exitcode or 0
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return WorkerDied(
-            f"the process simulating {cell} {how}; if memory ran out, run fewer at once (--workers 1)"
-        )
+        if code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+            advice = "if memory ran out, run fewer at once (--workers 1)"
+        else:
+            how = f"ended with exit code {code}"
+            advice = 'its error is above; a script that calls this needs `if __name__ == "__main__":`'
+        return WorkerDied(f"the process simulating {cell} {how}; {advice}")
 
 
 def _started(keep: Callable[[Result], T]) -> _Worker:

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import polars as pl
-import yaml
 
 from tiresias.profiles import zoo
 from tiresias.profiles.errors import ProfileError
@@ -41,6 +40,8 @@ class Mix:
 
 def mix_of(text: str) -> Mix:
     """The mix that `--models` names: a seed for the default mix, or a YAML file."""
+    import yaml  # not before: it delays each worker of a comparison
+
     try:
         return Mix(int(text))
     except ValueError:

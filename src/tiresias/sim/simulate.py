@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,13 @@ from tiresias.core.state import State
 from tiresias.sim import clusters, traces
 from tiresias.sim.clusters import Machines
 from tiresias.sim.cpus import cpu_nodes_of, require_cpus, with_cpu_speed, with_cpu_use
-from tiresias.sim.engine import Engine
+from tiresias.sim.engine import Engine, Journal
 from tiresias.sim.errors import InputError
 from tiresias.sim.fabric import OFF, Fabric, fabric_of, placer_options
 from tiresias.sim.failures import Failures, failures_of, work_with_failures
 from tiresias.sim.fairness import CONTENTION_COLUMNS, Contention
 from tiresias.sim.frames import from_frame
 from tiresias.sim.interference import Interference
-from tiresias.sim.journal import journal_to
 from tiresias.sim.losses import Losses, losses_of
 from tiresias.sim.models import Mix, with_models
 from tiresias.sim.network import NetworkSpeeds, ProfileOf
@@ -41,7 +40,7 @@ from tiresias.sim.result import Recorder, Result
 from tiresias.sim.scaling import Scaling
 from tiresias.sim.sharing import Sharing
 from tiresias.sim.speeds import NodeSpeeds, differ
-from tiresias.sim.tenants import Shares, shares_of
+from tiresias.sim.tenants import Shares, check_named, shares_of
 from tiresias.sim.tenants import check as check_shares
 from tiresias.sim.trace import Trace, has_elastic_jobs
 from tiresias.sim.world import World
@@ -74,6 +73,7 @@ def simulate(
     speed_model: SpeedModel | None = None,
     profile_of: ProfileOf | None = None,
     moment: Moment | None = None,
+    may_lack_tenants: bool = False,
 ) -> Result:
     """Replay a trace on a cluster under a policy.
 
@@ -95,6 +95,7 @@ def simulate(
       default none does.
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
+    - `may_lack_tenants`: options may name tenants that have no job in the trace.
 
     A KeyboardInterrupt ends the simulation, and the result has what was measured until then.
     """
@@ -103,6 +104,8 @@ def simulate(
     replayed = with_cpu_speed(_trace(trace), cpu_speed)
     chosen_policy = with_cpu_use(_policy(policy, options), use_cpus)
     chosen_policy.suits(machines.cluster.gpus)
+    if not may_lack_tenants:
+        check_named(chosen_policy, replayed)
     fabric = chosen_fabric(network, machines)
     chosen_placer = _placer(placer, chosen_policy, machines, fabric)
     models_from = ""
@@ -115,7 +118,7 @@ def simulate(
     recorder = Recorder(world.spent)
     shared = chosen_shares(shares, machines, replayed)
     rejected = rejections(replayed, machines.cluster)
-    with nullcontext() if journal is None else journal_to(journal) as write:
+    with _journal_to(journal) as write:
         engine = Engine(
             controller,
             world,
@@ -134,6 +137,14 @@ def simulate(
     result.shares = shared
     result.network, result.models = fabric.name if fabric is not None else OFF, models_from
     return result
+
+
+def _journal_to(path: Path | None) -> AbstractContextManager[Journal | None]:
+    if path is None:
+        return nullcontext()
+    from tiresias.sim.journal import journal_to  # not before: with the store it delays each worker
+
+    return journal_to(path)
 
 
 def machines_of(cluster: Cluster | Machines | str) -> Machines:

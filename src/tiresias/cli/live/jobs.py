@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from tiresias.cli.console import show
+from tiresias.cli.console import echo, show
 from tiresias.cli.declare import Option
 from tiresias.cli.errors import Stop
 from tiresias.cli.lines import Line, Lines, is_terminal, size
@@ -15,9 +15,6 @@ from tiresias.cli.live import job_text
 from tiresias.cli.live.connection import MaybeReferences, Reference, connected, print_json, print_json_line
 from tiresias.cli.live.screen import repeat
 from tiresias.cli.plugins import AsOutput, Output
-
-if TYPE_CHECKING:
-    pass
 
 ME = "me"
 
@@ -70,7 +67,10 @@ def ls(
         elif watch:
             repeat(lambda: _view(look(), output), interval)
         else:
-            show(_table(look(), output))
+            found = look()
+            show(_table(found, output))
+            if not found and not everything and not phases and is_terminal():
+                echo("jobs that have ended: tir ls --all", err=True)
 
 
 def show_job(ref: Reference, output: AsOutput = Output.TABLE) -> None:

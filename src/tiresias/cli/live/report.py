@@ -17,7 +17,7 @@ from tiresias.cli.live.connection import connected, home_of, is_remote, print_js
 from tiresias.cli.live.job_text import plain
 from tiresias.cli.live.times import duration_s, when
 from tiresias.cli.plugins import AsOutput, Output
-from tiresias.cli.preemption import pays
+from tiresias.cli.preemption import WITHOUT, pays
 from tiresias.cli.settings import names_in
 from tiresias.cli.units import LONG, UNITS_S, count, ratio, significant
 from tiresias.core.defaults import BASELINES, DEFAULT_POLICY, ORACLE
@@ -249,7 +249,11 @@ def sentences(replays: Replay) -> list[str]:
                 f"{written(ours)}: {than}."
             )
     said += pays(
-        {each.policy: each.figures.avg_jct_s for each in replays.replayed},
+        {
+            each.policy: each.figures.avg_jct_s
+            for each in replays.replayed
+            if each.figures.preemptions or each.policy == WITHOUT
+        },
         written,
         "did not pay",
     )
