@@ -25,17 +25,21 @@ from benchmarks import (
     observe,
     placement,
     placing,
+    predicting,
     quality,
+    refits,
     sharing,
     speed,
     store,
     tables,
     unsaving,
 )
+from tiresias.cli import interpreter
 from tiresias.executors.interrupts import exiting_on_signals
 
 ALL = {
     "speed.philly": speed.philly,
+    "speed.profile": speed.profile,
     "speed.scale": speed.scale,
     "speed.load": speed.load,
     "speed.worker": speed.worker,
@@ -46,8 +50,10 @@ ALL = {
     "quality.testbed": quality.testbed,
     "quality.philly": quality.philly,
     "quality.learning": learning.learning,
+    "quality.predicting": predicting.predicting,
     "quality.allocators": allocators.philly,
     "quality.flood": allocators.flood,
+    "quality.fairness": allocators.fairness,
     "quality.failures": failing.failing,
     "quality.predictions": allocators.predictions,
     "quality.gandiva": sharing.gandiva,
@@ -55,6 +61,7 @@ ALL = {
     "quality.unsaving": unsaving.unsaving,
     "live.start": live.start,
     "live.decide": live.decide,
+    "live.refits": refits.refits,
     "live.submit": live.submit,
     "live.restart": live.restart,
     "live.idle": live.idle,
@@ -80,6 +87,7 @@ if __name__ == "__main__":
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         sys.exit(f"no benchmark {unknown[0]!r}; there are {', '.join(ALL)}")
+    print(f"== {interpreter.described()}", flush=True)
     with exiting_on_signals():
         for name in wanted:
             print(f"== {name}", flush=True)

@@ -6,14 +6,20 @@ half (drawn with seed 7) on which most settings were compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 from statistics import fmean
+from typing import Any
 
 import polars as pl
 
 from benchmarks.common import data
+from tiresias.core.facts import Fact
+from tiresias.core.model import JobId, Phase
+from tiresias.core.state import JobState
 from tiresias.policies import priors
+from tiresias.policies.tiresias import FLOOR_S, Memory, Tiresias
 from tiresias.sim import simulate, traces
 from tiresias.sim.trace import Trace
 
@@ -38,11 +44,43 @@ def learning() -> None:
     show("Philly, 64x8", ratios(philly, "64x8"))
     show("Philly, 56x8", ratios(philly, "56x8"))
     show("Philly, 64x8, no tenants", ratios(without_tenants(philly), "64x8"))
+    starvation(philly)
     gain("the first half for the other one", prior_of(first_half(philly)), other_half(philly), "32x8")
     show("other half of Philly, 32x8", ratios(other_half(philly), "32x8"))
     show("other half of Philly, 32x8, no tenants", ratios(without_tenants(other_half(philly)), "32x8"))
     rows = [ratios(moved(philly, seed), "64x8", policies=POLICIES[:2]) for seed in range(1, 6)]
     show_mean("Philly, 64x8, submissions moved, seeds 1 to 5", rows)
+
+
+class Watched(Tiresias):
+    """Counts the jobs whose promotion the budget refused, and the tries; it decides as the policy does."""
+
+    def __init__(self, options: Any = None):
+        super().__init__(options)
+        self.refused: Counter[JobId] = Counter()
+
+    def due(self, job: JobState, memory: Memory, at: float) -> Fact | None:
+        fact = super().due(job, memory, at)
+        waits = job.gpu_run is None or job.phase is Phase.STOPPING
+        if fact is None and waits and job.id not in memory.promoted and at >= self._starves_at(job, at):
+            self.refused[job.id] += 1
+        return fact
+
+
+def starvation(philly: Trace, most: float = 10.0) -> None:
+    """What `max_slowdown` bounds, and what that costs."""
+    oracle_s = simulate(philly, "64x8", "srsf", placer="packed").summary()["avg_jct_s"]
+    policy = Watched(Tiresias.Options(max_slowdown=most))
+    result = simulate(philly, "64x8", policy, placer="packed")
+    slowdowns = result.jobs["jct_s"] / result.jobs["duration_s"].clip(FLOOR_S)
+    within = (slowdowns <= most).mean()
+    print(
+        f"Philly, 64x8, max_slowdown={most:g}: average {result.summary()['avg_jct_s'] / oracle_s:.3f}, "
+        f"JCT / max(duration, {FLOOR_S:g} s) at most {most:g} for {within:.4%} of the jobs, largest "
+        f"{slowdowns.max():.2f}; the budget refused {len(policy.refused):,} jobs "
+        f"in {policy.refused.total():,} tries",
+        flush=True,
+    )
 
 
 def names() -> None:

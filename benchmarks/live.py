@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.managers import ENVIRONMENT, ManagerProcess, manager_process, share
+from tiresias.core.defaults import DEFAULT_POLICY
 from tiresias.live.submission import Caller, Submission
 from tiresias.testing.still import still_manager
 
@@ -64,8 +65,8 @@ def _bare_exec_s() -> float:
 def decide(rounds: int = 400) -> None:
     """Submissions, cancellations and exits, decided and committed, with 256 slots and 10,000 jobs waiting.
 
-    The manager, the Controller and the journal are real. The executor starts no processes, because hundreds
-    of processes on a small machine would measure that machine.
+    The manager, the Controller and the journal are real, and the policy is the default. The executor starts
+    no processes, because hundreds of processes on a small machine would measure that machine.
     """
     few = _decisions(100, rounds)
     plain = _plain_commits(rounds)
@@ -107,7 +108,7 @@ def _decisions(pending: int, rounds: int) -> dict[str, list[float]]:
     random = Random(1)
     with (
         tempfile.TemporaryDirectory() as folder,
-        still_manager(Path(folder), SLOTS) as (manager, executor),
+        still_manager(Path(folder), SLOTS, DEFAULT_POLICY) as (manager, executor),
     ):
 
         def asked() -> Submission:

@@ -4,24 +4,29 @@ memory, loading, and what a worker costs.
 
 from __future__ import annotations
 
+import cProfile
 import csv
 import gzip
 import io
 import os
+import pstats
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 from benchmarks.common import data, in_a_process
-from tiresias.sim import Result, traces
+from tiresias.sim import Result, simulate, traces
 from tiresias.sim.experiment import Cell, run_cells
 
 REPEATS = 3
 WORKERS = 7
+PROFILED = 30_000  # jobs
 
 
 def philly() -> None:
@@ -42,6 +47,25 @@ def philly() -> None:
     print(
         f"philly 64x8 tiresias-l: best of {REPEATS}: {best:,.0f} jobs/s (at least 7,500 wanted, aim 18,000)"
     )
+
+
+def profile() -> None:
+    """Where the time goes in the first jobs of Philly, by module: processor time under Python's profiler."""
+    trace = data("philly.csv.gz")
+    if trace is None:
+        print("profile: left out, TIRESIAS_DATA names no folder with philly.csv.gz")
+        return
+    jobs = traces.load(trace)
+    some = replace(jobs, jobs=jobs.jobs.head(PROFILED))
+    profiler = cProfile.Profile(time.process_time)
+    profiler.runcall(simulate, some, "64x8", "tiresias-l")
+    spent: Counter[str] = Counter()
+    for (file, _, _), (_, _, own_s, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+        module = file.rpartition("/src/tiresias/")[2] if "/src/tiresias/" in file else "everything else"
+        spent[module] += own_s
+    for module, own_s in spent.most_common():
+        if own_s > 0.01 * spent.total():
+            print(f"profile: {own_s / spent.total():6.1%} {module}")
 
 
 def scale() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 from pathlib import Path
@@ -219,9 +220,11 @@ def test_doctor_finds_nothing_wrong(tir):
     assert "no problems found" in done.out
     findings = {each["what"]: each for each in tir("doctor", "-o", "json").json}
     assert set(findings) == {
-        "version", "home", "options", "manager", "socket", "disk", "GPUs", "cgroups", "clock", "policy",
-        "journal",
+        "version", "Python", "home", "options", "manager", "socket", "disk", "GPUs", "cgroups", "clock",
+        "policy", "journal",
     }  # fmt: skip
+    assert platform.python_version() in findings["Python"]["text"]
+    assert "the manager runs" not in findings["Python"]["text"]  # it is the same
 
 
 def test_doctor_names_each_problem_and_the_next_step(fresh):

@@ -113,6 +113,32 @@ def test_a_sale_of_whole_gpus_keeps_a_fraction_of_what_was_won(offer) -> None:
     assert all(0 < fraction <= 1 for fraction in sale.kept)
 
 
+@settings(max_examples=100, deadline=None)
+@given(tables())
+def test_a_small_sale_is_the_exact_one_and_who_takes_from_nobody_pays_nothing(offer) -> None:
+    bids, gpus = offer
+    sale = auction(bids, gpus)
+    assert sale.won == best(bids, gpus)
+    if gpus >= sum(max(table) for table in bids):
+        assert sale.kept == [1.0] * len(bids)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WORTH, min_size=2, max_size=4), st.integers(1, 12))
+def test_with_whole_gpus_a_winner_keeps_at_most_one_gpu_less_than_with_divisible_ones(
+    worth: list[float], gpus: int
+) -> None:
+    """Each GPU is worth the same to a bidder. What it keeps is GPUs x the part of the time that is left to
+    it; of divisible GPUs it keeps at least 1/e of its proportionally fair part."""
+    nothing = 1e-9  # values must be positive
+    bids = [{count: value * max(count, nothing) for count in range(gpus + 1)} for value in worth]
+    sale = auction(bids, gpus)
+    whole = np.array([won * part for won, part in zip(sale.won, sale.kept, strict=True)])
+    divisible = partial_allocation(np.array(worth)[:, None])[:, 0] * gpus
+    assert np.all(whole >= divisible - 1)
+    assert np.all(whole >= gpus / len(worth) / e - 1)
+
+
 def test_a_bidder_that_takes_from_nobody_keeps_all() -> None:
     assert auction([{0: 1.0, 2: 4.0}, {0: 1.0, 2: 4.0}], 4).kept == [1.0, 1.0]
 

@@ -8,6 +8,7 @@ import pytest
 
 from tiresias.core import facts as f
 from tiresias.core.plugins import OptionError, policies
+from tiresias.sim.errors import InputError
 from tiresias.sim.simulate import simulate
 from tiresias.testing import Harness, a_trace
 
@@ -87,6 +88,14 @@ def test_a_quota_above_the_cluster_is_refused(quotas: str, said: str) -> None:
     trace = a_trace([(0.0, 1, 10.0)], tenant=["a"])
     with pytest.raises(OptionError, match=said):
         simulate(trace, "1x8", "philly", options={"quotas": quotas})
+
+
+def test_a_quota_of_a_tenant_that_the_trace_does_not_have_is_refused() -> None:
+    trace = a_trace([(0.0, 1, 10.0)], tenant=["a"])
+    said = "philly: quotas=zz:4: no job of the trace has the tenant 'zz'; its tenants are 'a'"
+    with pytest.raises(InputError, match=said):
+        simulate(trace, "1x8", "philly", options={"quotas": "a:4,zz:4"})
+    assert len(simulate(trace, "1x8", "philly", options={"quotas": "a:4,zz:4"}, may_lack_tenants=True).jobs)
 
 
 def test_it_brings_its_own_placer_without_migrations() -> None:

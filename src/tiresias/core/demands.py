@@ -18,6 +18,8 @@ def unmet(demand: Demand, nodes: Sequence[Node]) -> str:
     there = _gpus(nodes)
     if demand.gpus > there:
         return f"asks for {demand.gpus} GPUs, and there are {there} in all; ask for fewer"
+    if not demand.is_choosy:
+        return ""
     asked, demand = demand, replace(demand, nodes=None)
     for part, wish, what_is_there in (
         (_bare(demand), _type_wish, _types),

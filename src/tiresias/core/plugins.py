@@ -150,6 +150,11 @@ class Policy(ABC):
         so many GPUs."""
         return None
 
+    def named_tenants(self) -> Mapping[str, str]:
+        """By tenant that its options name: the option, as `quotas=a:4`. A simulation refuses tenants that the
+        trace does not have; in a manager a tenant may come later."""
+        return {}
+
     def begin(self, memory: Any, state: State) -> None:
         """A Controller begins to decide by this memory: at the start, after a restart or a change of policy.
 

@@ -13,7 +13,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from statistics import median
 from typing import Any
 
 from tiresias.profiles.measured import GangShape
@@ -54,6 +53,8 @@ class Speeds:
 
     def places(self) -> list[tuple[GangShape, int, float]]:
         """Each with the number of its runs and their median speed."""
+        from statistics import median  # here, because it imports much that a start does not need
+
         return [(place, len(speeds), median(speeds)) for place, speeds in sorted(self._runs.items())]
 
     def slowdowns(self) -> dict[GangShape, float]:

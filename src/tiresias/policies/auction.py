@@ -90,6 +90,9 @@ class Sale:
 
 def auction(bids: Sequence[Bids], gpus: int) -> Sale:
     """Sell so many equal GPUs: exactly and with payments if the offer is small, greedily otherwise."""
+    wanted = [-max((value, -count) for count, value in table.items())[1] for table in bids]
+    if sum(wanted) <= gpus:  # nobody takes anything from anybody
+        return Sale(wanted, [1.0] * len(bids))
     rows = sum(len(table) for table in bids)
     if len(bids) * rows * (gpus + 1) > SMALL:
         return Sale(greedy(bids, gpus), [1.0] * len(bids))

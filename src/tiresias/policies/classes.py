@@ -3,7 +3,7 @@
 A job belongs to a chain of classes, from the largest to the smallest: all jobs; the jobs of its tenant with
 as many GPUs (to a power of two); the recent ones of these; those of its user; those of its user that have the
 same name, digits aside. The hazards of a class are shrunk towards those of the one before it. In the classes
-from `recent` on, older ends fade: RECENT ends later one counts 1/e.
+from `recent` on, older ends fade: after so many further ends of the class as FADES has, one counts 1/e.
 
 No duration is used before the job has ended. A run counts the seconds that it has worked.
 """
@@ -38,8 +38,11 @@ Key = tuple[str | int, ...]
 ALL: Key = ("all",)
 LEVELS = {"all": 1, "class": 3, "recent": 3, "user": 4, "name": 5}
 """The levels of the chain, and how many parts the key of a class has."""
-LEAN = {"all": 1.0, "class": 0.3, "recent": 1.0, "user": 1.0, "name": 1.0}
-"""How many ends at the parent's hazard are added to each step, by level."""
+LEAN = {"all": 1.0, "class": 0.3, "recent": 16.0, "user": 1.0, "name": 1.0}
+"""How many ends at the parent's hazard are added to each step, by level.
+
+What is recent is part of the class as well, so it may say something else only where many ends agree.
+"""
 HOPE = {"class": 0.5}
 """How many standard deviations more ends are assumed than were seen, by level.
 
@@ -49,8 +52,8 @@ be corrected. Where many jobs have ended, this makes no difference.
 MEASURED = frozenset({"class", "user", "name"})
 """Levels for which LEAN is a beginning only: how much their classes differ is measured (hazards.Variation).
 Names that tell nothing, and sizes of gangs that do not matter, are then drawn to the larger class."""
-FADES = frozenset({"recent", "user", "name"})
-RECENT = 30
+FADES = {"recent": 300, "user": 30, "name": 30}
+"""After how many further ends of the class an older one counts 1/e, by level; in others all count alike."""
 TYPICAL = 200  # ends after which an older one counts 1/e for what is typical
 LEAST_S = 1e-3  # jobs that have worked for less do not count for that: they have failed at once
 MOST_CLASSES = 400  # of users and names; those that have not been seen for the longest are forgotten
@@ -135,7 +138,7 @@ class Classes:
             if has_ended:
                 counts.add_end(end_step)
                 if key[0] in FADES:
-                    counts.fade(1 - 1 / RECENT)
+                    counts.fade(1 - 1 / FADES[str(key[0])])
 
     def _counts(self, key: Key, parent: Key | None) -> Counts:
         """The counts of the class, which will change; it becomes the one that was seen last."""

@@ -85,6 +85,10 @@ class Philly(Allocator):
         if (total := sum(quotas.values())) > gpus:
             raise OptionError(f"philly: the quotas are {total} GPUs together, and the cluster has {gpus}")
 
+    def named_tenants(self) -> Mapping[str, str]:
+        quotas: Mapping[str, int] = self.options.quotas or {}
+        return {tenant: f"philly: quotas={tenant}:{quota}" for tenant, quota in quotas.items()}
+
     def allot(self, view: AllotView, memory: Any, at: float) -> WishChange:
         given: dict[JobId, Allotment] = {}
         withdrawn: list[JobId] = []

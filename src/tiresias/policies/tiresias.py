@@ -38,7 +38,7 @@ from tiresias.policies.hazards import PRIOR, Rates, grid_of, step_of
 from tiresias.policies.load import Load
 from tiresias.policies.options import PreemptiveOptions, factor, seconds, share
 from tiresias.policies.preemption_costs import EVERYTHING, Cost, PreemptionCosts
-from tiresias.policies.switching import log_index
+from tiresias.policies.switching import log_index_at, stretches
 
 STOPPING, CPUS = Phase.STOPPING, Pool.CPUS
 PREEMPTED = ExitCause.PREEMPTED
@@ -56,9 +56,38 @@ EASE = 2.0  # a promoted job stays promoted until it is so many times below max_
 AGAIN_S = 300.0  # after which a promotion that the budget refused is tried again
 NOBODY = JobId(-1)
 SAME = 0.1  # steps whose logarithms of the index differ by less are one to a run: it need not be ranked anew
-Table = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...], tuple[float, ...]]
-"""By step of work, the part of the rank that is common to a class: of jobs that run, of jobs that wait and
-have run before, and of jobs that have not; and the work up to which that of a run holds."""
+
+
+class Table:
+    """By step of work, the part of the rank that is common to a class; worked out where it is needed."""
+
+    __slots__ = ("_edges", "_log_stay", "_resumes", "_runs", "_starts", "_stretches", "_switching_s")
+
+    def __init__(self, rates: Rates, switching_s: Cost, log_stay: float, edges: Sequence[float]):
+        self._stretches = stretches(rates)
+        self._switching_s, self._log_stay, self._edges = switching_s, log_stay, edges
+        self._runs: tuple[Sequence[float], Sequence[float]] | None = None
+        self._resumes: dict[int, float] = {}
+        self._starts: dict[int, float] = {}
+
+    def waits(self, step: int, *, has_run: bool) -> float:
+        """Of jobs that wait, and have run before or have not."""
+        known = self._resumes if has_run else self._starts
+        index = known.get(step)
+        if index is None:
+            load_s, victim_s = self._switching_s
+            lost_s = load_s + victim_s if has_run else victim_s
+            index = known[step] = -log_index_at(self._stretches, step, lost_s)
+        return index
+
+    def runs(self, step: int) -> tuple[float, float]:
+        """Of jobs that run, and the work up to which it holds."""
+        if self._runs is None:
+            steps = range(len(self._stretches))
+            exact = [-log_index_at(self._stretches, each, 0.0) - self._log_stay for each in steps]
+            self._runs = _merged(exact, self._edges)
+        indices, until_s = self._runs
+        return indices[step], until_s[step]
 
 
 class Published:
@@ -71,7 +100,7 @@ class Published:
         self.unknown = PRIOR if not rates else grid_of(next(iter(rates.values()))).prior
         self.edges = grid_of(self.unknown).edges
         self.costs = costs
-        self._tables: dict[tuple[Key, float, float], Table] = {}
+        self._tables: dict[tuple[Key, Cost], Table] = {}
         self._by_job: dict[JobId, tuple[Job, int, Table]] = {}
         self._text = ""
 
@@ -97,8 +126,7 @@ class Published:
         if found is not None and found[0] is of and found[1] == job.gpus:
             return found[2]
         known = best_known(chain(of.tenant, of.user, of.name, size_of(job.gpus)), self.rates)
-        load_s, victim_s = self.switching_s(job)
-        table = self._table(known, load_s, victim_s, log_stay)
+        table = self._table(known, self.switching_s(job), log_stay)
         self._by_job[job.id] = (of, job.gpus, table)
         return table
 
@@ -114,15 +142,12 @@ class Published:
             own_s = stated_s
         return own_s, save_s + load_s
 
-    def _table(self, key: Key, load_s: float, victim_s: float, log_stay: float) -> Table:
-        known = (key, load_s, victim_s)
+    def _table(self, key: Key, switching_s: Cost, log_stay: float) -> Table:
+        known = (key, switching_s)
         table = self._tables.get(known)
         if table is None:
             rates = self.rates.get(key, self.unknown)
-            runs, until_s = _merged([-index - log_stay for index in log_index(rates, 0.0)], self.edges)
-            resumes = tuple([-index for index in log_index(rates, load_s + victim_s)])
-            starts = tuple([-index for index in log_index(rates, victim_s)])
-            table = self._tables[known] = (runs, resumes, starts, until_s)
+            table = self._tables[known] = Table(rates, switching_s, log_stay, self.edges)
         return table
 
 
@@ -390,16 +415,16 @@ class Tiresias(Policy):
                 if until <= at:  # the budget was spent; ranking the job anew does not put the next try off
                     until += AGAIN_S * ((at - until) // AGAIN_S + 1)
         published = memory.now if job.id > memory.cursor else memory.before
-        runs, resumes, starts, until_s = published.table(job, self._log_stay)
+        table = published.table(job, self._log_stay)
         if waits or run is None:
             step = step_of(job.progress_s if run is None else job.progress_at(at), published.edges)
-            index = (resumes if job.runs else starts)[step]
+            index = table.waits(step, has_run=job.runs > 0)
             return (ORDINARY, index + memory.load.reluctance + log(job.gpus)), until
         work_s = run.progress_s + run.speed * (at - run.progress_at)
-        step = step_of(work_s, published.edges)
-        if until_s[step] != INFINITY:  # while it loads, until it would be there if it had begun to work
-            until = at + (until_s[step] - work_s) / (run.speed or 1.0)
-        return (ORDINARY, runs[step] + log(job.gpus)), until
+        index, until_s = table.runs(step_of(work_s, published.edges))
+        if until_s != INFINITY:  # while it loads, until it would be there if it had begun to work
+            until = at + (until_s - work_s) / (run.speed or 1.0)
+        return (ORDINARY, index + log(job.gpus)), until
 
     # --- words
 

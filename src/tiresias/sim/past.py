@@ -208,6 +208,7 @@ def replayed(
         placer=placer,
         preemption_cost_s=past.cost.seconds,
         progress=progress,
+        may_lack_tenants=True,  # a tenant that the home's options name may not have submitted anything yet
     )
     if result.interrupted:
         raise KeyboardInterrupt

@@ -40,7 +40,7 @@ from tiresias.sim.result import Recorder, Result
 from tiresias.sim.scaling import Scaling
 from tiresias.sim.sharing import Sharing
 from tiresias.sim.speeds import NodeSpeeds, differ
-from tiresias.sim.tenants import Shares, shares_of
+from tiresias.sim.tenants import Shares, check_named, shares_of
 from tiresias.sim.tenants import check as check_shares
 from tiresias.sim.trace import Trace, has_elastic_jobs
 from tiresias.sim.world import World
@@ -73,6 +73,7 @@ def simulate(
     speed_model: SpeedModel | None = None,
     profile_of: ProfileOf | None = None,
     moment: Moment | None = None,
+    may_lack_tenants: bool = False,
 ) -> Result:
     """Replay a trace on a cluster under a policy.
 
@@ -94,6 +95,7 @@ def simulate(
       default none does.
     - `journal`: a file to which all facts are written as JSON lines.
     - `moment`: is filled in with the use of the slots at its instant.
+    - `may_lack_tenants`: options may name tenants that have no job in the trace.
 
     A KeyboardInterrupt ends the simulation, and the result has what was measured until then.
     """
@@ -102,6 +104,8 @@ def simulate(
     replayed = with_cpu_speed(_trace(trace), cpu_speed)
     chosen_policy = with_cpu_use(_policy(policy, options), use_cpus)
     chosen_policy.suits(machines.cluster.gpus)
+    if not may_lack_tenants:
+        check_named(chosen_policy, replayed)
     fabric = chosen_fabric(network, machines)
     chosen_placer = _placer(placer, chosen_policy, machines, fabric)
     models_from = ""

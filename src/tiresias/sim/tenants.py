@@ -6,11 +6,12 @@ each tenant's share is its part of the GPU-time that all jobs ask for. Either wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
+from tiresias.core.plugins import Policy
 from tiresias.core.shares import problem_in, weights_in, whole_shares
 from tiresias.sim.errors import InputError
 from tiresias.sim.trace import Trace
@@ -47,10 +48,23 @@ def shares_of(trace: Trace, gpus: int, weights: Mapping[str, float] | None, sour
     asked = dict(by_tenant.sort("tenant").iter_rows())
     if weights is None:
         return Shares(whole_shares(asked, gpus), FROM_TRACE)
-    for name in weights:
-        if name not in asked:
-            named = [repr(each) for each in asked if each]
+    _check_named(dict.fromkeys(weights, "shares"), asked)
+    return Shares(whole_shares({name: weights.get(name, 0.0) for name in asked}, gpus), source)
+
+
+def check_named(policy: Policy, trace: Trace) -> None:
+    """Refuse options that name a tenant of whom the trace has no job: nobody would have what they give."""
+    named = policy.named_tenants()
+    if named:
+        _check_named(named, sorted(trace.jobs["tenant"].unique().to_list()))
+
+
+def _check_named(places: Mapping[str, str], tenants: Iterable[str]) -> None:
+    """Refuse the first name that is no tenant; `places` says by name where it stands."""
+    known = list(tenants)
+    for name, place in places.items():
+        if name not in known:
+            named = [repr(each) for each in known if each]
             there = f"its tenants are {', '.join(named[:8])}" if named else "its jobs name no tenants"
             more = f" and {len(named) - 8} more" if len(named) > 8 else ""
-            raise InputError(f"shares: no job of the trace has the tenant {name!r}; {there}{more}")
-    return Shares(whole_shares({name: weights.get(name, 0.0) for name in asked}, gpus), source)
+            raise InputError(f"{place}: no job of the trace has the tenant {name!r}; {there}{more}")

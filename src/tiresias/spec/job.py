@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Self
 
 from tiresias.spec.kinds import (
@@ -619,10 +620,14 @@ class JobSpec:
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Raise SpecError if an option, or one of those named, has a value that no job may have."""
-        for name in BY_NAME if names is None else names:
-            value = getattr(self, name)
-            if value is not DEFAULTS[name]:  # a default is right, and most options have it
-                check_value(name, value)
+        if names is None:
+            for name, value, default in zip(BY_NAME, _values(self), DEFAULTS.values(), strict=True):
+                if value is not default:  # a default is right, and most options have it
+                    check_value(name, value)
+        else:
+            for name in names:
+                if (value := getattr(self, name)) is not DEFAULTS[name]:
+                    check_value(name, value)
         self._check_sizes()
         self._check_shape()
         if self.launcher == PER_GPU and not self.gpus:
@@ -675,6 +680,7 @@ def _named(each: Any) -> Option:
 
 BY_NAME = {each.name: _named(each) for each in fields(JobSpec)}
 DEFAULTS = {each.name: each.default for each in fields(JobSpec)}
+_values = attrgetter(*BY_NAME)
 OPTIONAL = frozenset(name for name, default in DEFAULTS.items() if default is None)  # may be None (null)
 CHANGEABLE = tuple(name for name, option in BY_NAME.items() if option.can_change)
 IN_DETAIL = tuple(name for name, option in BY_NAME.items() if option.in_detail)

@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from tiresias.store.checksums import register
@@ -27,17 +26,10 @@ WAIT_S = 10.0  # for a lock of a reader that delays a checkpoint, or of a tool t
 @cache
 def migrations() -> tuple[str, ...]:
     """The SQL of every version in order. Cached, because every new connection needs it."""
-    found = sorted(
-        (
-            entry
-            for entry in files("tiresias.store").joinpath("schema").iterdir()
-            if entry.name.endswith(".sql")
-        ),
-        key=lambda entry: entry.name,
-    )
-    numbers = [int(entry.name.split("_")[0]) for entry in found]
+    found = sorted(Path(__file__).with_name("schema").glob("*.sql"), key=lambda path: path.name)
+    numbers = [int(path.name.split("_")[0]) for path in found]
     assert numbers == list(range(1, len(found) + 1)), ("migrations are numbered without gaps", numbers)
-    return tuple(entry.read_text(encoding="utf-8") for entry in found)
+    return tuple(path.read_text(encoding="utf-8") for path in found)
 
 
 def connect_writer(path: Path, synchronous: str) -> sqlite3.Connection:

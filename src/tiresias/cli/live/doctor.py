@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tiresias import __version__
-from tiresias.cli import errors
+from tiresias.cli import errors, interpreter
 from tiresias.cli.console import console
 from tiresias.cli.errors import Stop
 from tiresias.cli.live import manager_options, manager_process
@@ -58,6 +58,7 @@ def doctor(home: HomeOption = None, output: AsOutput = Output.TABLE) -> None:
 def examine(home_dir: Path) -> Iterator[Finding]:
     status = _ask(home_dir)
     yield _version(status)
+    yield _python(status)
     yield _home(home_dir)
     yield _options(home_dir)
     yield _manager(home_dir, status)
@@ -85,6 +86,15 @@ def _version(status: dict[str, Any] | str) -> Finding:
         return Finding("version", True, f"tiresias {__version__}")
     text = f"this program is {__version__}, the manager is {status['version']}"
     return Finding("version", False, text, "restart the manager with the new version: tir down && tir up")
+
+
+def _python(status: dict[str, Any] | str) -> Finding:
+    """The interpreter of this program, and that of the manager if it is another one."""
+    text = interpreter.described()
+    theirs = "" if isinstance(status, str) else interpreter.of_process(int(status["pid"]))
+    if theirs and not interpreter.is_ours(theirs):
+        text = f"{text}; the manager runs {theirs}"
+    return Finding("Python", True, text)
 
 
 def _home(home_dir: Path) -> Finding:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, partial
-from statistics import fmean
+from math import fsum
 
 from tiresias.profiles.errors import ProfileError
 from tiresias.profiles.model import ModelProfile, Parallelism, Tensor
@@ -183,4 +183,4 @@ def _p100(name: str, sheet: Sheet) -> tuple[float, str]:
     relatives = costs.RELATIVES[name]
     rates = [MODELS[each].build().flops * costs.P100[each].images_per_s for each in relatives]
     source = f"estimated: the arithmetic rate of {' and '.join(relatives)} on a P100"
-    return MODELS[name].batch * sheet.flops / fmean(rates), source
+    return MODELS[name].batch * sheet.flops / (fsum(rates) / len(rates)), source
