@@ -9,7 +9,7 @@ from tiresias.testing.executors import until
 NODES = """
 import json, ray
 ray.init(address={address!r}, log_to_driver=False, logging_level="ERROR")
-print(json.dumps([{{**node, "Resources": node["Resources"]}} for node in ray.nodes()]))
+print(json.dumps([{{**node, "Resources": node["Resources"]}} for node in ray.nodes() if node["Alive"]]))
 """
 
 

@@ -70,14 +70,15 @@ def test_cells_of_a_lost_worker_and_of_a_lost_box_run_again_elsewhere(bed, tmp_p
     assert begun.returncode == 0, said
     assert "5 cells simulated, 0 taken" in said
     assert len(list(marks.iterdir())) - 1 == len(SIZES) + 2  # two of them were begun twice
-    bed.boxes[0].run(*sweep, "--out", str(here))
+    bed.boxes[0].run(*sweep, "--out", str(here), within_s=PATIENCE_S)
     assert sorted(rows(away)) == sorted(rows(here))
 
 
 def test_a_comparison_on_ray_shows_what_one_on_this_machine_shows(bed):
     compare = ("tiresias", "compare", "builtin:testbed-480", "--cluster", "15x4", "--json")
-    here = bed.boxes[1].run(*compare)
-    away = bed.boxes[1].run(*compare, "--on", "ray", "--address", bed.address, "-j", "2")
+    here = bed.boxes[1].run(*compare, within_s=PATIENCE_S)
+    on_ray = ("--on", "ray", "--address", bed.address, "-j", "2")
+    away = bed.boxes[1].run(*compare, *on_ray, within_s=PATIENCE_S)
     assert away.returncode == here.returncode == 0, away.stderr
     measured = [{k: v for k, v in each.items() if k != "wall_s"} for each in json.loads(away.stdout)]
     assert measured == [{k: v for k, v in each.items() if k != "wall_s"} for each in json.loads(here.stdout)]

@@ -79,13 +79,19 @@ async def _followed(shared: State, caller: Caller, since: int) -> AsyncIterator[
     waiting = Waiting(shared)
     yield sse.position(str(since))
     while not waiting.is_closing:
-        await waiting.turn()
         last_seq = waiting.last_seq()
+        if (since, last_seq) not in shared.pieces:
+            await waiting.turn()
+            last_seq = waiting.last_seq()
         piece, after = _piece(shared, caller, since, last_seq)
         if piece:
             yield piece
             waiting.has_sent()
             since = after
+            if since < last_seq:
+                continue
         else:
             since = max(since, last_seq)  # the facts between are no longer in the journal
-            yield await waiting.wait(since, sse.HEARTBEAT_S)
+        await shared.pulse.wait(since)
+        if heartbeat := waiting.heartbeat():
+            yield heartbeat

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from tiresias.api.failures import FailedTokens
 from tiresias.api.kept import Kept
+from tiresias.api.pulse import Pulse
 from tiresias.api.user_turns import UserTurns
 from tiresias.api.what_ifs import WhatIfs
 
@@ -39,6 +40,10 @@ class State:
     curves: UserTurns = field(default_factory=UserTurns)  # reports are read
     estimates: UserTurns = field(default_factory=UserTurns)
     what_ifs: WhatIfs = field(default_factory=WhatIfs)
+    pulse: Pulse = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pulse = Pulse(self.service, self.closing)
 
     async def settled_seq(self) -> int:
         """The number of the last event, once everything that the State contains is in the journal.

@@ -64,7 +64,7 @@ class Waiting:
                 await asyncio.wait((ends, watcher), timeout=most_s, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self._shared.service.unwatch(watcher)
-        return self._heartbeat()
+        return self.heartbeat()
 
     def _ends(self) -> asyncio.Future[Any]:
         """Done when the manager ends; the same for all streams, because a wait must cost little."""
@@ -79,9 +79,10 @@ class Waiting:
             await asyncio.wait((self._ends(), waits), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waits.cancel()
-        return self._heartbeat()
+        return self.heartbeat()
 
-    def _heartbeat(self) -> bytes:
+    def heartbeat(self) -> bytes:
+        """A heartbeat if one is due."""
         if time.monotonic() - self._sent_at < sse.HEARTBEAT_S:
             return b""
         self.has_sent()

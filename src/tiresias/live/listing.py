@@ -51,6 +51,15 @@ class Filter:
     def takes(self, job: JobState) -> bool:
         return self.matches(job.id, job.job.name, job.user, job.tenant, job.phase.value)
 
+    def of(self, jobs: Iterable[JobState]) -> list[JobState]:
+        """Those of many jobs that match, in their order. What filters nothing costs nothing."""
+        found = list(jobs)
+        if self.user is not None:
+            found = [job for job in found if job.job.user == self.user]
+        if self.tenant is not None or self.phases or self.search:
+            found = [job for job in found if self.takes(job)]
+        return found
+
 
 EVERYTHING = Filter()
 
@@ -72,7 +81,7 @@ def check_sort(sort: str) -> None:
 
 def ordered(jobs: Iterable[JobState], wanted: Filter, sort: str, now: float) -> list[JobState]:
     """Those of the jobs that are wanted, in this order; ties are in the order in which they are served."""
-    found = list(jobs) if wanted == EVERYTHING else [job for job in jobs if wanted.takes(job)]
+    found = wanted.of(jobs)
     name = sort.removeprefix("-")
     if name == IN_ORDER:
         return found[::-1] if sort != name else found

@@ -209,6 +209,8 @@ class Queries:
         jobs = self._state.jobs
         running = [job for job in jobs.values() if job.run is not None]
         ranked = [entry.job for entry in self._journal.controller.target if entry.job.run is None]
+        if len(running) + len(ranked) == len(jobs):
+            return [*running, *ranked]
         seen = {job.id for job in (*running, *ranked)}
         return [*running, *ranked, *(job for job in jobs.values() if job.id not in seen)]
 

@@ -222,6 +222,8 @@ class Bed:
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "TIRESIAS_"))}
         self.env = {**keep, "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_prestart_worker_first_driver": "0"}
         self.env["RAY_worker_niceness"] = "0"  # on a machine that is busy, workers of Ray's niceness starve
+        # Ray gives up a worker that has not started in a minute, and starts another one, if need be for ever.
+        self.env["RAY_worker_register_timeout_seconds"] = "240"
         self.env["PATH"] = f"{Path(sys.executable).parent}:{keep.get('PATH', os.defpath)}"
 
     @property

@@ -8,8 +8,8 @@ import { api, follow, get, session } from "./api.js";
 const KEPT = 200; // events
 const MANY = ["LossReported", "RunPaced"]; // facts that a page need not keep: there is one per run and moment
 const SOON_MS = 40; // events that come together cause one request
-const CALM = 40; // between two requests lies so many times what the last one took
-const LEAST_MS = 500, MOST_MS = 5000;
+const CALM = 80; // between two requests lies so many times what the last one took
+const LEAST_MS = 1000, MOST_MS = 5000;
 
 export const live = { state: "connecting", events: [], seq: null, seen: 0, problem: null, at: 0 }; // `at`: of the latest word from the manager
 const watchers = new Set(), changed = new Set();

@@ -13,10 +13,11 @@ const STATES = { // sign, word
   busy: ["", "in use"], free: ["·", "free"], saving: ["~", "saving"], foreign: ["×", "used by others"],
   out: ["!", "out of service"], drained: ["–", "drained"],
 };
-const slots = (event) => /^(Run|Node|Slot|Job)/.test(event.kind);
+const slots = (event) => /^(Run|Node|Slot)/.test(event.kind);
+const counts = (event) => slots(event) || event.kind.startsWith("Job");
 
 export function Now({ me }) {
-  const status = useData(api("/status"), { concerns: slots, every_ms: 15000 });
+  const status = useData(api("/status"), { concerns: counts, every_ms: 15000 });
   const nodes = useData(api("/nodes"), { concerns: slots, every_ms: 10000 });
   return html`<h1 class="hidden">Now</h1><${Problems} status=${status.data} /><${Failure} error=${status.error} />
     <${Tiles} status=${status.data} nodes=${nodes.data} />
