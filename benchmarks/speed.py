@@ -78,7 +78,7 @@ def scale() -> None:
         cost = run["cpu_s"] / run["jobs"] / run["yardstick_s"]
         runs[jobs] = cost
         print(
-            f"philly-like {jobs:>9,} jobs, load 0.8: {run['jobs'] / run['wall_s']:,.0f} jobs/s, "
+            f"philly-like {jobs:>9,} jobs, load 0.8: {run['jobs'] / run['cpu_s']:,.0f} jobs/s, "
             f"{run['events'] / run['jobs']:.2f} events per job, peak {run['peak_bytes'] / 2**30:.2f} GiB"
         )
     ratio = runs[1_000_000] / runs[100_000]

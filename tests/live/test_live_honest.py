@@ -96,8 +96,7 @@ def test_a_job_that_is_not_protected_although_it_does_not_save_says_why(tmp_path
         first = lab.submit(("python", "-c", PLAIN), name="first", resumable=False)
         second = lab.submit(("python", "-c", PLAIN), name="second", resumable=False)
         saving = lab.submit(("python", "-c", SAVING), name="saving")
-        for id in (large, first, second):
-            until_begun(lab, id)
+        until_begun(lab, first)
 
         def of(id: JobId) -> str:
             return lab.manager.queries.detail(ADMIN, id).protection
