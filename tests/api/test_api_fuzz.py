@@ -104,4 +104,4 @@ def test_no_request_makes_the_manager_fail(server, schema, token, admin, known):
     for operation in sorted(called, key=lambda each: each.path.endswith("/cancel")):
         fuzz(operation, {"Authorization": f"Bearer {token}"}, known)
     assert admin.status()["pid"] == server.process.pid
-    assert "Traceback" not in server.log()
+    assert "Traceback (most recent call last)" not in server.log()  # the word alone may be in a path

@@ -64,7 +64,8 @@ def test_without_a_manager_jobs_are_named_as_with_one(fresh):
     for said in ("first", "last"):
         id = fresh("submit", "-n", "twice", "--", "echo", said).id
         assert fresh("wait", id).code == 0
-    runs = fresh("submit", "-n", "runs", "--", "bash", "-c", "echo begun; read < <(sleep 1000)").id
+    waiting = "echo begun; read < <(sleep 1000)"
+    runs = fresh("submit", "-n", "runs", "--no-preempt", "--", "bash", "-c", waiting).id
     array = fresh("submit", "-n", "part-{i}", "--array", "1-2", "--", "echo", "index {i}").ids[0]
     eventually(lambda: fresh("logs", runs).out == "begun\n")
     name = fresh("show", array, "-o", "json").json["array"]

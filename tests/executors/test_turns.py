@@ -179,7 +179,8 @@ def test_a_run_that_somebody_continues_out_of_its_turn_is_stopped_again(
     """Its user may send SIGCONT from elsewhere."""
     steps = bench.top / "steps-1"
     program = [*PYTHON, TRAINING, str(steps)]
-    bench.start(*program if is_worker else ["/bin/sh", "-c", '"$@"; :', "sh", *program], run=1)
+    # Bash, because dash uses vfork: it cannot be stopped while its child is stopped before its exec.
+    bench.start(*program if is_worker else ["/bin/bash", "-c", '"$@"; :', "bash", *program], run=1)
     bench.executor.pace(RunId(1), 0, 0, SLICE_S)
     bench.up(1)
     until(lambda: states(bench) == {"T"}, "the training is stopped")
