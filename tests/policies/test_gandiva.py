@@ -11,7 +11,7 @@ import pytest
 
 from tiresias.core import facts as f
 from tiresias.core.controller import Controller
-from tiresias.core.model import Cluster, Demand, JobId, Priority
+from tiresias.core.model import Cluster, Demand, JobId, Phase, Priority
 from tiresias.core.plugins import OptionError, placers, policies
 from tiresias.core.state import State
 from tiresias.policies.gandiva import _pays
@@ -60,6 +60,25 @@ class Lab:
         run = self.state.jobs[JobId(id)].run
         assert run is not None
         self.handle(f.RunExited(self.at, run.id, f.ExitCause.FINISHED, 1.0))
+
+    def make_way(self, id: int) -> None:
+        """The run of the job has been stopped, and exits; the job may start again at once."""
+        job = self.state.jobs[JobId(id)]
+        assert job.run is not None
+        assert job.phase is Phase.STOPPING
+        self.at += 10.0
+        self.handle(f.RunExited(self.at, job.run.id, f.ExitCause.PREEMPTED, 1.0))
+        self.handle(f.RunStarted(self.at, job.run.id))
+
+    def restart(self) -> None:
+        """Another manager continues from the State."""
+        controller = self.controller
+        policy = policies.make("gandiva", {"packing": "off"})
+        self.controller = Controller(controller.state, policy, placers.make("packed"))
+
+    def gpus(self, id: int) -> int:
+        run = self.state.jobs[JobId(id)].run
+        return 0 if run is None else run.gpus
 
     def nodes(self, id: int) -> list[int]:
         run = self.state.jobs[JobId(id)].run
@@ -262,6 +281,24 @@ def test_nobody_shares_the_gpus_of_a_job_that_has_grown() -> None:
     of_first = [fact for fact in story.facts if isinstance(fact, f.RunPaced)]
     runs = {run for run, grant in story.grants().items() if grant.job_id == 0}
     assert not [fact for fact in of_first if fact.run_id in runs]
+
+
+def test_a_restarted_manager_knows_who_has_grown_and_who_may() -> None:
+    """The seats are found again from the wish; the jobs on them grow and shrink as before."""
+    lab = Lab(Cluster.of(1, 8))
+    elastic = lab.submit(1, demand=Demand(1, max_gpus=8))
+
+    lab.restart()
+    lab.at = 700.0  # it has settled
+    lab.handle(f.TimerFired(lab.at))
+    lab.make_way(elastic)
+    assert lab.gpus(elastic) == 8
+
+    lab.restart()
+    lab.at = 2000.0
+    gang = lab.submit(4)
+    lab.make_way(elastic)
+    assert (lab.gpus(elastic), lab.gpus(gang)) == (4, 4), "what the gang leaves"
 
 
 def test_what_was_measured_not_to_pay_is_not_repeated() -> None:

@@ -179,6 +179,7 @@ class Gandiva(Allocator):
                 self._wait(job, view)
                 self._gone[job.id] = None
             else:
+                self._close_or_open(seat, view)
                 self._touch(seat)
         for id in wish.keys() - floor.seat_of.keys():
             self._gone[id] = None
@@ -414,7 +415,8 @@ class Gandiva(Allocator):
             seat = floor.seat_of[id]
             mate = seat.members[id]
             surplus = seat.gpus - mate.job.demand.gpus
-            if surplus > 0 and len(seat.slots) == 1 and not view.is_taken(mate):
+            is_alone = len(seat.slots) == len(seat.members) == 1
+            if surplus > 0 and is_alone and not view.is_taken(mate):
                 grown.setdefault(seat.slots[0][0], []).append((-surplus, id))
         gpus = job.job.demand.gpus
         if job.job.demand.nodes is not None or gpus > max(floor.sizes, default=0):
