@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tiresias.core import facts as f
+from tiresias.core import invariants
 from tiresias.core.commands import SetTimer, StartRun, StopRun
 from tiresias.core.controller import Controller, Step
 from tiresias.core.facts import Allotment, ExitCause
@@ -150,6 +151,24 @@ def test_what_is_given_is_counted_with_the_sizes_of_the_wish() -> None:
     assert lab.refused == ""
     lab.want(2.0, j1=2, j2=7)
     assert "it gives jobs 9 GPUs" in lab.refused
+
+
+def test_a_run_is_protected_by_the_gpus_that_it_has_and_not_by_those_that_its_job_is_to_get() -> None:
+    """Jobs that do not save are protected on a quarter of the eight GPUs; each of the two runs has four."""
+    lab = Lab()
+    for id in (1, 2):
+        lab.submit(-9.0, id, 2, 1, 8)
+    runs = [each.run_id for each in lab.want(0.0, j1=4, j2=4)]
+    for id, run_id in zip((1, 2), runs, strict=True):
+        lab.handle(f.RunStarted(1.0, run_id), f.WorkLost(1.0, JobId(id), 60.0, 4))
+    assert lab.want(50.0, j1=3, j2=1) == [StopRun(run_id) for run_id in runs]
+    invariants.check_plan(lab.controller)
+    for run_id in runs:
+        lab.handle(f.RunExited(51.0, run_id, ExitCause.PREEMPTED, 50.0))
+    assert [lab.job(1).run.gpus, lab.job(2).run.gpus] == [3, 1]
+    [stopped] = lab.want(60.0, j1=4, j2=4)
+    assert stopped == StopRun(lab.job(1).run.id), "the other one is protected now, and keeps its GPU"
+    invariants.check_plan(lab.controller)
 
 
 def test_a_leased_run_keeps_its_size_until_the_lease_ends() -> None:

@@ -60,7 +60,7 @@ def protected_runs(jobs: Iterable[JobState], share: float, gpus: int) -> set[Run
     if not room:
         return set()
     found = set()
-    for run_id, demand in sorted([(job.run.id, job.gpus) for job in jobs if job.run and _counts(job)]):
+    for run_id, demand in sorted([(job.run.id, job.run.gpus) for job in jobs if job.run and _counts(job)]):
         if demand > protected_gpus(share, gpus):
             continue
         if demand > room:

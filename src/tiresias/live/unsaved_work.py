@@ -40,8 +40,9 @@ def protection_of(job: JobState, controller: Controller) -> str:
     gpus = f"{most} GPU{'' if most == 1 else 's'}"
     if not most:
         return f"not protected: {policy.name} preempts jobs that do not save (protect=0)"
-    if job.gpus > most:
-        return f"not protected from preemption: protected jobs hold at most {gpus}, and it needs {job.gpus}"
+    needs = job.gpus if job.run is None else job.run.gpus
+    if needs > most:
+        return f"not protected from preemption: protected jobs hold at most {gpus}, and it needs {needs}"
     if job.run is None:
         return ""
     if job.run.id in controller.protection.runs:
