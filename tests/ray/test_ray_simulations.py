@@ -9,7 +9,10 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tiresias.testing.executors import until
+from tiresias.testing.ray_bed import Bed
 
 # Its simulations leave a mark, and wait until the file `go` is there: so they can be lost on purpose.
 WAITING = """
@@ -36,6 +39,20 @@ class Waiting(Policy):
 """
 PATIENCE_S = 480.0  # on a busy machine a worker of Ray may take minutes to start
 SIZES = ("1x2", "1x4", "1x6", "1x8", "1x10")
+
+
+@pytest.fixture(scope="module")
+def bed(bed: Bed) -> Bed:
+    """Ray is started anew, because another test may have lost the raylet of the head.
+
+    Ray connects a program to the head if that is among the raylets whose processes it sees, or else to any of
+    them. The boxes see the processes of each other: without a head, a program gets the address of another
+    box, and waits for ever for workers that look for it there.
+    """
+    for box in bed.boxes:
+        box.end_ray()
+    bed.start_ray()
+    return bed
 
 
 def rows(path: Path) -> list[tuple[str, str, str]]:
