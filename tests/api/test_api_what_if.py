@@ -123,8 +123,7 @@ def stopped(server: Server, tcp: httpx.Client, people) -> Iterator[Any]:
 def test_it_ends_with_whoever_asked(server, stopped, people):
     _, pid, context = stopped(people.ada_token)
     context.__exit__(None, None, None)
-    eventually(lambda: children(server) == [])
-    assert not Path(f"/proc/{pid}").exists()
+    eventually(lambda: children(server) == [] and not Path(f"/proc/{pid}").exists())
 
 
 def test_a_user_has_one_at_a_time_and_the_last_one_counts(server, stopped, people):
