@@ -6,7 +6,7 @@ import pytest
 
 from tiresias.core import facts as f
 from tiresias.core.facts import ExitCause
-from tiresias.core.lifecycle import ENDED, HOLDING, TRANSITIONS, IllegalTransition, after
+from tiresias.core.lifecycle import ENDED, HOLDING, TRANSITIONS, IllegalTransition
 from tiresias.core.model import Cluster, JobId, Phase, RunId
 from tiresias.core.state import State, evolve
 from tiresias.testing import a_job
@@ -33,7 +33,7 @@ def test_only_a_grant_makes_a_job_hold_slots() -> None:
 
 def test_what_is_not_in_the_table_is_named() -> None:
     with pytest.raises(IllegalTransition, match="RunGranted cannot happen to a job that is RUNNING"):
-        after(Phase.RUNNING, "RunGranted")
+        TRANSITIONS["RunGranted"][Phase.RUNNING]
 
 
 def test_time_never_goes_back() -> None:

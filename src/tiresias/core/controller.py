@@ -69,11 +69,12 @@ from tiresias.core.view import View
 from tiresias.core.wish_target import WishTarget
 from tiresias.core.without_gpus import WithoutGpus
 
-STOPPING, GPUS, CPUS = Phase.STOPPING, Pool.GPUS, Pool.CPUS
+STARTING, RUNNING, PAUSED, STOPPING = Phase.STARTING, Phase.RUNNING, Phase.PAUSED, Phase.STOPPING
+GPUS, CPUS = Pool.GPUS, Pool.CPUS
 DRIFTING = 4  # elements of a key whose rank is one number
 PASSED = 1e300  # wakes_at of a job whose rank held for one plan only: later than any instant
 BY_KEY = attrgetter("key")
-RunExited = f.RunExited
+RunExited, TimerFired = f.RunExited, f.TimerFired
 # After these facts the job's run must stop, or the job has ended if it has none.
 STOPPERS = frozenset({f.JobCancelled, f.JobFailed, f.JobHeld, f.JobRequeued})
 ENDERS = STOPPERS | {RunExited}  # after these facts the job may have ended
@@ -126,6 +127,7 @@ class Controller:
             state.placing = None
         self.allotting = Allotting(state, policy)
         self._drifts = policy.drifts
+        self._allots = policy.allots
         self._teaches = placer.learns
         self._how = self._ways()
         self.entries: dict[JobId, JobEntry] = {}
@@ -213,14 +215,16 @@ class Controller:
                 self._rebuild(at)
             if self._passing:
                 self._decide_passing(at, step)
-            if self.policy.allots:
+            if self._allots:
                 self._allot(at, step)
             if self.allotting.may_pace:
                 for pace in self.allotting.left_paces(at):
                     self._pace(pace, step)
-            before, self._fragmented = self._fragmented, []
+            before: Sequence[JobState] = ()
+            if self._fragmented:
+                before, self._fragmented = self._fragmented, []
             self._plan(at, step)
-            if self._fragmented != before:
+            if before or self._fragmented:
                 self._count_fragmented(before, at)
             self._set_timer(at, step)
         except Exception as error:
@@ -237,7 +241,7 @@ class Controller:
         self.failure = failure
         if failure.kind == "policy":
             self.policy = AsSubmitted()
-            self._drifts = False
+            self._drifts = self._allots = False
             self.allotting.set_aside()
             self._how = self._ways()
         self._passing.clear()
@@ -259,35 +263,41 @@ class Controller:
         kind = type(fact)
         evolve, is_learned, is_silent, may_end = self._how[kind]
         job = evolve(state, fact)
+        has_ended = False
         if may_end:  # first, because a plug-in may raise below
             assert job is not None
             if job.ended_at == at:
+                has_ended = True
                 step.ended.append(job)
             elif kind is not RunExited and (run := job.run) is not None:
                 step.commands.append(StopRun(run.id))
         changed: bool | Sequence[int] = False
         if is_learned and (job is None or job.gpus):
             changed = self.policy.learn(state.memory, fact, job)
-        if changed is True:
-            self._stale = True
+            if changed is True:
+                self._stale = True
         if job is None:
-            if kind is not f.TimerFired:
+            if kind is not TimerFired:
                 self._stale = True  # a node or a slot came or went
-        elif not is_silent:
-            if job.resumable is not None or (self.protection.unsaving and self.protection.concerns(job)):
+        elif is_silent:
+            if self._drifts:
+                self._sync(job, at)
+        else:
+            if job.resumable is not None or self._unsaving:
                 for other in self.protection.follow(job):
                     self._sync(other, at)
-            self._sync(job, at)
+            if has_ended:
+                self._forget(job)
+            else:
+                self._sync(job, at)
             if kind is RunExited:
                 self._may_migrate = True
                 if self._drained:
                     self._stale = True  # its slots may have left with it
-                if job.ended_at != at:
+                if not has_ended:
                     entry = self.entries[job.id]
                     if entry.admitted:  # it was not stopped by a plan, or was to migrate
                         self._ready[job.id] = entry
-        elif self._drifts:
-            self._sync(job, at)
         if self._teaches and kind in SHOW_SPEED:
             assert job is not None
             if job.gpus:
@@ -338,68 +348,78 @@ class Controller:
             entry = self.entries[job.id]
         except KeyError:
             entry = self.entries[job.id] = JobEntry(job)
+        gpus = job.gpus
+        if (gpus != entry.gpus or not gpus) and not self._resize(job, entry):
+            return
+        phase = job.phase
+        if phase is RUNNING or phase is STARTING or phase is PAUSED:
+            if self._may_pin or not job.preemptible or job.resumable is False:
+                assert job.run is not None
+                until = self._pinned_until(job, job.run)
+                if until > at + BLINK_S:  # a pin that ends in a blink has ended: it would be woken for ever
+                    self._pin(entry)
+                    self._wake_at(entry, until)
+                    return
+        elif job.deferred or job.on_hold or job.cancelled:
+            self._unrank(entry)
+            if job.deferred:
+                self._wake_at(entry, job.deferred_until)
+            return
+        elif job.job.demand.nodes is not None and job.run is None and not self._can_serve(job):
+            self._unrank(entry)  # until nodes come, return or are restored, which ranks all jobs anew
+            return
+        if entry.pinned:
+            self._unpin(entry)
+        rank, until = self.policy.standing(job, self.state.memory, at, entry.wakes_at <= at)
+        if self._drifts:
+            key = self.key_of(job, rank)
+        else:
+            try:
+                key = (job.priority, *rank, job.submitted_at, job.id)  # as in key_of, without the call
+            except TypeError:
+                key = self.key_of(job, rank)  # which says that it is no rank
+        if entry.key is None:
+            entry.gpus = gpus
+            self.target.add(entry, key)
+        else:
+            self.target.rerank(entry, key)
+        if until > at:
+            if until != entry.wakes_at:
+                soonest = at + 2 * BLINK_S
+                self._wake_at(entry, until if until > soonest else soonest)
+        elif entry.wakes_at != PASSED:
+            entry.wakes_at = PASSED
+            self._passing.append(job)
+        else:
+            self._wake_at(entry, at + 2 * BLINK_S)
+
+    def _can_serve(self, job: JobState) -> bool:
+        return self.state.ledger.can_serve(job.job.demand)
+
+    def _resize(self, job: JobState, entry: JobEntry) -> bool:
+        """The job has another size than its entry, or needs no GPUs; whether it has a place in the target."""
         if not job.gpus or not entry.gpus:  # without GPUs, now or until now
             self.without_gpus.update(job)
             if not job.gpus:
                 self._sync_without_gpus(job, entry)
-                return
+                return False
             entry.gpus = job.gpus
-        phase, run = job.phase, job.run
-        if job.ended_at != INFINITY or job.on_hold or job.cancelled or job.deferred:
-            self._unrank(entry)
-            if job.ended_at != INFINITY:
-                del self.entries[job.id]
-            elif job.deferred:
-                self._wake_at(entry, job.deferred_until)
-            return
-        if (
-            run is None
-            and job.job.demand.nodes is not None
-            and not self.state.ledger.can_serve(job.job.demand)
-        ):
-            self._unrank(entry)  # until nodes come, return or are restored, which ranks all jobs anew
-            return
-        if (
-            run is not None
-            and phase is not STOPPING
-            and (self._may_pin or not job.preemptible or job.resumable is False)
-        ):
-            until = self._pinned_until(job, run)
-            if until > at + BLINK_S:  # a pin that ends in a blink has ended: it would be woken for ever
-                self._pin(entry)
-                self._wake_at(entry, until)
-                return
-        if entry.pinned:
-            self._unpin(entry)
-        rank, until = self.policy.standing(job, self.state.memory, at, entry.wakes_at <= at)
-        if type(rank) is tuple and not self._drifts:  # as in key_of, without the call
-            key: Key = (job.priority, *rank, job.submitted_at, job.id)
-        else:
-            key = self.key_of(job, rank)
-        if entry.key is None:
-            entry.gpus = job.gpus
-            self.target.add(entry, key)
-        elif entry.gpus == job.gpus:
-            self.target.rerank(entry, key)
-        else:  # its demand has changed
+        elif entry.key is not None:
             self.target.drop(entry)
-            entry.gpus = job.gpus
-            self.target.add(entry, key)
-        if until <= at and entry.wakes_at != PASSED:
-            entry.wakes_at = PASSED
-            self._passing.append(job)
-        elif until != entry.wakes_at:
-            soonest = at + 2 * BLINK_S
-            self._wake_at(entry, until if until > soonest else soonest)
+        return True
+
+    def _forget(self, job: JobState) -> None:
+        """The job has ended."""
+        entry = self.entries.pop(job.id)
+        if not job.gpus or not entry.gpus:
+            self.without_gpus.update(job)
+        self._unrank(entry)
 
     def _sync_without_gpus(self, job: JobState, entry: JobEntry) -> None:
         if entry.gpus:  # its demand has changed
             self._unrank(entry)
             entry.gpus = 0
-        if job.ended_at != INFINITY:
-            del self.entries[job.id]
-        else:
-            self._wake_at(entry, job.deferred_until if job.deferred else INFINITY)
+        self._wake_at(entry, job.deferred_until if job.deferred else INFINITY)
 
     def _rerank(self, ids: Sequence[int], at: float) -> None:
         """Rank anew those of these jobs that are ranked."""
@@ -471,6 +491,7 @@ class Controller:
         self._stale = False
         ledger, policy = self.state.ledger, self.policy
         policy.gpus = ledger.gpus
+        self._settles = policy.drifts or policy.strict  # the other targets are always exact
         self._drained = ledger.gpus < sum(node.gpus for node in ledger.nodes)
         self._may_pin = not policy.preempts or policy.min_run_s > 0 or self._drained or policy.allots
         self._ready.clear()
@@ -478,6 +499,7 @@ class Controller:
         self.entries.clear()
         self._wakes.clear()
         self.protection = Protection(self.state, policy.protect)
+        self._unsaving = self.protection.unsaving
         self.without_gpus = WithoutGpus(self.state)
         self.target.gather()
         for job in self.state.jobs.values():
@@ -526,28 +548,32 @@ class Controller:
     # --- the plan --------------------------------------------------------------------------------------
 
     def _plan(self, at: float, step: Step) -> None:
-        self.target.settle(at)
+        if self._settles:
+            self.target.settle(at)
         self._retry_at = INFINITY
         if self._refused:
             self._refused.clear()
+        state, flips, ready = self.state, self.target.flips, self._ready
         while True:
-            if self._passing and not self.target.flips:
+            if self._passing and not flips:
                 passing, self._passing = self._passing, []
                 for job in passing:
                     if job.id in self.entries:
                         self._sync(job, at)
-            if self.target.flips:
+            if flips:
                 self._revoke(at, step)
-            self._fragmented.clear()
-            if self._ready and self.allotting.names_slots:
-                self._start_named(at, step)
-            elif self._ready and self.state.ledger.free:
-                self._start(at, step)
-                if self._refused:
-                    self._migrate(at, step)
-            if self.target.flips or self._passing:
+            if self._fragmented:
+                self._fragmented.clear()
+            if ready:
+                if self.allotting.names_slots:
+                    self._start_named(at, step)
+                elif state.ledger.free:
+                    self._start(at, step)
+                    if self._refused:
+                        self._migrate(at, step)
+            if flips or self._passing:
                 continue
-            if self.state.cpus is None or not self._overflow(at, step):
+            if state.cpus is None or not self._overflow(at, step):
                 break
         if self.without_gpus.waiting:
             for job in self.without_gpus.startable():
@@ -727,26 +753,30 @@ class Controller:
 
     def _set_timer(self, at: float, step: Step) -> None:
         """Ask to be woken at the next instant at which a rank or a refusal may change by itself."""
-        wakes, entries = self._wakes, self.entries
+        wakes, entries, next_at = self._wakes, self.entries, self._retry_at
         while wakes:
             due_at, id = wakes[0]
             entry = entries.get(id)
             if entry is not None and entry.wakes_at == due_at:
+                if due_at < next_at:
+                    next_at = due_at
                 break
             heappop(wakes)
-        next_at = wakes[0][0] if wakes and wakes[0][0] < self._retry_at else self._retry_at
-        wish = self.state.wish
-        if wish is not None and at < wish.again_at < next_at:
-            next_at = wish.again_at
+        if self._allots:
+            wish = self.state.wish
+            if wish is not None and at < wish.again_at < next_at:
+                next_at = wish.again_at
         if next_at != self._timer_at:
             self._timer_at = next_at
             step.commands.append(SetTimer(next_at))
 
-    def _count_fragmented(self, before: list[JobState], at: float) -> None:
+    def _count_fragmented(self, before: Sequence[JobState], at: float) -> None:
         """Add to the `fragmented_s` of jobs that are refused no longer.
 
         Between two plans nothing becomes free, so a job that one plan refused has waited until the next.
         """
+        if self._fragmented == before:
+            return
         since = {job.id: self._fragmented_since.pop(job.id, at) for job in self._fragmented}
         for job in before:
             job.fragmented_s += at - self._fragmented_since.pop(job.id, at)

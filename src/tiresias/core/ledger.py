@@ -53,7 +53,7 @@ class Ledger(Holes):
         self.capacity = 0  # slots in service, plus withdrawn ones that runs still hold
         self._holders: Holders | None = None  # None until the first call of holders()
         self._rack_of: list[str] = []  # by node
-        self._rack_free: dict[str, int] = {}
+        self._rack_free: dict[str, int] | None = None  # None until the first call of free_by_rack()
         self.layers = 1  # how many runs may hold one slot; runs that hold it already stay
         self._shared: Layers | None = None  # None while all runs were on layer 0
         self._memory: dict[RunId, int] = {}  # what runs need of the memory of each GPU, where that is known
@@ -116,8 +116,9 @@ class Ledger(Holes):
         assert node.gpus == before.gpus, ("a node with other slots", before, node)
         self.nodes[position] = node
         self.sockets[position] = tuple(sum(1 << slot for slot in group) for group in node.sockets)
-        for each in (self.racks, self.kinds, self._rack_free):
-            each.clear()
+        self.racks.clear()
+        self.kinds.clear()
+        self._rack_free = None
         for where, other in enumerate(self.nodes):  # in the order in which they would be added
             self._index(where, other)
         self._suited.clear()
@@ -130,7 +131,7 @@ class Ledger(Holes):
             kind = node.gpu_type, node.speed
             self.kinds[kind] = self.kinds.get(kind, 0) | 1 << position
         self._rack_of[position] = node.rack
-        self._rack_free[node.rack] = self._rack_free.get(node.rack, 0) + self.free_counts[position]
+        self._rack_free = None
 
     def has_node(self, node: str) -> bool:
         return node in self._position
@@ -227,18 +228,20 @@ class Ledger(Holes):
         if self._holders is not None:
             self._holders.add(run_id, allocation)
         if self._trials:
-            self._undo.append(lambda: self._untake(run_id))
+            self._undo.append(lambda: self._give_back(run_id))
 
     def release(self, run_id: RunId) -> None:
         """Free the slots of a run whose exit is known."""
-        allocation = self.allocations.pop(run_id)
-        layer = self.layer_of(run_id)
-        memory_bytes = self._memory.pop(run_id, None) if self._memory else None
-        self._give_back(run_id, allocation)
-        if self._holders is not None:
-            self._holders.discard(run_id, allocation)
         if self._trials:
-            self._undo.append(lambda: self._unrelease(run_id, allocation, layer, memory_bytes))
+            self._release_in_trial(run_id)
+        else:
+            self._give_back(run_id)
+
+    def _release_in_trial(self, run_id: RunId) -> None:
+        allocation, layer = self.allocations[run_id], self.layer_of(run_id)
+        memory_bytes = self._memory.get(run_id)
+        self._give_back(run_id)
+        self._undo.append(lambda: self._unrelease(run_id, allocation, layer, memory_bytes))
 
     def hide(self, allocation: Allocation) -> None:
         """Let free slots look taken, until `show`."""
@@ -287,7 +290,12 @@ class Ledger(Holes):
                     found.append(run_id)
         return sorted(found)
 
-    def _give_back(self, run_id: RunId, allocation: Allocation) -> None:
+    def _give_back(self, run_id: RunId) -> None:
+        allocation = self.allocations.pop(run_id)
+        if self._memory:
+            self._memory.pop(run_id, None)
+        if self._holders is not None:
+            self._holders.discard(run_id, allocation)
         if self._shared is not None:
             allocation = self._shared.vacate(run_id, allocation)
         for node, slots in allocation:
@@ -298,25 +306,16 @@ class Ledger(Holes):
             self._set_free(node, self.free_slots[node] | slots)
 
     def _set_free(self, node: int, slots: int) -> None:
-        before = self.free_counts[node]
-        now = slots.bit_count()
+        counts, buckets, bit = self.free_counts, self.buckets, 1 << node
+        before, now = counts[node], slots.bit_count()
         self.free_slots[node] = slots
-        self.free_counts[node] = now
-        bit = 1 << node
-        buckets = self.buckets
+        counts[node] = now
         buckets[before] ^= bit
         buckets[now] |= bit
-        change = now - before
-        self.free += change
-        self._rack_free[self._rack_of[node]] += change
+        self.free += now - before
+        if self._rack_free is not None:
+            self._rack_free[self._rack_of[node]] += now - before
         self.changes += 1
-
-    def _untake(self, run_id: RunId) -> None:
-        allocation = self.allocations.pop(run_id)
-        self._memory.pop(run_id, None)
-        self._give_back(run_id, allocation)
-        if self._holders is not None:
-            self._holders.discard(run_id, allocation)
 
     def _unrelease(self, run_id: RunId, allocation: Allocation, layer: int, memory_bytes: int | None) -> None:
         layers = self._shared
@@ -352,6 +351,11 @@ class Ledger(Holes):
     # --- queries ---------------------------------------------------------------------------------------
 
     def free_by_rack(self) -> dict[str, int]:
+        """How many slots are free in each rack. From the first call on, this is kept up to date."""
+        if self._rack_free is None:
+            self._rack_free = dict.fromkeys(self._rack_of, 0)
+            for rack, free in zip(self._rack_of, self.free_counts, strict=True):
+                self._rack_free[rack] += free
         return self._rack_free
 
     def slot_names(self, allocation: Allocation) -> Iterator[str]:

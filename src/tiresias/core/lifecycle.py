@@ -5,6 +5,8 @@ A pair that is not in the table is a bug of the driver or of the core: `IllegalT
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import Phase
 
@@ -17,7 +19,23 @@ HOLDING = frozenset({STARTING, RUNNING, PAUSED, STOPPING})
 
 ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED})
 
-TRANSITIONS: dict[str, dict[Phase, Phase]] = {
+
+class IllegalTransition(AssertionError):
+    """A fact that cannot follow what is known."""
+
+
+class Transitions(dict[Phase, Phase]):
+    """The phase that follows each phase when `cause` (a fact's kind or an exit's cause) happens."""
+
+    def __init__(self, cause: str, following: Mapping[Phase, Phase]):
+        super().__init__(following)
+        self.cause = cause
+
+    def __missing__(self, phase: Phase) -> Phase:
+        raise IllegalTransition(f"{self.cause} cannot happen to a job that is {phase}")
+
+
+_FOLLOWING: dict[str, dict[Phase, Phase]] = {
     "RunGranted": {PENDING: STARTING, SUSPENDED: STARTING},
     "RunStarted": {STARTING: RUNNING, STOPPING: STOPPING},
     "RunStarted, is paused": {STARTING: PAUSED, STOPPING: STOPPING},
@@ -54,14 +72,5 @@ TRANSITIONS: dict[str, dict[Phase, Phase]] = {
     ExitCause.FAILED: dict.fromkeys(HOLDING, FAILED),
 }
 
-
-class IllegalTransition(AssertionError):
-    """A fact that cannot follow what is known."""
-
-
-def after(phase: Phase, cause: str) -> Phase:
-    """The phase that follows `phase` when `cause` (a fact's kind or an exit's cause) happens."""
-    try:
-        return TRANSITIONS[cause][phase]
-    except KeyError:
-        raise IllegalTransition(f"{cause} cannot happen to a job that is {phase}") from None
+TRANSITIONS = {cause: Transitions(cause, following) for cause, following in _FOLLOWING.items()}
+"""By cause: its transitions. To look up a phase from which there is none raises IllegalTransition."""

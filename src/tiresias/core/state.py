@@ -14,7 +14,7 @@ from typing import Any
 from tiresias.core import facts as f
 from tiresias.core.facts import Allocation, ExitCause
 from tiresias.core.ledger import Ledger, cpu_ledger, cpu_node
-from tiresias.core.lifecycle import ENDED, HELD, after
+from tiresias.core.lifecycle import ENDED, HELD, TRANSITIONS
 from tiresias.core.model import INFINITY, PRIORITY_ORDER, Cluster, Demand, Job, JobId, Phase, Pool, RunId
 from tiresias.core.wish import Wish
 
@@ -22,6 +22,13 @@ PENDING, STOPPING = Phase.PENDING, Phase.STOPPING
 SUSPENDED, CANCELLED = Phase.SUSPENDED, Phase.CANCELLED
 FINISHED = ExitCause.FINISHED
 GPUS, CPUS = Pool.GPUS, Pool.CPUS
+
+
+def count(allocation: Allocation) -> int:
+    """How many slots it has."""
+    if len(allocation) == 1:
+        return allocation[0][1].bit_count()
+    return sum([slots.bit_count() for _, slots in allocation])
 
 
 class Run:
@@ -56,7 +63,7 @@ class Run:
         self.id = id
         self.job_id = job_id
         self.allocation = allocation
-        self.gpus = sum([slots.bit_count() for _, slots in allocation])  # slots that it holds, in its pool
+        self.gpus = count(allocation)  # slots that it holds, in its pool
         self.pool = pool
         self.granted_at = granted_at
         self.started_at = INFINITY  # when it began to work
@@ -255,7 +262,7 @@ def _submitted(state: State, fact: f.JobSubmitted) -> JobState:
 
 def _held(state: State, fact: f.JobHeld) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobHeld")
+    job.phase = TRANSITIONS["JobHeld"][job.phase]
     job.on_hold = True
     _stop_working(job, fact.at)
     _leave(state, job)
@@ -264,14 +271,14 @@ def _held(state: State, fact: f.JobHeld) -> JobState:
 
 def _released(state: State, fact: f.JobReleased) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobReleased, has run" if job.runs else "JobReleased")
+    job.phase = TRANSITIONS["JobReleased, has run" if job.runs else "JobReleased"][job.phase]
     job.on_hold = False
     return job
 
 
 def _requeued(state: State, fact: f.JobRequeued) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobRequeued")
+    job.phase = TRANSITIONS["JobRequeued"][job.phase]
     _stop_working(job, fact.at)
     _leave(state, job)
     return job
@@ -279,7 +286,7 @@ def _requeued(state: State, fact: f.JobRequeued) -> JobState:
 
 def _deferred(state: State, fact: f.JobDeferred) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobDeferred")
+    job.phase = TRANSITIONS["JobDeferred"][job.phase]
     job.deferred = fact.reason
     job.deferred_until = INFINITY if fact.until is None else fact.until
     return job
@@ -287,7 +294,7 @@ def _deferred(state: State, fact: f.JobDeferred) -> JobState:
 
 def _cleared(state: State, fact: f.JobCleared) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobCleared")
+    job.phase = TRANSITIONS["JobCleared"][job.phase]
     job.deferred = ""
     job.deferred_until = INFINITY
     return job
@@ -312,14 +319,14 @@ def _sizes(demand: Demand) -> tuple[int, int, int]:
 
 def _failed(state: State, fact: f.JobFailed) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobFailed")
+    job.phase = TRANSITIONS["JobFailed"][job.phase]
     _end(state, job, fact.at)
     return job
 
 
 def _cancelled(state: State, fact: f.JobCancelled) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "JobCancelled")
+    job.phase = TRANSITIONS["JobCancelled"][job.phase]
     job.cancelled = True
     _leave(state, job)
     if job.phase in ENDED:
@@ -350,31 +357,36 @@ def _promoted(state: State, fact: f.JobPromoted) -> JobState:
 
 def _granted(state: State, fact: f.RunGranted) -> JobState:
     job = state.jobs[fact.job_id]
-    job.phase = after(job.phase, "RunGranted")
+    job.phase = TRANSITIONS["RunGranted"][job.phase]
+    at, run_id = fact.at, fact.run_id
     pool = GPUS if state.cpus is None else state.pool_of(fact.allocation)
-    run = Run(fact.run_id, job.id, fact.allocation, pool, fact.at, job.progress_s)
+    run = Run(run_id, job.id, fact.allocation, pool, at, job.progress_s)
     run.layer = fact.layer
     state.hold(job, run)
     job.runs += 1
-    if pool is GPUS and job.first_started_at == INFINITY:
-        job.first_started_at = fact.at
-    state.next_run_id = max(state.next_run_id, fact.run_id + 1)
+    if job.first_started_at == INFINITY and pool is GPUS:
+        job.first_started_at = at
+    if run_id >= state.next_run_id:
+        state.next_run_id = run_id + 1
     return job
 
 
 def _started(state: State, fact: f.RunStarted) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
-    job.phase = after(job.phase, "RunStarted" if run.turns else "RunStarted, is paused")
     run.started_at = run.progress_at = fact.at
-    run.speed = fact.speed if run.turns else 0.0
+    if run.turns:
+        job.phase = TRANSITIONS["RunStarted"][job.phase]
+        run.speed = fact.speed
+    else:
+        job.phase = TRANSITIONS["RunStarted, is paused"][job.phase]
     return job
 
 
 def _paced(state: State, fact: f.RunPaced) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
-    job.phase = after(job.phase, "RunPaced" if fact.turns else "RunPaced, no turns")
+    job.phase = TRANSITIONS["RunPaced" if fact.turns else "RunPaced, no turns"][job.phase]
     run.turn, run.turns = fact.turn, fact.turns
     if fact.turns == 1:
         state.paced.pop(run.id, None)
@@ -400,7 +412,7 @@ def _loss_reported(state: State, fact: f.LossReported) -> JobState:
 def _revoked(state: State, fact: f.RunRevoked) -> JobState:
     run = state.runs[fact.run_id]
     job = state.jobs[run.job_id]
-    job.phase = after(job.phase, "RunRevoked")
+    job.phase = TRANSITIONS["RunRevoked"][job.phase]
     if run.pool is GPUS:
         job.preemptions += 1
         job.last_preempted_at = fact.at
@@ -421,26 +433,27 @@ def _exited(state: State, fact: f.RunExited) -> JobState:
     if state.paced:
         state.paced.pop(run.id, None)
     job = state.jobs[run.job_id]
-    executed_s = (fact.at if fact.at < run.ended_at else run.ended_at) - run.granted_at
+    at, cause = fact.at, fact.cause
+    executed_s = (at if at < run.ended_at else run.ended_at) - run.granted_at
     job.executed_s += executed_s
     job.progress_s = fact.progress_s
     job.run = None
     if run.pool is GPUS:
-        state.ledger.release(fact.run_id)
+        state.ledger.release(run.id)
         job.service_gpu_s += executed_s * run.gpus
-        job.waiting_since = fact.at
+        job.waiting_since = at
     else:
         assert state.cpus is not None
-        state.cpus.release(fact.run_id)
-    job.phase = after(job.phase, fact.cause)
+        state.cpus.release(run.id)
+    job.phase = TRANSITIONS[cause][job.phase]
     if job.job.demand.max_gpus is not None:
         state.fit(job)
-    if job.cancelled and fact.cause is not FINISHED:
+    if job.cancelled and cause is not FINISHED:
         job.phase = CANCELLED
     elif job.on_hold and job.phase is SUSPENDED:
         job.phase = HELD
     if job.phase in ENDED:
-        _end(state, job, fact.at)
+        _end(state, job, at)
     return job
 
 

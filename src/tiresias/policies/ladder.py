@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from math import exp, log
+from operator import mul
 from typing import Any, NamedTuple
 
 STEPS_PER_E = 16  # buckets of the histogram: each e^(1/16) = 1.064 times as wide as the last
@@ -33,21 +35,6 @@ class Histogram:
             self.buckets = {bucket: count * kept for bucket, count in self.buckets.items()}
             self.count = sum(self.buckets.values())
 
-    def ends(self, above: float, up_to: float) -> float:
-        """How many jobs ended between the two services."""
-        return sum(
-            [count for bucket, count in self.buckets.items() if above < exp(bucket / STEPS_PER_E) <= up_to]
-        )
-
-    def ends_per_service(self, above: float, up_to: float) -> float:
-        """Jobs that ended between the two services, divided by the GPU-seconds that jobs took there."""
-        taken = 0.0
-        for bucket, count in self.buckets.items():
-            service = exp(bucket / STEPS_PER_E)
-            if service > above:
-                taken += count * (min(service, up_to) - above)
-        return self.ends(above, up_to) / taken if taken else 0.0
-
     def sample(self) -> tuple[list[float], list[float]]:
         """Rising values and how many jobs stand for each."""
         buckets = sorted(self.buckets)
@@ -62,6 +49,26 @@ class Histogram:
             if passed >= rank:
                 return exp(bucket / STEPS_PER_E)
         raise ValueError("quantile of nothing")
+
+
+class Ends:
+    """Where along the service jobs have ended, for questions about parts of it."""
+
+    def __init__(self, seen: Histogram):
+        self._services, self._counts = seen.sample()
+
+    def between(self, above: float, up_to: float) -> float:
+        """How many jobs ended between the two services."""
+        return sum(self._counts[bisect_right(self._services, above) : bisect_right(self._services, up_to)])
+
+    def per_service(self, above: float, up_to: float) -> float:
+        """Jobs that ended between the two services, divided by the GPU-seconds that jobs took there."""
+        first, last = bisect_right(self._services, above), bisect_right(self._services, up_to)
+        counts = self._counts[first:last]
+        ended = sum(counts)
+        taken = sum(map(mul, counts, self._services[first:last])) - ended * above
+        taken += sum(self._counts[last:]) * (up_to - above)
+        return ended / taken if taken else 0.0
 
 
 FIRST_GPU_S = 3600.0  # the first threshold before enough jobs have ended: one GPU-hour, as in the paper
@@ -111,11 +118,12 @@ class AutoLadder:
         rungs = self._rungs(learned, least)
         if seen.count < ENOUGH:
             return Ladder(tuple([rung for rung in rungs if rung >= learned]), learned)
+        ends = Ends(seen)
         used: list[float] = []
         for rung, upper in pairwise([*rungs, rungs[-1] * self.ratio]):
-            before = seen.ends_per_service(used[-1] if used else 0.0, rung)
-            behind = seen.ends_per_service(rung, upper)
-            if self._is_wanted(rung, learned, before, behind, seen.ends(rung, upper), now):
+            before = ends.per_service(used[-1] if used else 0.0, rung)
+            behind = ends.per_service(rung, upper)
+            if self._is_wanted(rung, learned, before, behind, ends.between(rung, upper), now):
                 used.append(rung)
         return Ladder(tuple(used), learned)
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiresias.core import facts as f
-from tiresias.core.facts import ExitCause
+from tiresias.core.facts import ExitCause, JobPromoted, JobSubmitted, RunExited, RunRevoked, RunStarted
 from tiresias.core.model import INFINITY, JobId, Pool, Rank
 from tiresias.core.plugins import OptionError, Policy, option, policies
 from tiresias.core.state import JobState, State
 from tiresias.policies.gittins import IndexTable, queue_table, sample, sup_table
-from tiresias.policies.gradual import NONE, Transition
+from tiresias.policies.gradual import NOBODY, NONE, Transition
 from tiresias.policies.ladder import ENOUGH, MOST_SEEN, Histogram, Ladder, auto_ladder, parse_queues
 from tiresias.policies.options import PreemptiveOptions, count, factor, one_of, seconds, seconds_or_auto
 from tiresias.policies.orders import NEW, ORDERS, STOPPING
@@ -123,7 +123,7 @@ class TiresiasL(Policy):
     """Discretised 2D-LAS: a few queues by attained service (GPUs x time); needs no knowledge of durations."""
 
     name = "tiresias-l"
-    learns = frozenset({f.JobSubmitted, f.RunExited, f.JobCancelled, f.JobFailed, f.JobPromoted})
+    learns = frozenset({JobSubmitted, RunExited, f.JobCancelled, f.JobFailed, JobPromoted})
     Options = QueueOptions
 
     def __init__(self, options: Any = None):
@@ -134,7 +134,7 @@ class TiresiasL(Policy):
         self._measures: bool = self.options.cost == "auto"
         self._counts_cost: bool = self.options.cost != 0
         if self._measures:
-            self.learns = self.learns | {f.RunStarted, f.RunRevoked}
+            self.learns = self.learns | {RunStarted, RunRevoked}
 
     # --- memory
 
@@ -188,47 +188,54 @@ class TiresiasL(Policy):
         return self.standing(job, memory, at, False)[0]
 
     def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
-        return self._standing(job, memory, at, is_due)[:2]
-
-    def _standing(
-        self, job: JobState, memory: Memory, at: float, is_due: bool
-    ) -> tuple[Rank, float, float, Learned]:
-        """The rank, until when it holds, and the service and the knowledge that it follows from."""
-        learned = memory.of(job)
-        ladder = learned.thresholds
-        run = job.run
-        waits = run is None or run.pool is CPUS
+        learned = memory.now if job.id > memory.transition.cursor else memory.before  # as in `of`
+        ladder, run = learned.thresholds, job.run
+        if run is None or job.phase is STOPPING or run.pool is CPUS:
+            return self._waiting(job, memory, learned, at)
         if self._knob:
             service = self._service(job, memory, at)
         else:
-            service = job.service_gpu_s if waits else job.service_at(at)
-        had = service
-        if self._counts_cost and (waits or job.phase is STOPPING) and job.id not in memory.promoted:
-            service += learned.wasted_gpu_s(job)
+            service = job.service_gpu_s + run.gpus * (at - run.granted_at)
         queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
-        if run is None or waits:
-            rank = self._order(job, queue, *self._came(job, memory, ladder, queue, had, at))
-            is_timed = self._knob and queue and had + TOLERANCE_GPU_S >= ladder[0]
-            until = self._starves_at(job, memory) if is_timed else INFINITY
-            return rank, until, service, learned
-        if job.phase is STOPPING:
-            rank = self._order(job, queue, *self._came(job, memory, ladder, queue, had, at))
-        else:
-            since = run.granted_at
-            if queue:
-                above_s = (ladder[queue - 1] - service) / job.gpus + at - since  # in a higher queue, this run
-                if above_s * job.gpus > TOLERANCE_GPU_S:
-                    since += above_s
-            is_entering = queue > 0 and is_due and (at - since) * job.gpus <= TOLERANCE_GPU_S
-            rank = self._order(job, queue, since, is_entering)
+        since = run.granted_at
+        if queue:
+            gpus = job.gpus
+            above_s = (ladder[queue - 1] - service) / gpus + at - since  # in a higher queue, this run
+            if above_s * gpus > TOLERANCE_GPU_S:
+                since += above_s
+            rank = self._order(job, queue, since, is_due and (at - since) * gpus <= TOLERANCE_GPU_S)
             if rank[1] == NEW:
-                return rank, at, service, learned
-        if queue == len(ladder):
-            return rank, INFINITY, service, learned
-        return rank, at + (ladder[queue] - service) / job.gpus, service, learned
+                return rank, at
+        else:
+            rank = self._order(job, queue, since, False)
+        return rank, at + (ladder[queue] - service) / job.gpus if queue < len(ladder) else INFINITY
+
+    def _waiting(self, job: JobState, memory: Memory, learned: Learned, at: float) -> tuple[Rank, float]:
+        """The standing of a job that waits, or runs on CPUs, or whose run saves."""
+        ladder = learned.thresholds
+        run = job.run
+        had = job.service_gpu_s if run is None and not self._knob else self._service(job, memory, at)
+        service = had + self._wasted_gpu_s(job, memory, learned)
+        queue = bisect_right(ladder, service + TOLERANCE_GPU_S)
+        if job.preemptions:
+            since, is_new = self._came(job, memory, ladder, queue, had, at)
+        else:
+            since, is_new = job.submitted_at, True
+        rank = self._order(job, queue, since, is_new)
+        if run is not None and run.pool is not CPUS:
+            return rank, at + (ladder[queue] - service) / job.gpus if queue < len(ladder) else INFINITY
+        is_timed = self._knob and queue and had + TOLERANCE_GPU_S >= ladder[0]
+        return rank, self._starves_at(job, memory) if is_timed else INFINITY
+
+    def _wasted_gpu_s(self, job: JobState, memory: Memory, learned: Learned) -> float:
+        """GPU-seconds by which a job that waits ranks lower, because a preemption for it would waste them."""
+        if not self._counts_cost or job.id in memory.promoted:
+            return 0.0
+        return learned.wasted_gpu_s(job)
 
     def queue(self, job: JobState, memory: Memory, at: float) -> int:
-        return bisect_right(memory.of(job).thresholds, self._service(job, memory, at) + TOLERANCE_GPU_S)
+        service = self._service(job, memory, at) if self._knob else job.service_at(at)
+        return bisect_right(memory.of(job).thresholds, service + TOLERANCE_GPU_S)
 
     def thresholds(self, memory: Memory) -> tuple[float, ...]:
         return memory.now.thresholds
@@ -249,9 +256,8 @@ class TiresiasL(Policy):
     def _came(
         self, job: JobState, memory: Memory, ladder: tuple[float, ...], queue: int, had: float, at: float
     ) -> tuple[float, bool]:
-        """When a waiting job came to its queue, and whether it has not run there since."""
-        if not job.preemptions:
-            return job.submitted_at, True
+        """When a job that waits because it was preempted came to its queue, and whether it has not run there
+        since."""
         if not queue:
             since = memory.promoted.get(job.id, (-INFINITY,))[0]
             return since, since >= job.last_preempted_at
@@ -268,7 +274,7 @@ class TiresiasL(Policy):
 
     def due(self, job: JobState, memory: Memory, at: float) -> f.Fact | None:
         if self._knob and job.gpu_run is None and self._starves_at(job, memory) <= at:
-            return f.JobPromoted(at, job.id)
+            return JobPromoted(at, job.id)
         return None
 
     # --- learning
@@ -276,27 +282,27 @@ class TiresiasL(Policy):
     def learn(self, memory: Memory, fact: Any, job: JobState | None) -> bool | Sequence[int]:
         assert job is not None
         kind = type(fact)
-        if kind is f.RunStarted:
-            run = job.gpu_run
-            if run is not None:
+        if kind is RunStarted:
+            run = job.run
+            if run is not None and run.pool is not CPUS:
                 memory.costs.loaded(job.model, fact.at - run.granted_at, is_first=job.runs == 1)
             return NONE
-        if kind is f.JobPromoted:
-            memory.promoted[job.id] = (fact.at, job.executed_s, job.service_gpu_s)
-            return NONE
-        if kind is f.RunRevoked:
-            if job.gpu_run is not None:
-                memory.stopping[job.id] = fact.at
-            return NONE
-        if kind is f.JobSubmitted:
-            memory.transition.see(job.id)
-            memory.gangs.add(job.gpus, MOST_GANGS)
-        elif kind is f.RunExited:
+        if kind is RunExited:
             revoked_at = memory.stopping.pop(job.id, None)
             if revoked_at is not None and fact.cause is PREEMPTED:
                 memory.costs.saved(job.model, fact.at - revoked_at)
             if job.ended_at == INFINITY:
                 return NONE  # the plan that preempted it must stand: its ranks do not change for that
+        elif kind is JobSubmitted:
+            memory.transition.see(job.id)
+            memory.gangs.add(job.gpus, MOST_GANGS)
+        elif kind is RunRevoked:
+            if job.gpu_run is not None:
+                memory.stopping[job.id] = fact.at
+            return NONE
+        elif kind is JobPromoted:
+            memory.promoted[job.id] = (fact.at, job.executed_s, job.service_gpu_s)
+            return NONE
         if job.ended_at != INFINITY:
             memory.promoted.pop(job.id, None)
             if job.first_started_at != INFINITY:  # else it had no service: it has run on CPUs only, or not
@@ -305,7 +311,10 @@ class TiresiasL(Policy):
 
     def _go_over(self, memory: Memory) -> range:
         """Fit to what was seen, if it is time; the jobs that are ranked anew for that."""
-        if memory.transition.is_over:
+        if memory.transition.cursor == NOBODY:  # the last one is over
+            has_costs = self._measures and memory.costs.is_news
+            if not has_costs and memory.seen.count < memory.refit_at:
+                return NONE
             learned = self._news(memory)
             if learned is None:
                 return NONE
@@ -320,7 +329,8 @@ class TiresiasL(Policy):
         """What ranks should follow from now on; None if that has not changed."""
         now = memory.now
         costs = now.costs
-        if self._measures:
+        if self._measures and memory.costs.is_news:
+            memory.costs.is_news = False
             is_s, was_s = sum(memory.costs.cost()), sum(costs[EVERYTHING])
             if not was_s / COST_CHANGE - 1 <= is_s <= was_s * COST_CHANGE + 1:
                 costs = memory.costs.costs()
@@ -392,15 +402,17 @@ class TiresiasG(TiresiasL):
         return table.coarse(self.options.same_within) if self.options.same_within > 1 else table
 
     def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
-        rank, until, service, learned = self._standing(job, memory, at, is_due)
+        rank, until = super().standing(job, memory, at, is_due)
+        learned = memory.of(job)
         if learned.table is None or rank[0] == len(learned.thresholds):
             return rank, until
+        had = self._service(job, memory, at)
+        is_running = job.gpu_run is not None and job.phase is not STOPPING
+        service = had if is_running else had + self._wasted_gpu_s(job, memory, learned)
         index, next_step = learned.table.at(service + TOLERANCE_GPU_S)
-        if self._counts_cost:  # an index may rise with service; the cost of a preemption may not raise it
-            had = self._service(job, memory, at)
-            if had != service:
-                own, own_step = learned.table.at(had + TOLERANCE_GPU_S)
-                index, next_step = min(index, own), min(next_step, service + own_step - had)
+        if service != had:  # an index may rise with service; the cost of a preemption may not raise it
+            own, own_step = learned.table.at(had + TOLERANCE_GPU_S)
+            index, next_step = min(index, own), min(next_step, service + own_step - had)
         rank = (rank[0], -index, *rank[1:])
         if until > at and job.gpu_run is not None:
             until = min(until, at + (next_step - service) / job.gpus)

@@ -31,8 +31,8 @@ class Mean:
 
     def add(self, value: float, most: int = MOST) -> None:
         """Add a value; after `most` further ones it counts 1/e."""
-        self.count = min(self.count + 1, most)
-        self.value += (value - self.value) / self.count
+        self.count = count = self.count + 1 if self.count < most else most
+        self.value += (value - self.value) / count
 
 
 class PreemptionCosts:
@@ -43,12 +43,16 @@ class PreemptionCosts:
         self.saving: dict[str, Mean] = {}
         self.loading: dict[str, Mean] = {}
         self.starting: dict[str, Mean] = {}  # first runs
+        self.is_news = True  # a preemption may cost another time than when this was last set to False
 
     def saved(self, model: str, seconds: float) -> None:
         _add(self.saving, model, seconds)
+        self.is_news = True
 
     def loaded(self, model: str, seconds: float, *, is_first: bool) -> None:
         _add(self.starting if is_first else self.loading, model, seconds)
+        if not is_first or not self.loading:  # first runs count until something was measured
+            self.is_news = True
 
     def full_s(self) -> float | None:
         """Seconds for saving and loading, where what was not measured counts as expected; None: not known."""

@@ -52,6 +52,7 @@ class Engine:
         self._planned_at = -INFINITY
         self._jobs = jobs
         self._next_job = next(jobs, None)
+        self._arrives_at = INFINITY if self._next_job is None else self._next_job.submitted_at
         self._timer_at = INFINITY
         self._on_end = on_end
         self._on_instant = on_instant
@@ -68,10 +69,9 @@ class Engine:
         world, heap = self.world, self.world.heap
         countdown = WATCH_EVERY
         while True:
-            at = heap[0][0] if heap else INFINITY
-            job = self._next_job
-            if job is not None and job.submitted_at < at:
-                at = job.submitted_at
+            due_at = at = heap[0][0] if heap else INFINITY
+            if self._arrives_at < at:
+                at = self._arrives_at
             if self._timer_at < at:
                 at = self._timer_at
             if at == INFINITY:
@@ -81,11 +81,12 @@ class Engine:
             facts = self._answers
             self._answers = []
             quiet = len(facts)
-            while heap and heap[0][0] == at:
+            while due_at == at:
                 fact = world.happen(heappop(heap))
                 if fact is not None:
                     facts.append(fact)
-            if job is not None and job.submitted_at == at:
+                due_at = heap[0][0] if heap else INFINITY
+            if self._arrives_at == at:
                 self._arrivals(at, facts)
             if self._timer_at == at:
                 self._timer_at = INFINITY
@@ -121,37 +122,40 @@ class Engine:
                     facts.append(deferral)
             job = next(self._jobs, None)
         self._next_job = job
+        self._arrives_at = INFINITY if job is None else job.submitted_at
 
     def _handle(self, facts: list[f.Fact], at: float) -> None:
         """Give facts to the Controller and carry out its commands; the answers go with the next facts."""
-        step, world = self._step, self.world
+        step = self._step
         if self.controller.handle(facts, step) and at > self._planned_at:
             self.events += 1
             self._planned_at = at
         self.at = at
         if self._journal is not None:
             self._write_journal(facts)
-        changed = self._changed(facts) if self._speed_model is not None else None
         if step.ended:
             for job in step.ended:
                 self._on_end(job)
             step.ended.clear()
         if step.commands:
+            world = self.world
             for command in step.commands:
                 kind = type(command)
-                if kind is SetTimer:
-                    self._timer_at = command.at  # type: ignore[union-attr]
-                elif kind is StartRun:
+                if kind is StartRun:
                     fact = world.start(command, at)  # type: ignore[arg-type]
                     if fact is not None:
                         self._answers.append(fact)
+                elif kind is SetTimer:
+                    self._timer_at = command.at  # type: ignore[union-attr]
                 elif kind is StopRun:
                     world.stop(command, at)  # type: ignore[arg-type]
                 # What a PaceRun changes is the speed of the run, see _changed.
             step.commands.clear()
+        if self._speed_model is not None:
+            changed = self._changed(facts)
+            if changed:
+                self._answers.extend(self._retime(changed, at))
         step.facts.clear()
-        if changed:
-            self._answers.extend(self._retime(changed, at))
         if self._on_instant is not None:
             self._on_instant(at)
 

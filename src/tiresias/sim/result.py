@@ -32,9 +32,9 @@ class Recorder:
         self.at = array("d")
         self.use = array("q")  # busy GPUs, running jobs, waiting jobs, one after the other
         self._stored_at = -INFINITY
-        self._latest = (-INFINITY, (0, 0, 0))  # the latest use, stored or not
+        self._latest: tuple[float, tuple[int, ...]] = (-INFINITY, (0, 0, 0))  # the last that was skipped
         self._stride = 1
-        self._skipped = 0
+        self._skipped = 0  # how many rows are skipped before the next one is stored
         self.failed = 0  # jobs that ended as failed
         self.resizes = 0  # runs of finished jobs that had another number of GPUs than the run before
 
@@ -64,35 +64,39 @@ class Recorder:
         ledger, runs, jobs = state.ledger, state.runs, state.jobs
         gpus = ledger.gpus
         free = active = running = 0
+        add_at, add_use = self.at.append, self.use.extend
 
         def store(at: float) -> None:
             nonlocal free, active, running
             if ledger.free == free and len(jobs) == active and len(runs) == running:
                 return
             free, active, running = ledger.free, len(jobs), len(runs)
-            now = (gpus - free, running, active - running)
-            self._latest = (at, now)
             if self._stored_at == at:
-                self.use[-3:] = array("q", now)
+                del self.use[-3:]
+            elif self._skipped:
+                self._skipped -= 1
+                self._latest = (at, (gpus - free, running, active - running))
                 return
-            self._skipped += 1
-            if self._skipped >= self._stride:
-                self._skipped = 0
+            else:
                 self._stored_at = at
-                self.at.append(at)
-                self.use.extend(now)
-                if len(self.at) >= TIMELINE_ROWS:
-                    self._thin()
+                self._skipped = self._stride - 1
+                add_at(at)
+            add_use((gpus - free, running, active - running))
+            if len(self.at) >= TIMELINE_ROWS:
+                self._thin()
 
         return store
 
     def _thin(self) -> None:
-        self.at = self.at[::2]
+        """Keep every second row, and store every second one from now on."""
+        self._latest = (self.at[-1], tuple(self.use[-3:]))
+        del self.at[1::2]
         kept = array("q")
         for row in range(0, len(self.use), 6):
             kept.extend(self.use[row : row + 3])
-        self.use = kept
+        self.use[:] = kept
         self._stride *= 2
+        self._skipped = self._stride - 1
         self._stored_at = self.at[-1]
 
     def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:

@@ -14,12 +14,14 @@ from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
 from tiresias.core.facts import ExitCause
 from tiresias.core.model import INFINITY, Job, JobId, RunId
+from tiresias.core.state import count
 from tiresias.sim.failures import Failures
 from tiresias.sim.losses import Losses, next_report_s
 
 SAVING = 1 / 6  # share of a preemption's cost
 
 FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
+RunExited, RunStarted = f.RunExited, f.RunStarted
 # Priorities at one instant: exits go first, then what was lost with them.
 EXIT, LOSS, START, REPORT, PREFLIGHT = 0, 1, 2, 3, 4
 
@@ -83,6 +85,14 @@ class Spent:
         self.resizes = 0  # how many runs had another number of GPUs than the run before
         self.cpu_work_gpu_s = 0.0  # its part of OnCPUs.work_gpu_s in the present trial
 
+    def hold(self, nodes: tuple[int, ...], gpus: int) -> None:
+        """A run had these nodes and so many GPUs; count it if the one before had others."""
+        if self.nodes:
+            self.moved_resumes += nodes != self.nodes
+            self.resizes += gpus != self.gpus
+        self.nodes = nodes
+        self.gpus = gpus
+
 
 class OnCPUs:
     """How much ran on CPUs."""
@@ -138,17 +148,20 @@ class World:
         self.runs[run_id] = run = WorldRun(run_id, job, nodes, at, works_from, done_s)
         if self._cpu_nodes and nodes and nodes[0] in self._cpu_nodes:
             run.gpus = 0
-        elif job.demand.is_elastic:
-            run.gpus = sum([slots.bit_count() for _, slots in command.allocation])
-        assert job.duration_s is not None
-        run.ends_s = job.duration_s if self.failures is None else self.failures.ends_s(job)
+        elif job.demand.max_gpus is not None:
+            run.gpus = count(command.allocation)
+        if self.failures is None:
+            assert job.duration_s is not None
+            run.ends_s = job.duration_s
+        else:
+            run.ends_s = self.failures.ends_s(job)
         self._exit(run, works_from + (run.ends_s - done_s))
         if self.losses is not None:
             self._report(run, works_from, done_s)
         if load_s:
             self._push(works_from, START, run)
             return None
-        return f.RunStarted(at, run_id)
+        return RunStarted(at, run_id)
 
     def stop(self, command: StopRun, at: float) -> None:
         """Make a run save its work and exit."""
@@ -185,6 +198,10 @@ class World:
     def happen(self, due: Due) -> f.Fact | None:
         """The fact of a due entry of the heap; None if a later command or speed has superseded the entry."""
         at, priority, _, run = due
+        if priority == EXIT:
+            if run.exits_at != at or run.id not in self.runs:
+                return None
+            return self._exited(run, at)
         if priority == START:
             if run.cause is PREEMPTED or run.id not in self.runs:
                 return None
@@ -193,43 +210,39 @@ class World:
             return f.WorkLost(at, run.job.id, run.lost_s, run.gpus)
         if priority == REPORT:
             return self._reported(run, at)
-        if priority == PREFLIGHT:
-            return self._failed_in_preflight(run, at)
-        if run.exits_at != at or run.id not in self.runs:
-            return None
+        return self._failed_in_preflight(run, at)
+
+    def _exited(self, run: WorldRun, at: float) -> f.RunExited:
         del self.runs[run.id]
         job = run.job
-        self.lost_gpu_s += run.lost_s * run.gpus
         spent = self.spent.get(job.id)
         if spent is None:
             spent = self.spent[job.id] = Spent(run.started_at)
-        if run.cause is FINISHED and self.failures is not None:
+        if self.failures is not None and run.cause is FINISHED:
             run.cause = self.failures.end_trial(job, job.demand.gpus)
-        if not run.gpus:
-            if run.nodes:
-                self._leave_cpus(run, spent)
-        else:
-            if spent.nodes != run.nodes:
-                spent.moved_resumes += bool(spent.nodes)
-                spent.nodes = run.nodes
-            if spent.gpus != run.gpus:
-                spent.resizes += bool(spent.gpus)
-                spent.gpus = run.gpus
-        spent.lost_s += run.lost_s
-        spent.executed_s += at - run.started_at
-        spent.node_s += (at - run.started_at) * len(run.nodes)
+        if run.gpus:
+            if spent.nodes != run.nodes or spent.gpus != run.gpus:
+                spent.hold(run.nodes, run.gpus)
+        elif run.nodes:
+            self._leave_cpus(run, spent)
+        if run.lost_s:
+            self.lost_gpu_s += run.lost_s * run.gpus
+            spent.lost_s += run.lost_s
+        executed_s = at - run.started_at
+        spent.executed_s += executed_s
+        spent.node_s += executed_s * len(run.nodes)
         if run.cause is FINISHED:
             assert job.duration_s is not None
             del self.jobs[job.id]
             if self.losses is not None:
                 self.losses.forget(job)
-            return f.RunExited(at, run.id, FINISHED, job.duration_s)
+            return RunExited(at, run.id, FINISHED, job.duration_s)
         if run.cause is not PREEMPTED:
             return self._fail(run, spent, at)
         self.saved_s[job.id] = run.done_s
         if not job.saves and run.lost_s:
             self._push(at, LOSS, run)
-        return f.RunExited(at, run.id, PREEMPTED, run.done_s)
+        return RunExited(at, run.id, PREEMPTED, run.done_s)
 
     def preflight(self, job: Job) -> f.JobDeferred | None:
         """The job has been submitted: what keeps it from the queue for now, if it has a preflight."""
@@ -272,7 +285,8 @@ class World:
 
     def _exit(self, run: WorldRun, at: float) -> None:
         run.exits_at = at
-        self._push(at, EXIT, run)
+        self._sequence += 1
+        heappush(self.heap, (at, EXIT, self._sequence, run))
 
     def _report(self, run: WorldRun, works_from: float, done_s: float) -> None:
         """Let the training report its loss when it has done so much more work that a report is due."""
