@@ -43,7 +43,7 @@ So there are at most two decisions per job, and each of them causes a bounded nu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any
 
@@ -73,6 +73,8 @@ STARTING, RUNNING, PAUSED, STOPPING = Phase.STARTING, Phase.RUNNING, Phase.PAUSE
 GPUS, CPUS = Pool.GPUS, Pool.CPUS
 DRIFTING = 4  # elements of a key whose rank is one number
 PASSED = 1e300  # wakes_at of a job whose rank held for one plan only: later than any instant
+MOST_STALE = 3  # items of `_wakes` per job, and a few, before those that do not count are removed
+FEW = 64
 BY_KEY = attrgetter("key")
 RunExited, TimerFired = f.RunExited, f.TimerFired
 # After these facts the job's run must stop, or the job has ended if it has none.
@@ -84,8 +86,10 @@ SILENT_BY_WORK = frozenset({f.RunStarted, f.RunPaced, f.LossReported})
 SHOW_SPEED = frozenset({f.RunStarted, f.RunProgressed})  # what a placer learns from
 
 
-Way = tuple[Callable[[State, Any], JobState | None], bool, bool, bool]
-"""How to apply a kind of fact: `evolve`, and whether it is learned from, is silent, may end a job."""
+Learn = Callable[[Any, f.Fact, JobState | None], bool | Sequence[int]]
+Way = tuple[Callable[[State, Any], JobState | None], Learn | None, bool, bool]
+"""How to apply a kind of fact: `evolve`, `learn` if the policy learns from it, and whether it is silent and
+may end a job."""
 
 
 class Step:
@@ -249,9 +253,11 @@ class Controller:
         self._rebuild(self.state.at)
 
     def _ways(self) -> dict[type, Way]:
-        learns, silent = self.policy.learns, SILENT_BY_WORK if self.policy.by_work else SILENT
+        policy = self.policy
+        silent = SILENT_BY_WORK if policy.by_work else SILENT
         return {
-            kind: (evolve, kind in learns, kind in silent, kind in ENDERS) for kind, evolve in EVOLVE.items()
+            kind: (evolve, policy.learn if kind in policy.learns else None, kind in silent, kind in ENDERS)
+            for kind, evolve in EVOLVE.items()
         }
 
     def _apply(self, fact: f.Fact, step: Step) -> bool:
@@ -261,7 +267,7 @@ class Controller:
         assert at >= state.at, ("time went back", state.at, fact)
         state.at = at
         kind = type(fact)
-        evolve, is_learned, is_silent, may_end = self._how[kind]
+        evolve, learn, is_silent, may_end = self._how[kind]
         job = evolve(state, fact)
         has_ended = False
         if may_end:  # first, because a plug-in may raise below
@@ -272,8 +278,8 @@ class Controller:
             elif kind is not RunExited and (run := job.run) is not None:
                 step.commands.append(StopRun(run.id))
         changed: bool | Sequence[int] = False
-        if is_learned and (job is None or job.gpus):
-            changed = self.policy.learn(state.memory, fact, job)
+        if learn is not None and (job is None or job.gpus):
+            changed = learn(state.memory, fact, job)
             if changed is True:
                 self._stale = True
         if job is None:
@@ -642,33 +648,37 @@ class Controller:
 
     def _start(self, at: float, step: Step) -> None:
         """Start jobs of the target in rank order, as far as slots are free and the placer agrees."""
+        kept: list[Allocation] = []  # slots that refused jobs keep from those behind them
         again = True
         while again:  # jobs that started behind a refused one may have changed what the placer wants
-            kept: list[Allocation] = []  # slots that refused jobs keep from those behind them
             try:
                 again = self._start_some(at, step, kept)
             finally:
-                for claim in kept:
-                    self.state.ledger.show(claim)
+                if kept:
+                    for claim in kept:
+                        self.state.ledger.show(claim)
+                    kept.clear()
 
     def _start_some(self, at: float, step: Step, kept: list[Allocation]) -> bool:
         """One pass over the ready jobs; whether another pass might start more."""
-        state, ready = self.state, self._ready
-        ledger, place, waits = state.ledger, self.placer.place, self.placer.waits
-        migrations = self.placer.migrations
+        state, ready, placer = self.state, self._ready, self.placer
+        ledger, place, waits, migrations = state.ledger, placer.place, placer.waits, placer.migrations
         self._retry_at = INFINITY
-        self._fragmented.clear()
+        if self._fragmented:
+            self._fragmented.clear()
         if self._refused:
             self._refused.clear()
         refused = waiting = behind = False  # behind: a job started behind one that waits
         entries = [  # the others are still saving
             entry for entry in ready.values() if (run := entry.job.run) is None or run.pool is CPUS
         ]
-        if len(entries) > 1:
-            entries.sort(key=BY_KEY)
         if len(entries) < len(ready):
             migrations = 0  # what the saving runs leave behind may be enough
-        last = entries[-1] if entries else None  # there is no job behind it to keep slots from
+            if not entries:
+                return False
+        if len(entries) > 1:
+            entries.sort(key=BY_KEY)
+        last = entries[-1]  # there is no job behind it to keep slots from
         since = state.refused_since
         for entry in entries:
             job = entry.job
@@ -754,6 +764,9 @@ class Controller:
     def _set_timer(self, at: float, step: Step) -> None:
         """Ask to be woken at the next instant at which a rank or a refusal may change by itself."""
         wakes, entries, next_at = self._wakes, self.entries, self._retry_at
+        if step.ended and len(wakes) > MOST_STALE * len(entries) + FEW:
+            wakes[:] = [(each.wakes_at, id) for id, each in entries.items() if at < each.wakes_at < PASSED]
+            heapify(wakes)
         while wakes:
             due_at, id = wakes[0]
             entry = entries.get(id)

@@ -26,8 +26,6 @@ GPUS, CPUS = Pool.GPUS, Pool.CPUS
 
 def count(allocation: Allocation) -> int:
     """How many slots it has."""
-    if len(allocation) == 1:
-        return allocation[0][1].bit_count()
     return sum([slots.bit_count() for _, slots in allocation])
 
 
@@ -63,7 +61,8 @@ class Run:
         self.id = id
         self.job_id = job_id
         self.allocation = allocation
-        self.gpus = count(allocation)  # slots that it holds, in its pool
+        # Slots that it holds, in its pool.
+        self.gpus = allocation[0][1].bit_count() if len(allocation) == 1 else count(allocation)
         self.pool = pool
         self.granted_at = granted_at
         self.started_at = INFINITY  # when it began to work

@@ -374,8 +374,13 @@ class Target(Generic[E]):
 
     def _relocate(self, entry: E, key: Key) -> None:
         """Rerank an entry where that changes no admission."""
-        assert entry.key is not None
-        chunk, _ = self._remove(entry.key)
+        old_key = entry.key
+        assert old_key is not None
+        chunk = bisect_left(self._last, old_key)
+        if bisect_left(self._last, key) == chunk:
+            self._relocate_within(chunk, entry, old_key, key)
+            return
+        chunk, _ = self._remove(old_key)
         if not entry.admitted:
             to_chunk, _ = self._insert(entry, key)
             if self._needs[to_chunk] > 1:
@@ -387,6 +392,20 @@ class Target(Generic[E]):
         to_chunk, _ = self._insert(entry, key)
         entry.admitted = True
         self._sums[to_chunk] += entry.gpus
+
+    def _relocate_within(self, chunk: int, entry: E, old_key: Key, key: Key) -> None:
+        """The same where the chunk stays the same."""
+        keys, entries = self._keys[chunk], self._entries[chunk]
+        index = bisect_left(keys, old_key)
+        assert keys[index] == old_key, ("not ranked under this key", old_key)
+        del keys[index], entries[index]
+        index = bisect_left(keys, key)
+        keys.insert(index, key)
+        entries.insert(index, entry)
+        entry.key = key
+        self._last[chunk] = keys[-1]
+        if not entry.admitted and self._needs[chunk] > 1:
+            self._needs[chunk] = 1
 
 
 def plain_target(ranked: Iterable[Entry], room: int, *, strict: bool = False) -> set[JobId]:

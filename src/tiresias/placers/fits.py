@@ -19,7 +19,7 @@ Choice = Callable[[int, Holes, int], int]
 
 def on_one_node(need: int, holes: Holes, among: int = EVERYWHERE) -> Allocation | None:
     """The fullest node that holds all of the gang, first by position."""
-    if len(holes.pieces) > 1:
+    if holes.pieces and len(holes.pieces) > 1:
         return None
     for nodes in holes.buckets[need:]:
         nodes &= among

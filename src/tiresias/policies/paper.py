@@ -123,7 +123,7 @@ class TiresiasL(Policy):
     """Discretised 2D-LAS: a few queues by attained service (GPUs x time); needs no knowledge of durations."""
 
     name = "tiresias-l"
-    learns = frozenset({JobSubmitted, RunExited, f.JobCancelled, f.JobFailed, JobPromoted})
+    learns = frozenset({RunExited, f.JobCancelled, f.JobFailed, JobPromoted})
     Options = QueueOptions
 
     def __init__(self, options: Any = None):
@@ -135,6 +135,13 @@ class TiresiasL(Policy):
         self._counts_cost: bool = self.options.cost != 0
         if self._measures:
             self.learns = self.learns | {RunStarted, RunRevoked}
+        self._adapts: bool = self._measures or self._auto is not None or self._learns_index()
+        if self._adapts:
+            self.learns = self.learns | {JobSubmitted}
+
+    def _learns_index(self) -> bool:
+        """Whether jobs are ranked by an index that follows from the jobs which have ended."""
+        return False
 
     # --- memory
 
@@ -188,8 +195,10 @@ class TiresiasL(Policy):
         return self.standing(job, memory, at, False)[0]
 
     def standing(self, job: JobState, memory: Memory, at: float, is_due: bool) -> tuple[Rank, float]:
-        learned = memory.now if job.id > memory.transition.cursor else memory.before  # as in `of`
-        ladder, run = learned.thresholds, job.run
+        learned, run = memory.now, job.run
+        if memory.before is not learned:
+            learned = memory.of(job)
+        ladder = learned.thresholds
         if run is None or job.phase is STOPPING or run.pool is CPUS:
             return self._waiting(job, memory, learned, at)
         if self._knob:
@@ -307,7 +316,7 @@ class TiresiasL(Policy):
             memory.promoted.pop(job.id, None)
             if job.first_started_at != INFINITY:  # else it had no service: it has run on CPUs only, or not
                 memory.seen.add(job.service_gpu_s)
-        return self._go_over(memory)
+        return self._go_over(memory) if self._adapts else NONE
 
     def _go_over(self, memory: Memory) -> range:
         """Fit to what was seen, if it is time; the jobs that are ranked anew for that."""
@@ -392,6 +401,9 @@ class TiresiasG(TiresiasL):
             table = self._tabulate(*self._given(), now.thresholds)
             memory.now = memory.before = Learned(now.ladder, table, now.costs)
         return memory
+
+    def _learns_index(self) -> bool:
+        return bool(self.options.index != "table" and self.options.distribution == "online")
 
     def _given(self) -> tuple[Any, Any]:
         return sample(self.options.distribution)

@@ -50,8 +50,11 @@ class PreemptionCosts:
         self.is_news = True
 
     def loaded(self, model: str, seconds: float, *, is_first: bool) -> None:
-        _add(self.starting if is_first else self.loading, model, seconds)
-        if not is_first or not self.loading:  # first runs count until something was measured
+        if not is_first:
+            _add(self.loading, model, seconds)
+            self.is_news = True
+        elif not self.loading:  # first runs count until something was measured
+            _add(self.starting, model, seconds)
             self.is_news = True
 
     def full_s(self) -> float | None:

@@ -31,10 +31,8 @@ class Recorder:
         self.times = array("d")  # TIMES of each job, one after the other
         self.at = array("d")
         self.use = array("q")  # busy GPUs, running jobs, waiting jobs, one after the other
-        self._stored_at = -INFINITY
         self._latest: tuple[float, tuple[int, ...]] = (-INFINITY, (0, 0, 0))  # the last that was skipped
         self._stride = 1
-        self._skipped = 0  # how many rows are skipped before the next one is stored
         self.failed = 0  # jobs that ended as failed
         self.resizes = 0  # runs of finished jobs that had another number of GPUs than the run before
 
@@ -64,26 +62,27 @@ class Recorder:
         ledger, runs, jobs = state.ledger, state.runs, state.jobs
         gpus = ledger.gpus
         free = active = running = 0
-        add_at, add_use = self.at.append, self.use.extend
+        stored_at, skipped = -INFINITY, 0
+        ats, add_at, add_use = self.at, self.at.append, self.use.extend
 
         def store(at: float) -> None:
-            nonlocal free, active, running
+            nonlocal free, active, running, stored_at, skipped
             if ledger.free == free and len(jobs) == active and len(runs) == running:
                 return
             free, active, running = ledger.free, len(jobs), len(runs)
-            if self._stored_at == at:
+            if at == stored_at:
                 del self.use[-3:]
-            elif self._skipped:
-                self._skipped -= 1
+            elif skipped:
+                skipped -= 1
                 self._latest = (at, (gpus - free, running, active - running))
                 return
             else:
-                self._stored_at = at
-                self._skipped = self._stride - 1
+                stored_at, skipped = at, self._stride - 1
                 add_at(at)
             add_use((gpus - free, running, active - running))
-            if len(self.at) >= TIMELINE_ROWS:
+            if len(ats) >= TIMELINE_ROWS:
                 self._thin()
+                stored_at, skipped = ats[-1], self._stride - 1
 
         return store
 
@@ -96,8 +95,6 @@ class Recorder:
             kept.extend(self.use[row : row + 3])
         self.use[:] = kept
         self._stride *= 2
-        self._skipped = self._stride - 1
-        self._stored_at = self.at[-1]
 
     def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:
         """One row per finished job, in the order of the trace."""
@@ -123,8 +120,7 @@ class Recorder:
     def timeline(self) -> pl.DataFrame:
         """The use of the cluster at each instant that changed it; thinned if long, but with its last row."""
         at, use = self._latest
-        if self._stored_at < at:
-            self._stored_at = at
+        if self.at and self.at[-1] < at:
             self.at.append(at)
             self.use.extend(use)
         return pl.DataFrame(

@@ -360,7 +360,7 @@ def jobs_of(trace: Trace, rejected: frozenset[int] = frozenset()) -> Iterator[Jo
     priorities = {str(p): p for p in Priority}
     demands: dict[tuple[Any, ...], Demand] = {}
     for id, row in enumerate(rows):
-        if id in rejected:
+        if rejected and id in rejected:
             continue
         at, duration_s, user, tenant, name, group, priority, model, cost_s, is_preemptible, saves = row[:11]
         demand = demands.get(asked := row[11:])

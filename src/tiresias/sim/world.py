@@ -8,7 +8,7 @@ commands with facts, at the instants on its heap.
 
 from __future__ import annotations
 
-from heapq import heappush
+from heapq import heapify, heappush
 
 from tiresias.core import facts as f
 from tiresias.core.commands import StartRun, StopRun
@@ -19,6 +19,7 @@ from tiresias.sim.failures import Failures
 from tiresias.sim.losses import Losses, next_report_s
 
 SAVING = 1 / 6  # share of a preemption's cost
+MOST_STALE = 3  # entries of the heap per run, before those that have been superseded are removed
 
 FINISHED, PREEMPTED = ExitCause.FINISHED, ExitCause.PREEMPTED
 RunExited, RunStarted = f.RunExited, f.RunStarted
@@ -177,6 +178,7 @@ class World:
         run.speed = 0.0
         run.cause = PREEMPTED
         self._exit(run, at + save_s)
+        self._tidy()
 
     def set_speed(self, run_id: RunId, speed: float, at: float) -> f.RunProgressed | None:
         """Change the speed of a run from now on, and with it the instant of its exit."""
@@ -191,6 +193,7 @@ class World:
             run.exits_at = INFINITY
         if self.losses is not None:
             self._report(run, run.works_from, run.done_s)
+        self._tidy()
         if run.works_from > at:
             return None
         return f.RunProgressed(at, run_id, run.done_s, speed)
@@ -282,6 +285,23 @@ class World:
         work_gpu_s = (done_s - run.began_s) * job.demand.gpus
         on_cpus.work_gpu_s += work_gpu_s
         spent.cpu_work_gpu_s += work_gpu_s
+
+    def _tidy(self) -> None:
+        """Remove what later commands and speeds have superseded, if that is most of the heap."""
+        if len(self.heap) > MOST_STALE * len(self.runs) + 64:
+            self.heap[:] = [due for due in self.heap if self._counts(due)]
+            heapify(self.heap)
+
+    def _counts(self, due: Due) -> bool:
+        """Whether an entry of the heap still stands for something that will happen."""
+        at, priority, _, run = due
+        if priority == EXIT:
+            return run.exits_at == at and run.id in self.runs
+        if priority == START:
+            return run.cause is not PREEMPTED and run.id in self.runs
+        if priority == REPORT:
+            return run.reports_at == at and run.cause is not PREEMPTED and run.id in self.runs
+        return True
 
     def _exit(self, run: WorldRun, at: float) -> None:
         run.exits_at = at
