@@ -46,15 +46,15 @@ def test_the_number_of_apps_is_that_of_a_computation_in_small_steps(seed: int) -
         for _ in range(25)
     )
     expected = plainly(jobs, 4, step_s=0.02)
-    assert average_apps(jobs, 4) == pytest.approx(expected, rel=2e-3)
+    assert list(average_apps(jobs, 4)) == pytest.approx(expected, rel=2e-3)
 
 
 def test_two_jobs_that_share_a_cluster_for_ever_have_two_apps() -> None:
-    assert average_apps([(0, 4, 100, ""), (0, 4, 100, "")], 4) == [2.0, 2.0]
+    assert list(average_apps([(0, 4, 100, ""), (0, 4, 100, "")], 4)) == [2.0, 2.0]
 
 
 def test_the_jobs_of_one_group_are_one_app() -> None:
-    assert average_apps([(0, 4, 100, "search"), (0, 4, 100, "search")], 4) == [1.0, 1.0]
+    assert list(average_apps([(0, 4, 100, "search"), (0, 4, 100, "search")], 4)) == [1.0, 1.0]
 
 
 def two_tenants() -> pl.DataFrame:

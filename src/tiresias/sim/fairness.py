@@ -9,11 +9,13 @@ every policy.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -37,10 +39,10 @@ class Contention:
     def apps(self) -> pl.Series:
         """The average number of active apps over the life of each job under ideal equal sharing."""
         columns = [self.jobs[name].to_numpy() for name in CONTENTION_COLUMNS[:3]]
-        groups = "\n".join(self.jobs["group"].to_list())
-        whole = blake2b(groups.encode())
+        columns.append(self.jobs["group"].hash().to_numpy())
+        whole = blake2b()
         for column in columns:
-            whole.update(np.ascontiguousarray(column).tobytes())
+            whole.update(np.ascontiguousarray(column).data)
         return pl.Series("apps", _cached_apps(_Arrivals(self.jobs, whole.digest()), self.gpus))
 
 
@@ -59,9 +61,17 @@ class _Arrivals:
 
 
 @lru_cache(maxsize=4)
-def _cached_apps(arrivals: _Arrivals, gpus: int) -> list[float]:
-    rows = arrivals.jobs.select(CONTENTION_COLUMNS).rows()
-    return average_apps(rows, gpus)
+def _cached_apps(arrivals: _Arrivals, gpus: int) -> array[float]:
+    return average_apps(arrivals.jobs.select(CONTENTION_COLUMNS).iter_rows(), gpus)
+
+
+class _Active(NamedTuple):
+    """A job that has come and has not ended; `crowd` is what this was at its submission."""
+
+    submitted_at: float
+    gpus: int
+    group: str
+    crowd: float
 
 
 class _Share:
@@ -75,23 +85,23 @@ class _Share:
         self.speed = 1.0
 
 
-def average_apps(jobs: list[tuple[float, int, float, str]], gpus: int) -> list[float]:
+def average_apps(jobs: Iterable[tuple[float, int, float, str]], gpus: int) -> array[float]:
     """For each (submitted_at, gpus, duration_s, group), in order of submission: how many apps were active on
     average over its life, if at every instant each of N active apps has 1/N of the GPUs and no job runs
     faster than on all the GPUs that it wants.
     """
-    averages = [1.0] * len(jobs)
-    began = [0.0] * len(jobs)  # `crowd` at the submission of each job
+    averages = array("d")
+    active: dict[int, _Active] = {}
     shares: dict[int, _Share] = {}  # by the GPUs that an app wants
     members: dict[str, dict[int, float]] = {}  # by group: its active jobs, and the done_s at which each ends
     apps = 0
     crowd = 0.0  # integral of the number of apps over time
     at = 0.0
-    arrived = 0
-    left = len(jobs)
+    coming = iter(jobs)
+    arrival = next(coming, None)
 
     def wants(group: str) -> int:
-        return sum(jobs[job][1] for job in members[group])
+        return sum(active[job].gpus for job in members[group])
 
     def regroup(group: str, before: int, after: int) -> None:
         """The jobs of a group, which together want another number of GPUs than before, change their share."""
@@ -107,14 +117,14 @@ def average_apps(jobs: list[tuple[float, int, float, str]], gpus: int) -> list[f
             mine[job] = new.done_s + seconds
             heappush(new.ends, (mine[job], job))
 
-    while left:
+    while active or arrival is not None:
         ends_at, ending = INFINITY, 0
         for size, share in shares.items():
             speed = share.speed = min(1.0, gpus / (apps * size))
             until = at + (share.ends[0][0] - share.done_s) / speed
             if until < ends_at:
                 ends_at, ending = until, size
-        arrives_at = jobs[arrived][0] if arrived < len(jobs) else INFINITY
+        arrives_at = INFINITY if arrival is None else arrival[0]
         now = min(ends_at, arrives_at)
         if apps:
             passed = max(now - at, 0.0)
@@ -126,23 +136,27 @@ def average_apps(jobs: list[tuple[float, int, float, str]], gpus: int) -> list[f
             share = shares[ending]
             end, job = heappop(share.ends)
             share.done_s = max(share.done_s, end)
-            submitted_at, _, _, group = jobs[job]
-            life_s = at - submitted_at
-            averages[job] = (crowd - began[job]) / life_s if life_s > 0 else float(apps)
-            left -= 1
+            ended = active[job]
+            life_s = at - ended.submitted_at
+            averages[job] = (crowd - ended.crowd) / life_s if life_s > 0 else float(apps)
+            group = ended.group
             if group:
                 before = wants(group)
-                del members[group][job]
+                del members[group][job], active[job]
                 if members[group]:
                     regroup(group, before, wants(group))
                     continue
                 del members[group]
+            else:
+                del active[job]
             apps -= 1
             if not share.ends:
                 del shares[ending]
             continue
-        submitted_at, wanted, duration_s, group = jobs[arrived]
-        began[arrived] = crowd
+        assert arrival is not None
+        submitted_at, wanted, duration_s, group = arrival
+        arrived = len(averages)
+        averages.append(1.0)
         if group and group in members:
             before = wants(group)
             regroup(group, before, before + wanted)
@@ -153,16 +167,22 @@ def average_apps(jobs: list[tuple[float, int, float, str]], gpus: int) -> list[f
             share = shares.setdefault(wanted, _Share())
             if group:
                 members[group] = {arrived: share.done_s + duration_s}
+        active[arrived] = _Active(submitted_at, wanted, group, crowd)
         heappush(share.ends, (share.done_s + duration_s, arrived))
-        arrived += 1
+        arrival = next(coming, None)
     return averages
 
 
 def with_rho(finished: pl.DataFrame, contention: Contention) -> pl.DataFrame:
     """The finished jobs with `apps`, `rho`, and `paper_rho`, which has no cap: see the page on fairness."""
     finished = finished.filter(pl.col("gpus") > 0)  # the others share nothing
-    known = contention.jobs.select("id").with_columns(contention.apps())
-    joined = finished.join(known, on="id", how="left", maintain_order="left")
+    if (
+        finished.height == contention.jobs.height
+    ):  # all of them, in the order of the trace: spare a large join
+        joined = finished.with_columns(contention.apps())
+    else:
+        known = contention.jobs.select("id").with_columns(contention.apps())
+        joined = finished.join(known, on="id", how="left", maintain_order="left")
     lasts = pl.max_horizontal(pl.col("duration_s"), pl.lit(SHORTEST_S))
     jct = pl.col("jct_s") - pl.col("duration_s") + lasts
     part = pl.col("gpus") * pl.col("apps") / contention.gpus
@@ -173,7 +193,8 @@ def with_rho(finished: pl.DataFrame, contention: Contention) -> pl.DataFrame:
 
 def figures(finished: pl.DataFrame, contention: Contention, shares: Shares) -> dict[str, Any]:
     """The figures of fairness: over all finished jobs, and by tenant."""
-    jobs = with_rho(finished, contention)
+    used = "id", "gpus", "duration_s", "jct_s", "wait_s", "tenant"
+    jobs = with_rho(finished.select(used), contention)
     rho = jobs["rho"]
     squares = float((rho * rho).sum())
     by_tenant = jobs.group_by("tenant").agg(

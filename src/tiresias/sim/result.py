@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from tiresias.core.model import INFINITY, Cluster, JobId, Phase
@@ -98,14 +99,14 @@ class Recorder:
 
     def jobs(self, trace: pl.DataFrame) -> pl.DataFrame:
         """One row per finished job, in the order of the trace."""
-        measured = pl.DataFrame(
-            {"row": pl.Series(self.rows, dtype=pl.Int64)}
-            | _interleaved(self.counts, COUNTS, pl.Int64())
-            | _interleaved(self.times, TIMES, pl.Float64())
-        )
+        rows = np.frombuffer(self.rows, dtype=np.int64)
+        order = np.argsort(rows)
         submitted = trace.select("id", "gpus", "submitted_at", "duration_s", "user", "tenant", "model")
-        submitted = submitted.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
-        joined = submitted.join(measured, on="row", how="inner", maintain_order="left")
+        joined = submitted if len(rows) == len(trace) else submitted[rows[order]]
+        joined = joined.with_columns(
+            *_interleaved(self.counts, COUNTS, np.int64, order),
+            *_interleaved(self.times, TIMES, np.float64, order),
+        )
         jct_s = pl.col("finished_at") - pl.col("submitted_at")
         joined = joined.with_columns(jct_s=jct_s)
         worked_s = pl.col("executed_s") - pl.col("lost_s")
@@ -145,9 +146,11 @@ TIMES = (
 )
 
 
-def _interleaved(values: array[Any], names: tuple[str, ...], kind: pl.DataType) -> dict[str, pl.Series]:
-    """The columns of an array that holds the values of one row after the other."""
-    return {name: pl.Series(values[number :: len(names)], dtype=kind) for number, name in enumerate(names)}
+def _interleaved(values: array[Any], names: tuple[str, ...], kind: Any, order: Any) -> Iterator[pl.Series]:
+    """The columns of an array that holds the values of one row after the other, in another order of rows."""
+    table = np.frombuffer(values, dtype=kind).reshape(-1, len(names))
+    for number, name in enumerate(names):
+        yield pl.Series(name, table[order, number])
 
 
 JOB_COLUMNS = [
