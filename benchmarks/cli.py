@@ -45,9 +45,8 @@ def cli(times: int = TIMES) -> None:
 
 
 def _environment(manager: ManagerProcess) -> dict[str, str]:
-    """The environment of a user: compiled modules are kept."""
-    dropped = ("PYTHONDONTWRITEBYTECODE", "TIRESIAS_URL")
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    """The environment of a user."""
+    kept = {name: value for name, value in os.environ.items() if name != "TIRESIAS_URL"}
     return kept | {"TIRESIAS_HOME": str(manager.home)}
 
 

@@ -8,14 +8,12 @@ import cProfile
 import csv
 import gzip
 import io
-import os
 import pstats
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -89,14 +87,13 @@ def worker() -> None:
     """What a worker of `compare` and `sweep` costs, from its start to the end of a tiny simulation."""
     bare = [sys.executable, "-c", "import time; print(time.process_time())"]
     nothing_s, worker_s = [], []
-    with _environment_of_a_user():
-        for number in range(WORKERS + 1):
-            took_s = float(subprocess.run(bare, stdout=subprocess.PIPE, text=True, check=True).stdout)
-            cells = run_cells([Cell("tiresias", "1x2")], {None: traces.load("builtin:example")}, _spent_s)
-            [(_, simulated_s)] = cells
-            if number:  # the first turn compiles the modules
-                nothing_s.append(took_s)
-                worker_s.append(simulated_s)
+    for number in range(WORKERS + 1):
+        took_s = float(subprocess.run(bare, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        cells = run_cells([Cell("tiresias", "1x2")], {None: traces.load("builtin:example")}, _spent_s)
+        [(_, simulated_s)] = cells
+        if number:  # the first turn compiles the modules
+            nothing_s.append(took_s)
+            worker_s.append(simulated_s)
     ratio = median(worker_s) / median(nothing_s)
     print(
         f"worker: {median(worker_s):.3f} s of processor time until it has simulated a trace of 2 jobs,"
@@ -106,17 +103,6 @@ def worker() -> None:
 
 def _spent_s(result: Result) -> float:
     return time.process_time()
-
-
-@contextmanager
-def _environment_of_a_user() -> Iterator[None]:
-    """Processes that are started meanwhile keep compiled modules, as those of a user do."""
-    before = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        yield
-    finally:
-        if before is not None:
-            os.environ["PYTHONDONTWRITEBYTECODE"] = before
 
 
 def load() -> None:

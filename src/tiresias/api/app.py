@@ -35,6 +35,7 @@ from tiresias.api.audit import Audited
 from tiresias.api.bounds import Bounded
 from tiresias.api.callers import Accounts
 from tiresias.api.compression import Compressed
+from tiresias.api.described import DescribedApi
 from tiresias.api.hosts import KnownHosts
 from tiresias.api.state import State
 from tiresias.live.service import Service
@@ -56,7 +57,7 @@ MODULES = (
     system,
 )
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": ErrorReport, "description": text}
+    code: {"description": text}
     for code, text in {
         401: "there is no token, or it is not known",
         403: "the caller may not do this",
@@ -75,14 +76,21 @@ def create_app(
 
     `fatal` ends the manager when its State cannot be trusted any more.
     """
-    app = FastAPI(
-        title="Tiresias", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False
+    app = DescribedApi(
+        ErrorReport,
+        title="Tiresias",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.tiresias = State(service, Accounts(), fatal or (lambda _: service.stop()))
     app.state.figures = metrics.Figures(service.manager)
     app.include_router(system.probes)
+    app.described += system.probes.routes
     for module in MODULES:
         app.include_router(module.router, responses=ERRORS)
+        app.described += module.router.routes
     app.router.routes.extend(pages.routes())
     errors.handle(app)
     app.add_middleware(Compressed)

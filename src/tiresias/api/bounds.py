@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiresias.api.callers import caller_of
+from tiresias.api.described import Described
 from tiresias.api.errors import error, refused
 from tiresias.api.request_limits import LARGEST_BODY_BYTES, MIB, MOST_VALUES, values_in
 from tiresias.api.state import state_of
@@ -82,7 +82,7 @@ class BoundedRequest(Request):
         return self._json
 
 
-class BodyRoute(APIRoute):
+class BodyRoute(Described):
     """A route whose request has a body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Query, Response
 from tiresias.api import sse
 from tiresias.api.answers import Events, answer, as_json
 from tiresias.api.callers import AnyCaller
+from tiresias.api.described import Described
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import Waiting, stream, turn
 from tiresias.live.answers import EventInfo
@@ -17,7 +18,7 @@ from tiresias.live.errors import Invalid
 from tiresias.live.submission import Caller
 from tiresias.spec.kinds import LARGEST_ID
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=Described)
 PIECES_KEPT = 32
 PIECE = 50  # events that are read from the journal in one turn of the event loop
 Since = Annotated[int, Query(ge=0, le=LARGEST_ID, description="the number of the last known event")]

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from tiresias.api import sse
 from tiresias.api.callers import AnyCaller
+from tiresias.api.described import Described
 from tiresias.api.jobs import Ref
 from tiresias.api.logtext import Piece, as_json, read_piece, read_text, size_of
 from tiresias.api.state import PREFIX, Shared, State
@@ -23,7 +24,7 @@ from tiresias.live.queries import LogFile
 from tiresias.live.submission import Caller
 from tiresias.spec.kinds import LARGEST_ID
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=Described)
 LARGEST_PART_BYTES = 8 * 1024 * 1024
 LONGEST_WAIT_S = 0.5  # between two reads of a log that grows
 

@@ -22,12 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiresias import __version__
 from tiresias.api.callers import AnyCaller
+from tiresias.api.described import Described
 from tiresias.core.model import INFINITY
 from tiresias.live.answers import ManagerStatus
 from tiresias.live.manager import Manager
 from tiresias.live.tallies import WAITS_S, Tallies
 
-router = APIRouter()
+router = APIRouter(route_class=Described)
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 

@@ -14,12 +14,13 @@ from fastapi import APIRouter, Query, Response
 
 from tiresias.api.answers import answer
 from tiresias.api.callers import AnyCaller
+from tiresias.api.described import Described
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.live import past_window
 from tiresias.live.past_window import LONGEST_S, Question, Timeline
 from tiresias.live.use import Use
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=Described)
 MOST_STEPS, MOST_RUNS = 400, 5000
 Since = Annotated[
     float, Query(ge=1, le=LONGEST_S, allow_inf_nan=False, description="the last `since_s` seconds")

@@ -8,13 +8,14 @@ from tiresias import __version__
 from tiresias.api.answers import Health, Version, Who, answer
 from tiresias.api.bounds import BodyRoute
 from tiresias.api.callers import ADMIN, Admin, AnyCaller
+from tiresias.api.described import Described
 from tiresias.api.errors import error
 from tiresias.api.models import ShutdownBody
 from tiresias.api.state import PREFIX, Shared
 from tiresias.live.answers import ManagerStatus
 from tiresias.live.errors import Unavailable
 
-probes = APIRouter()
+probes = APIRouter(route_class=Described)
 router = APIRouter(prefix=PREFIX, route_class=BodyRoute)
 
 

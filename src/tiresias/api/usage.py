@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query, Response
 
 from tiresias.api.answers import History, Slowdowns, Usage, answer
 from tiresias.api.callers import AnyCaller
+from tiresias.api.described import Described
 from tiresias.api.state import PREFIX, Shared
 from tiresias.spec.kinds import LARGEST_ID
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=Described)
 Since = Annotated[
     float | None, Query(ge=0, le=1e11, allow_inf_nan=False, description="only the last `since_s` seconds")
 ]

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Query, Response
 
 from tiresias.api import sse
 from tiresias.api.callers import AnyCaller
+from tiresias.api.described import Described
 from tiresias.api.past import Since
 from tiresias.api.state import PREFIX, Shared, State
 from tiresias.api.streams import stream
@@ -25,7 +26,7 @@ from tiresias.core.plugins import OptionError, policies
 from tiresias.live.errors import Invalid, Unavailable
 from tiresias.live.submission import Caller
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PREFIX, route_class=Described)
 MOST_POLICIES, MOST_SIZES, MOST_MORE_GPUS = 4, 3, 10_000
 REPLACED = "you have asked for another what-if, which has ended this one"
 TOO_LONG = "it took too much processor time; ask for a shorter window or for fewer policies"
