@@ -371,7 +371,11 @@ class Controller:
             if job.deferred:
                 self._wake_at(entry, job.deferred_until)
             return
-        elif job.job.demand.nodes is not None and job.run is None and not self._can_serve(job):
+        elif (
+            job.job.demand.nodes is not None
+            and job.run is None
+            and not self.state.ledger.can_serve(job.job.demand)
+        ):
             self._unrank(entry)  # until nodes come, return or are restored, which ranks all jobs anew
             return
         if entry.pinned:
@@ -399,16 +403,17 @@ class Controller:
         else:
             self._wake_at(entry, at + 2 * BLINK_S)
 
-    def _can_serve(self, job: JobState) -> bool:
-        return self.state.ledger.can_serve(job.job.demand)
-
     def _resize(self, job: JobState, entry: JobEntry) -> bool:
         """The job has another size than its entry, or needs no GPUs; whether it has a place in the target."""
         if not job.gpus or not entry.gpus:  # without GPUs, now or until now
             self.without_gpus.update(job)
-            if not job.gpus:
-                self._sync_without_gpus(job, entry)
-                return False
+        if not job.gpus:
+            if entry.gpus:
+                self._unrank(entry)
+                entry.gpus = 0
+            self._wake_at(entry, job.deferred_until if job.deferred else INFINITY)
+            return False
+        if not entry.gpus:
             entry.gpus = job.gpus
         elif entry.key is not None:
             self.target.drop(entry)
@@ -420,12 +425,6 @@ class Controller:
         if not job.gpus or not entry.gpus:
             self.without_gpus.update(job)
         self._unrank(entry)
-
-    def _sync_without_gpus(self, job: JobState, entry: JobEntry) -> None:
-        if entry.gpus:  # its demand has changed
-            self._unrank(entry)
-            entry.gpus = 0
-        self._wake_at(entry, job.deferred_until if job.deferred else INFINITY)
 
     def _rerank(self, ids: Sequence[int], at: float) -> None:
         """Rank anew those of these jobs that are ranked."""
@@ -703,7 +702,8 @@ class Controller:
             if holes.pieces:
                 holes.check_pieces(allocation)
             if job.run is not None:  # on CPUs. Its GPUs are free: they are kept until it has saved
-                self._hide(allocation, kept)
+                ledger.hide(allocation)
+                kept.append(allocation)
                 if job.phase is not STOPPING:
                     self._stop(job, at, step, to_gpus(job, self.policy, state.memory, at))
                 continue
@@ -754,12 +754,9 @@ class Controller:
         since = self.state.refused_since.get(job.id, at)
         claim = self.placer.claim(job, holes, at, since)
         if claim and kept is not None:
-            self._hide(claim, kept)
+            self.state.ledger.hide(claim)
+            kept.append(claim)
         return claim
-
-    def _hide(self, slots: Allocation, kept: list[Allocation]) -> None:
-        self.state.ledger.hide(slots)
-        kept.append(slots)
 
     def _set_timer(self, at: float, step: Step) -> None:
         """Ask to be woken at the next instant at which a rank or a refusal may change by itself."""

@@ -244,11 +244,11 @@ class Placer(ABC):
 
     def remember(self, memory: dict[str, Any]) -> None:
         """With `learns`: decide by this memory from now on, and learn into it. It belongs to the State."""
-        raise NotImplementedError(f"{self.name} learns, but has no method `remember`")
+        raise TypeError(f"{self.name} learns, but has no method `remember`")
 
     def learn(self, fact: Fact, job: JobState, state: State) -> None:
         """With `learns`: a run of the job started, or its speed changed. The fact has taken effect."""
-        raise NotImplementedError(f"{self.name} learns, but has no method `learn`")
+        raise TypeError(f"{self.name} learns, but has no method `learn`")
 
     def claim(self, job: JobState, holes: Holes, at: float, refused_since: float) -> Allocation:
         """The free slots that a refused job keeps from those behind it, so that a hole for it grows."""

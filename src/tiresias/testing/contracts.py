@@ -386,6 +386,7 @@ class PlacerContract:
         rng = Random(3)
         for _ in range(50):
             ledger = self.ledger(rng)
+            ledger.free_by_rack()  # is worked out at the first call
             before = copy.deepcopy({key: value for key, value in vars(ledger).items() if key != "memo"})
             job = self.job(max(1, ledger.free), rng)
             known = {name: getattr(job, name) for name in JobState.__slots__}
