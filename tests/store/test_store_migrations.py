@@ -12,6 +12,7 @@ import pytest
 from store_worlds import a_controller, a_store, hand
 
 from tiresias.core import facts as f
+from tiresias.core.controller import Controller
 from tiresias.core.model import JobId, Phase, RunId
 from tiresias.store import Batch, Chosen, Reader, Store, StoreError, database
 from tiresias.store.rows import JOB_COLUMNS, NODE_COLUMNS, RUN_COLUMNS, from_json
@@ -77,8 +78,8 @@ def test_version_1_opens_and_can_be_continued(tmp_path: Path) -> None:
             f.RunStarted,
         ]
         assert store.next_job_id == 8
-        controller = a_controller("fifo")
-        controller.state = loaded.state
+        fresh = a_controller("fifo")
+        controller = Controller(loaded.state, fresh.policy, fresh.placer)
         batch = Batch()
         batch.add(*hand(controller, f.RunExited(1010.0, RunId(1), f.ExitCause.FINISHED, 6.75)))
         assert store.commit(controller, batch) == 4
